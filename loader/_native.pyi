@@ -117,7 +117,7 @@ class Pipeline:
     @property
     def num_chunks(self) -> int: ...
     def compare_with(self, words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C")]) -> None:
-        """Before `attach`; see loader.stream.Compared. Raises ValueError for another number of words."""
+        """Before `attach`; see loader.stream.interface.Compared. Raises ValueError for another number of words."""
 
     def attach(self, slots: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C")]]) -> None: ...
     def seek(self, cursor: tuple[int, int, int, int]) -> None:
@@ -128,7 +128,7 @@ class Pipeline:
         """(slot, cursor, next cursor), or None. Raises DataError."""
 
     def take_skipped(self) -> list[tuple[str, str, int | None]]:
-        """(file, reason, offset) of each damaged chunk left out, each once; see loader.stream.Stream.skipped."""
+        """(file, reason, offset) of each damaged chunk left out, each once; see loader.stream.interface.Stream.skipped."""
 
     def fileno(self) -> int: ...
     def progress(self) -> tuple[int, int, int]:
@@ -957,6 +957,31 @@ class BinpackReader(PositionReader):
 def bulletformat() -> Codec:
     """The format of this name, both ways."""
 
+def marlinformat() -> Codec:
+    """The format of this name, both ways."""
+
+def montyvalue() -> Codec:
+    """The format of this name, both ways."""
+
+def packedsfen() -> Codec:
+    """The format of this name, both ways."""
+
+def text() -> Codec:
+    """The format of this name, both ways."""
+
+def open_text(
+    path: str | os.PathLike[str],
+    identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
+    may_grow: bool = False,
+    needs_ply: bool = False,
+    on_illegal: str | None = None,
+    every: bool = False,
+) -> EntryFile:
+    """As open_entries, of lines."""
+
+def viriformat() -> Codec:
+    """The format of this name, both ways."""
+
 class CsvCut:
     """How lines are cut into columns."""
 
@@ -1015,32 +1040,7 @@ class CsvReader(RowReader):
     def __init__(self, files: Sequence[LineFile], columns: Sequence[CsvColumns], shape: RowShape) -> None:
         """`columns`: of each file; `shape`: of the rows that will be read."""
 
-def marlinformat() -> Codec:
-    """The format of this name, both ways."""
-
-def montyvalue() -> Codec:
-    """The format of this name, both ways."""
-
-def packedsfen() -> Codec:
-    """The format of this name, both ways."""
-
 class SvmlightReader(RowReader):
     """Svmlight files for the stream."""
 
     def __init__(self, files: Sequence[LineFile]) -> None: ...
-
-def text() -> Codec:
-    """The format of this name, both ways."""
-
-def open_text(
-    path: str | os.PathLike[str],
-    identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
-    may_grow: bool = False,
-    needs_ply: bool = False,
-    on_illegal: str | None = None,
-    every: bool = False,
-) -> EntryFile:
-    """As open_entries, of lines."""
-
-def viriformat() -> Codec:
-    """The format of this name, both ways."""

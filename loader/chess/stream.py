@@ -9,8 +9,8 @@ from loader.chess.filters.native_settings import filter_settings
 from loader.chess.output_buckets import buckets_by_pieces
 from loader.chess.readers import native_reader
 from loader.formats.format import Reader
-from loader.stream.mixture_rates import OpenedComponent
 from loader.stream.config import DataConfig
+from loader.stream.mixture_rates import OpenedComponent
 from loader.stream.native_stream import NativeStream, region_table
 from loader.stream.schema import BatchSchema
 

@@ -9,7 +9,6 @@ from loader import _native
 from loader.files.compression import packed_notes
 from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, GrowingFormat
-from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.formats.opening import family_format, name_of
 from loader.formats.provenance import origin
 from loader.rows.blocks import GENERATOR, is_generator
@@ -20,6 +19,7 @@ from loader.rows.settings import RowsConfig
 from loader.section import Section
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor
+from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.stream.native_stream import NativeStream, region_table
 from loader.stream.schema import BatchSchema
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from loader import _native
 from loader.errors import DataError
-from loader.stream.mixture_rates import OpenedComponent, rates
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Filled
+from loader.stream.mixture_rates import OpenedComponent, rates
 from loader.stream.schema import BatchSchema
 
 

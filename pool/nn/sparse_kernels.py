@@ -1,9 +1,9 @@
 """The sparse layer's sums on any device: native code on a CPU in float32, our own kernels on a CUDA device
 (pool.kernels.cuda.sparse_sums), elsewhere plain torch (pool.nn.reference).
 
-Native code runs along a plan of the batch where its bags share enough features (pool/kernels/cpu/sparse/plan/sparse_plan.h),
-else one bag and one row after the other. It is given numpy arrays: a third of the time that it takes to look into
-tensors.
+Native code runs along a plan of the batch where its bags share enough features (sparse_plan.h in
+pool/kernels/cpu/sparse/plan), else one bag and one row after the other. It gets numpy arrays: that takes a third of the
+time that looking into tensors takes.
 """
 
 from __future__ import annotations

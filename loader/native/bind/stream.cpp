@@ -189,13 +189,14 @@ void bind_stream(nb::module_& module) {
         .def(nb::init<std::shared_ptr<Source>, const PipelineSettings&>(), "source"_a, "settings"_a)
         .def_prop_ro("num_chunks", &BoundPipeline::num_chunks)
         .def("compare_with", &BoundPipeline::compare_with, "words"_a,
-             "Before `attach`; see loader.stream.Compared. Raises ValueError for another number of words.")
+             "Before `attach`; see loader.stream.interface.Compared. Raises ValueError for another number of words.")
         .def("attach", &BoundPipeline::attach, "slots"_a)
         .def("seek", &BoundPipeline::seek, "cursor"_a, "cursor: (batch, epoch, window, entry)")
         .def("give", &BoundPipeline::give, "slot"_a)
         .def("take", &BoundPipeline::take, "(slot, cursor, next cursor), or None. Raises DataError.")
         .def("take_skipped", &BoundPipeline::take_skipped,
-             "(file, reason, offset) of each damaged chunk left out, each once; see loader.stream.Stream.skipped.")
+             "(file, reason, offset) of each damaged chunk left out, each once; see "
+             "loader.stream.interface.Stream.skipped.")
         .def("fileno", &BoundPipeline::fileno)
         .def("progress", &BoundPipeline::progress, "Entries read, entries kept, batches built; all since the start.")
         .def("processor_time", &BoundPipeline::processor_time,

@@ -9,13 +9,13 @@
 #include <random>
 #include <string>
 
+#include "chess/formats/binpack/native/file/chunk.h"
+#include "chess/formats/binpack/native/file/file.h"
+#include "chess/formats/binpack/native/file/printer.h"
 #include "chess/native/make_record.h"
 #include "chunks.h"
 #include "common/simd.h"
 #include "entries.h"
-#include "chess/formats/binpack/native/file/chunk.h"
-#include "chess/formats/binpack/native/file/file.h"
-#include "chess/formats/binpack/native/file/printer.h"
 #include "target.h"
 
 namespace {

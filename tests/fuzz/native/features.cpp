@@ -2,8 +2,8 @@
 // stems of 32 bytes. Those that can be read become one batch.
 
 #include "batch_oracle.h"
-#include "chess/native/make_record.h"
 #include "chess/formats/binpack/native/entries/stem.h"
+#include "chess/native/make_record.h"
 #include "target.h"
 
 using namespace sparsepool;

@@ -9,9 +9,6 @@
 #include <fstream>
 #include <iostream>
 
-#include "chess/native/board/fen.h"
-#include "chunks.h"
-#include "entries.h"
 #include "chess/formats/binpack/native/file/file.h"
 #include "chess/formats/bulletformat/native/codec.h"
 #include "chess/formats/marlinformat/native/codec.h"
@@ -19,6 +16,9 @@
 #include "chess/formats/packedsfen/native/codec.h"
 #include "chess/formats/text/native/codec.h"
 #include "chess/formats/viriformat/native/codec.h"
+#include "chess/native/board/fen.h"
+#include "chunks.h"
+#include "entries.h"
 
 namespace {
 

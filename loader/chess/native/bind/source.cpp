@@ -54,7 +54,7 @@ void bind(nb::module_& module) {
         .def("__init__", &make_source, "readers"_a, "features"_a, "king_buckets"_a, "output_buckets"_a, "batch_size"_a,
              "slot_bytes"_a, "regions"_a, "filters"_a, "seed"_a,
              "output_buckets: of each number of pieces, 0 to 32. regions: name -> (offset, count, item size), of\n"
-             "loader.batch.schema.");
+             "loader.stream.schema.");
     bind_features(module);
     bind_records(module);
     bind_entry_files(module);

@@ -13,7 +13,7 @@
 
 namespace sparsepool::chess {
 
-// (bytes, ends uint64, entries uint32, fault or None), as `loader.chess.files.units.UnitBlock` takes them.
+// (bytes, ends uint64, entries uint32, fault or None), as `loader.chess.positions.units.UnitBlock` takes them.
 [[nodiscard]] nanobind::object unit_tuple(UnitBlock block);
 
 using UnitBytes = nanobind::ndarray<const std::uint8_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;

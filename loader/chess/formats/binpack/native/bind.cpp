@@ -14,15 +14,15 @@
 
 #include "bind/errors.h"
 #include "bind/files.h"
-#include "chess/native/bind/codecs.h"
-#include "chess/native/bind/entry.h"
-#include "chess/native/bind/unit_block.h"
 #include "chess/formats/binpack/native/file/chains.h"
 #include "chess/formats/binpack/native/file/chunk.h"
 #include "chess/formats/binpack/native/file/file.h"
 #include "chess/formats/binpack/native/file/printer.h"
 #include "chess/formats/binpack/native/file/reader.h"
 #include "chess/formats/binpack/native/file/writer.h"
+#include "chess/native/bind/codecs.h"
+#include "chess/native/bind/entry.h"
+#include "chess/native/bind/unit_block.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -1,8 +1,8 @@
 #include "chess/formats/marlinformat/native/codec.h"
 
-#include "chess/native/coding/storable.h"
 #include "chess/formats/marlinformat/native/kernels.h"
 #include "chess/formats/marlinformat/native/record.h"
+#include "chess/native/coding/storable.h"
 
 namespace sparsepool::marlinformat {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "chess/native/coding/game_writer.h"
-#include "chess/native/coding/storable.h"
 #include "chess/formats/montyvalue/native/game.h"
 #include "chess/formats/montyvalue/native/kernels.h"
+#include "chess/native/coding/game_writer.h"
+#include "chess/native/coding/storable.h"
 
 namespace sparsepool::montyvalue {
 namespace {

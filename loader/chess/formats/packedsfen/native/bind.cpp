@@ -1,7 +1,7 @@
 #include <nanobind/nanobind.h>
 
-#include "chess/native/bind/codecs.h"
 #include "chess/formats/packedsfen/native/codec.h"
+#include "chess/native/bind/codecs.h"
 
 namespace sparsepool::packedsfen {
 

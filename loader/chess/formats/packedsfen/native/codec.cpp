@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "chess/native/coding/storable.h"
 #include "chess/formats/packedsfen/native/kernels.h"
 #include "chess/formats/packedsfen/native/record.h"
+#include "chess/native/coding/storable.h"
 
 namespace sparsepool::packedsfen {
 namespace {

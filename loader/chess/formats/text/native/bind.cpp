@@ -5,9 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
-#include "chess/native/bind/codecs.h"
 #include "chess/formats/text/native/codec.h"
 #include "chess/formats/text/native/lines.h"
+#include "chess/native/bind/codecs.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

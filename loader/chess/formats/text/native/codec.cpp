@@ -5,9 +5,9 @@
 #include <charconv>
 #include <string_view>
 
+#include "chess/formats/text/native/kernels.h"
 #include "chess/native/board/fen.h"
 #include "chess/native/coding/storable.h"
-#include "chess/formats/text/native/kernels.h"
 
 namespace sparsepool::text {
 namespace {

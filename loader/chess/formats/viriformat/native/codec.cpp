@@ -1,8 +1,8 @@
 #include "chess/formats/viriformat/native/codec.h"
 
-#include "chess/native/coding/game_writer.h"
 #include "chess/formats/viriformat/native/game.h"
 #include "chess/formats/viriformat/native/kernels.h"
+#include "chess/native/coding/game_writer.h"
 
 namespace sparsepool::viriformat {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "chess/formats/binpack/native/layout.h"
 #include "chess/native/board/destinations.h"
 #include "chess/native/board/rules.h"
-#include "chess/formats/binpack/native/layout.h"
 
 // What the indices of the move text count: own pieces, and where each may go (pins and checks ignored).
 namespace sparsepool::binpack {

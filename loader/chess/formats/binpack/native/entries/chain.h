@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <span>
 
-#include "chess/native/board/rules.h"
 #include "chess/formats/binpack/native/entries/candidates.h"
 #include "chess/formats/binpack/native/entries/lane.h"
 #include "chess/formats/binpack/native/entries/stem.h"
+#include "chess/native/board/rules.h"
 
 namespace sparsepool::binpack {
 

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 
+#include "chess/formats/binpack/native/layout.h"
 #include "chess/native/files/walk.h"
 #include "chess/native/record.h"
-#include "chess/formats/binpack/native/layout.h"
 
 // Where decoding stands, as plain data.
 namespace sparsepool::binpack {

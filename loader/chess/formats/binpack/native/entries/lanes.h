@@ -1,7 +1,7 @@
 #pragma once
 
-#include "chess/native/make_record.h"
 #include "chess/formats/binpack/native/entries/chain.h"
+#include "chess/native/make_record.h"
 
 // Several payloads decoded in turn by one thread. Decoding an entry is a chain of steps that wait for one another
 // (where its bits begin is known when the entry before it is read), and other payloads can be read meanwhile. On two

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "chess/native/board/rules.h"
 #include "chess/formats/binpack/native/layout.h"
+#include "chess/native/board/rules.h"
 
 // The packed entry that begins a chain: 32 bytes.
 namespace sparsepool::binpack {

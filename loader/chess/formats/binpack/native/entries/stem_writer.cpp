@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "chess/native/board/rules.h"
 #include "chess/formats/binpack/native/layout.h"
+#include "chess/native/board/rules.h"
 
 namespace sparsepool::binpack {
 namespace {

@@ -1,9 +1,9 @@
 #include "chess/formats/binpack/native/file/chains.h"
 
-#include "chess/native/make_record.h"
 #include "chess/formats/binpack/native/entries/chain.h"
 #include "chess/formats/binpack/native/entries/stem.h"
 #include "chess/formats/binpack/native/file/chunk.h"
+#include "chess/native/make_record.h"
 
 namespace sparsepool::binpack {
 

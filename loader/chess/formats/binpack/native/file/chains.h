@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "chess/native/units/units.h"
 #include "chess/formats/binpack/native/damage.h"
+#include "chess/native/units/units.h"
 
 namespace sparsepool::binpack {
 

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "common/simd.h"
 #include "chess/formats/binpack/native/kernels.h"
+#include "common/simd.h"
 
 namespace sparsepool::binpack {
 

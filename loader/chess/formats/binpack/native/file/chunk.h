@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "chess/native/record.h"
 #include "chess/formats/binpack/native/damage.h"
 #include "chess/formats/binpack/native/entries/lane.h"
+#include "chess/native/record.h"
 
 namespace sparsepool::binpack {
 

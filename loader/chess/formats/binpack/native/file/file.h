@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "chess/formats/binpack/native/damage.h"
 #include "chess/native/files/walk.h"
 #include "common/files/descriptor.h"
 #include "common/files/identity.h"
-#include "chess/formats/binpack/native/damage.h"
 
 namespace sparsepool::binpack {
 

@@ -1,8 +1,8 @@
 #include "chess/formats/binpack/native/file/printer.h"
 
-#include "chess/native/files/printer.h"
 #include "chess/formats/binpack/native/entries/chain.h"
 #include "chess/formats/binpack/native/file/chunk.h"
+#include "chess/native/files/printer.h"
 
 namespace sparsepool::binpack {
 

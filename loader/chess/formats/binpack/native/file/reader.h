@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "chess/native/reader.h"
 #include "chess/formats/binpack/native/entries/lane.h"
 #include "chess/formats/binpack/native/file/file.h"
+#include "chess/native/reader.h"
 
 namespace sparsepool::binpack {
 

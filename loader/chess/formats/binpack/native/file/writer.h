@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "chess/formats/binpack/native/damage.h"
 #include "chess/native/board/position.h"
 #include "chess/native/files/walk.h"
 #include "chess/native/files/writer.h"
-#include "chess/formats/binpack/native/damage.h"
 
 namespace sparsepool::binpack {
 
