@@ -1,7 +1,7 @@
 """Measures the structure of the house: its size, and what makes it hard to read. `make structure` prints it.
 
     python -m tests.structure [FOLDER]
-    python -m tests.structure --docstrings    # lists docstrings that begin without their subject; exit code 1 if any does
+    python -m tests.structure --docstrings    # lists docstrings that begin without their subject; 1 if any does
 
 FOLDER is a checkout, by default this one. tests/project/test_architecture.py uses the same functions.
 """
