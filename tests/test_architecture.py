@@ -33,17 +33,18 @@ TORCH_FREE = (
     "pool.checkpoint.state",
     "pool.supervisor.train",
     "pool.tasks.perspective",
-    "pool.tasks.perspective.networks",
+    "pool.tasks.perspective.network",
     "pool.tasks.stockfish",
-    "pool.tasks.chess.commands.evaluating",
-    "pool.tasks.chess.export.reordering",
-    "pool.tasks.stockfish.networks",
+    "pool.tasks.networks.eval",
+    "pool.tasks.networks.inspect",
+    "pool.tasks.chess.pair_order",
+    "pool.tasks.stockfish.network",
     "sparsepool.child",
     "sparsepool.result",
     "sparsepool.stream",
     "sparsepool.training",
 )
-CHESS_TASKS = ("pool.tasks.chess", "pool.tasks.perspective", "pool.tasks.stockfish")
+CHESS_TASKS = ("pool.tasks.networks", "pool.tasks.chess", "pool.tasks.perspective", "pool.tasks.stockfish")
 TOP_LEVEL = {  # of pool/: what everybody uses; all else is a package
     "__init__",
     "__main__",

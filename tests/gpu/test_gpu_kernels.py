@@ -11,7 +11,7 @@ from pool.kernels.cuda import folding, sparse_sums
 from pool.nn import reference
 from pool.nn.sparse_linear import SparseLinear
 from pool.optim.adam import Adam
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
 from tests.pool.kernels.cuda.alone.models import Name, agree, batch, randomised, results

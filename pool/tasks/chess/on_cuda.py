@@ -11,7 +11,7 @@ from pool.tasks.chess.cuda import layer_stacks, stack_form
 from pool.tasks.chess.cuda.stack_form import Kind, StackForm
 from pool.tasks.chess.cuda.weights_in_effect import WAYS, InEffect
 from pool.tasks.chess.fused import Form
-from pool.tasks.chess.rounding import Rounding
+from pool.tasks.chess.quantization import Rounding
 
 
 def serves(form: Form, x: Tensor, buckets: int) -> bool:

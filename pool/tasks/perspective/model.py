@@ -18,12 +18,11 @@ from pool.tasks.chess import fused, on_cuda
 from pool.tasks.chess.first_stage import Activation, first_stage, is_served
 from pool.tasks.chess.fused import Form, Hidden
 from pool.tasks.chess.paths import Kernels, Path, kernels_for, path_of
-from pool.tasks.chess.rounding import Rounding
-from pool.tasks.chess.training.batches import FIELD
-from pool.tasks.chess.training.clipping import clip_sum
-from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, floored, rounded
-from pool.tasks.perspective.files.evaluate import PAIR_SHIFT
-from pool.tasks.perspective.files.shape import Floats, Shape
+from pool.tasks.chess.quantization import Rounding
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored, rounded
+from pool.tasks.chess.training.loss import FIELD
+from pool.tasks.perspective.inference import PAIR_SHIFT
+from pool.tasks.perspective.shape import Floats, Shape
 
 _ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
 
