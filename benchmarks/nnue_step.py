@@ -21,7 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from pool.tasks.chess.layer_stacks import Kernels
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -32,6 +31,7 @@ from benchmarks.sparse_layer import Clock, Slot, fresh
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.task.task import Progress
+from pool.tasks.chess.layer_stacks import Kernels
 from pool.tasks.chess.training.batches import FIELD
 
 KERNELS: dict[str, Kernels] = {  # model.kernels, by way
