@@ -33,7 +33,7 @@ from pool.errors import LostDeviceError, ResourceError, RunError
 from pool.exchange.device.lending import borrow
 from pool.exchange.device.store import pieces
 from pool.exchange.device.weights import MappedWeights
-from pool.exchange.device_worker import DeviceWorker
+from pool.exchange.device.worker import DeviceWorker
 from pool.exchange.host.streams import Streams
 from pool.exchange.host.weights import CopiedWeights, DeviceWeights
 from pool.exchange.host.worker import HostWorker

@@ -36,7 +36,7 @@ from pool.exchange.contribution import Contribution
 from pool.exchange.device import coordinator, homes, store, weights
 from pool.exchange.device.placing import place_pieces
 from pool.exchange.device.store import pieces
-from pool.exchange.device_worker import DeviceWorker
+from pool.exchange.device.worker import DeviceWorker
 from pool.exchange.groups import Groups
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host.lists import TouchedLists

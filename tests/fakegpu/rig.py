@@ -28,8 +28,8 @@ from pool.device.names import Device
 from pool.device.precision import DenseProducts
 from pool.device.timeline import Bars, NoBars, bars_of
 from pool.ensemble.member import Member
-from pool.exchange import device_worker
 from pool.exchange.contribution import Contribution
+from pool.exchange.device import worker as device_worker
 from pool.exchange.groups import Groups
 from pool.exchange.host import coordinator, row_places, weights
 from pool.exchange.host.lists import TouchedLists
