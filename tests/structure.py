@@ -86,24 +86,25 @@ def _imports(tree: ast.Module, lines: Sequence[str], module_reason: bool) -> Ite
 
 
 def file_arrows(package: Mapping[str, Module]) -> Arrows:
-    """Returns which modules each module imports, late ones too."""
-    known = {name.removesuffix(".__init__"): name for name in package}
+    """Returns which modules each module imports, late ones too.
+
+    The package's own `__init__` and `__main__` are left out: they are names for code from outside, and the command.
+    """
+    inner = {name: module for name, module in package.items() if name.count(".") > 1 or not name.endswith("__")}
+    known = {name.removesuffix(".__init__"): name for name in inner}
     return {
         name: {known[each.module] for each in module.imports if each.module in known} - {name}
-        for name, module in package.items()
+        for name, module in inner.items()
     }
 
 
 def folder_arrows(package: Mapping[str, Module], depth: int = 0) -> Arrows:
-    """Returns which folders each folder imports; `depth`: of folders below the package that count, 0 for all.
-
-    The package's own `__init__` and `__main__` are left out: they are names for code from outside, and the command.
-    """
+    """Returns which folders each folder imports; `depth`: of folders below the package that count, 0 for all."""
     files = file_arrows(package)
-    homes = {name: _folder(name, depth) for name in files if name.count(".") > 1 or not name.endswith("__")}
+    homes = {name: _folder(name, depth) for name in files}
     arrows: dict[str, set[str]] = {home: set() for home in homes.values()}
     for name, home in homes.items():
-        arrows[home] |= {homes[other] for other in files[name] if other in homes} - {home}
+        arrows[home] |= {homes[other] for other in files[name]} - {home}
     return arrows
 
 
