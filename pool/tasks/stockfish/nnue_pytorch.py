@@ -15,7 +15,6 @@ of settings, optimizers and the model itself, become stand-ins; any other class 
 
 from __future__ import annotations
 
-import pickle
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -199,12 +198,10 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
         with safe_globals(stand_ins), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of other protocols of pickle than torch's own
             tree = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except pickle.UnpicklingError as error:
-        strange = [name for name in names if not _is_known(name)]
-        what = f"names code or a class that no checkpoint needs, {strange[0]}" if strange else "its pickle is damaged"
-        raise DataError(path, f"{what}: it is not run, and the file not read") from error
     except Exception:  # torch says in many ways that a file is not as it should be
-        raise DataError(path, "not a file that torch has saved, or a damaged one") from None
+        strange = [name for name in names if not _is_known(name)]
+        what = f"names code or a class that no checkpoint needs, {strange[0]}" if strange else "not a file of weights"
+        raise DataError(path, f"{what}, or damaged: it is not run, and the file not read") from None
     tensors = {name: value for name, value in _named_tensors(tree) if isinstance(value, torch.Tensor)}
     if not tensors:
         raise DataError(path, "has no tensors: a state_dict, or a checkpoint with one, is expected")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
 import os
 import pickle
@@ -193,6 +194,22 @@ def test_a_whole_pickled_module_is_read_without_its_class(tmp_path: Path, monkey
     assert set(found) == set(tensors)
     assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
     assert "model" not in sys.modules
+
+
+def test_settings_of_known_classes_are_passed_over(tmp_path: Path) -> None:
+    tensors = of_2022(VERSIONS["SFNNv5"])
+    settings = {
+        "a": argparse.Namespace(lr=1e-3),
+        "b": Path("x"),
+        "c": {1, 2},
+        "d": slice(3),
+        "e": collections.Counter("x"),
+    }
+    optimizer = {"state": {0: {"step": torch.tensor(3.0)}}, "param_groups": [{"lr": 1e-3, "params": [0]}]}
+    parts = {"state_dict": tensors, "hyper_parameters": settings, "optimizer_states": [optimizer]}
+    found = read_tensors(save(tmp_path, parts))
+    assert set(found) == set(tensors)
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
 
 
 class Attack:
