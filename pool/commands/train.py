@@ -10,6 +10,8 @@ import typer
 from pool.commands.arguments import AllowDifferentNumerics, Overrides, Resume, TraceFile
 from pool.errors import ConfigError
 
+# late imports: every command starts without what it does not use
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="train")(train)
