@@ -10,7 +10,7 @@ import pytest
 from benchmarks import exchange_model
 from benchmarks.exchange_model import CARDS, EXCHANGES, MACHINES, WEIGHTS, in_short, per_batch
 from pool.cost_model.traffic import SCHEMES, Box, Load, touched_by
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 RTX_4090 = Box(link=25, host=65, memory=900)
 NOTED = {  # ms of busiest link / host's memory / card's memory, by scheme, network, cards

@@ -17,7 +17,7 @@ from pool.kernels.cuda.compiler import CompileError, Compiler
 from pool.kernels.cuda.source import FOLDER, Source, kernels
 from tests.pool.kernels.cuda import toolkit
 from tests.pool.kernels.cuda.toolkit import ARCHITECTURES, MachineCode, loads_in_flight
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 SUMS: dict[str, dict[str, int | str]] = {
     "float32": {"BFLOAT16": 0, "WIDTH": 4, "INDEX": "uint16", "VALUES": 0},

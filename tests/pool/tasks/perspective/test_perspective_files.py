@@ -20,7 +20,7 @@ from pool.tasks.perspective.files.integers import dequantise, quantise
 from pool.tasks.perspective.files.tensors import ExportTensor
 from pool.tasks.perspective.form import export_of
 from tests.pool.tasks.perspective.support import FACTORISED, LAYERS, RUNGS, SIMPLE, random_floats, shape_of
-from tests.support.runs import DATA
+from tests.support.paths import DATA
 
 FILE = Path("net.bin")
 

@@ -23,9 +23,9 @@ from pool.tasks.stockfish.quantized.evaluate import Evaluation
 from pool.tasks.stockfish.quantized.nnue_file import Net
 from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS, Version
 from pool.tasks.stockfish.quantized.versions import bucket as bucket_of
+from tests.support.paths import SAMPLE
 
 V5 = VERSIONS["SFNNv5"]
-SAMPLE = Path(__file__).resolve().parents[2] / "configs/sample"
 
 
 def slow_features(board: chess.Board, perspective: chess.Color) -> list[int]:
