@@ -11,13 +11,13 @@ NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmak
 FAKEGPU := build/fakegpu/libfakegpu.so
 NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/gpu/fake/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
-KERNELS := $(wildcard pool/kernels/cuda/src/*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
+KERNELS := $(wildcard pool/kernels/cuda/src/* pool/tasks/*/cuda/*.cu*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
 .PHONY: help install demo test fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
-        hostile test-hostile soak stubs gpu-check gpu-bench gpu-dry wheel-check image-check fakegpu-sound digests clean
+        hostile test-hostile soak stubs structure gpu-check gpu-bench gpu-dry wheel-check image-check fakegpu-sound digests clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z][a-z-]*):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand --tabs=20
@@ -112,6 +112,9 @@ check: $(STAMP) $(LINT) $(NATIVE_BUILD)/CMakeCache.txt  ## ruff, mypy, clang-for
 	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS) $(KERNELS)
 	printf '%s\n' $(filter-out %/bind.cpp,$(foreach file,$(filter %.cpp,$(NATIVE)),$(if $(findstring /bind/,$(file)),,$(file)))) | \
 	    xargs --max-args=2 --max-procs=2 $(BIN)/clang-tidy -p $(NATIVE_BUILD) --quiet
+
+structure:  ## files, folders, lines, circles of imports and the like, counted
+	$(PYTHON) -m tests.structure
 
 format: $(STAMP) $(LINT)  ## mends what `make check` says of form
 	$(BIN)/ruff check --fix .

@@ -31,7 +31,7 @@ from benchmarks.sparse_layer import Clock, Slot, fresh
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.task.task import Progress
-from pool.tasks.chess.paths import Kernels
+from pool.tasks.chess.layer_stacks import Kernels
 from pool.tasks.chess.training.batches import FIELD
 
 KERNELS: dict[str, Kernels] = {  # model.kernels, by way

@@ -31,9 +31,6 @@ child=                         # pid of what is waited for: the run, or the paus
 pausing=                       # not empty: it is the pause
 stop=                          # the exit code of the signal that has come
 cut=                           # not empty: it came while waiting
-trap 'stop=143; cut=yes; end_child' TERM
-trap 'stop=130; cut=yes; [ -z "$pausing" ] || end_child' INT
-trap 'stop=129; cut=yes; [ -z "$pausing" ] || end_child' HUP
 
 # As long as the child is a copy of this shell, its trap would take the SIGTERM, and nobody would hear of it: the signal
 # waits until the child has become the command, or has ended.
@@ -46,6 +43,11 @@ end_child() {
     while cmp -s "/proc/$$/cmdline" "/proc/$child/cmdline"; do :; done
     kill -s TERM "$child" 2>/dev/null
 }
+
+# After the function that they call: a shell runs the lines one after the other, and a signal may come between any two.
+trap 'stop=143; cut=yes; end_child' TERM
+trap 'stop=130; cut=yes; [ -z "$pausing" ] || end_child' INT
+trap 'stop=129; cut=yes; [ -z "$pausing" ] || end_child' HUP
 
 # Runs a command and sets $code. A signal cuts `wait` short, so that it has to be asked again; it answers 127 if it had
 # the answer already.

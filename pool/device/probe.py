@@ -25,7 +25,7 @@ from pool.device.cuda_visible import VARIABLE, alone
 from pool.device.names import Device, parse_device
 from pool.device.page_lock import page_lock
 from pool.device.pci import link_of
-from pool.kernels.cuda.cache_report import in_words_of
+from pool.kernels.cuda.compiler import kernels_in_words
 from pool.shm.segment import Segment, create
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def _looked_at(spec: str, device: Device) -> Card:
             card,
             capability=f"{properties.major}.{properties.minor}",
             visible=_visible(device, properties),
-            kernels=in_words_of(f"sm_{properties.major}{properties.minor}"),
+            kernels=kernels_in_words(f"sm_{properties.major}{properties.minor}"),
         )
     try:
         torch.accelerator.set_device_index(device.index)

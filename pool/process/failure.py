@@ -17,7 +17,7 @@ from pool.errors import LostDeviceError, PoolError
 from pool.process.document import to_json
 
 _SEGMENTATION_FAULT = "Fatal Python error: Segmentation fault"
-_THREAD = re.compile(r"^Current thread [^\n]*\n((?:  File [^\n]*\n?)+)", re.MULTILINE)
+_THREAD = re.compile(r"^(Current thread|Thread) [^\n]*\n((?:  File [^\n]*\n?)+)", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (\S+)$', re.MULTILINE)
 
 
@@ -56,9 +56,14 @@ def failure_of(error: BaseException, *, started: bool) -> Failure:
 
 
 def crash_place(log: str) -> str:
-    """Of a process that a SIGSEGV has struck: the innermost line that is no part of torch, from what Python's
-    faulthandler has written; empty if there is none."""
+    """Returns the innermost line, torch's apart, that a process ran when a SIGSEGV struck it, from what Python's
+    faulthandler has written; empty if there is none.
+
+    One of torch's own threads may be struck, which runs no Python: then no thread is the current one, and the main
+    thread, which comes last, waits for it. If two are struck at once, the process may die before anything is written.
+    """
     dumps = _THREAD.findall(log) if _SEGMENTATION_FAULT in log else []
-    frames = _FRAME.findall(dumps[-1]) if dumps else []
+    current = [frames for thread, frames in dumps if thread == "Current thread"]
+    frames = _FRAME.findall((current or [frames for _, frames in dumps])[-1]) if dumps else []
     place = next((frame for frame in frames if "/torch/" not in frame[0]), None)
     return "" if place is None else f"{place[2]} ({place[0]}:{place[1]})"

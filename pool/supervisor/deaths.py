@@ -37,11 +37,11 @@ class Death:
             parts.append(f"since it {self.killed_since}")
         if self.crashed_in:
             parts[0] += f" in {self.crashed_in}"
-            if self.peer.role == WORKER:
-                parts.append(
-                    "as a task does that changes weights or a batch in place: workers may only read them; a batch's "
-                    "tensors are to be copied first, weights are after_step's to change"
-                )
+        if "SIGSEGV" in self.how and self.peer.role == WORKER:
+            parts.append(
+                "as a task does that changes weights or a batch in place: workers may only read them; a batch's "
+                "tensors are to be copied first, weights are after_step's to change"
+            )
         if self.batch is not None:
             parts.append(f"it was computing batch {self.batch}")
         if self.raised and self.log is not None:

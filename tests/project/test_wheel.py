@@ -59,8 +59,8 @@ def test_a_wheel_holds_three_packages_their_types_and_the_configs(wheel: Path) -
     )
     bundled = {path.relative_to(ROOT).as_posix() for path in (ROOT / "configs").rglob("*") if path.is_file()}
     assert {name.removeprefix("pool/") for name in names if name.startswith("pool/configs/")} == bundled
-    kernels = {path.relative_to(ROOT).as_posix() for path in (ROOT / "pool/kernels/cuda/src").iterdir()}
-    assert {name for name in names if name.startswith("pool/kernels/cuda/src/")} == kernels
+    kernels = {path.relative_to(ROOT).as_posix() for path in (ROOT / "pool").rglob("*.cu*")}
+    assert {name for name in names if name.endswith((".cu", ".cuh"))} == kernels
     assert not [name for name in names if name.endswith((".cpp", ".h", ".inc", "CMakeLists.txt"))]
 
 

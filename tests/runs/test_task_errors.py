@@ -64,7 +64,8 @@ if os.path.getsize("calls") {condition}:
 
 def test_a_task_that_changes_weights_in_place_is_told_with_its_line_and_the_cause(tmp_path: Path) -> None:
     code = "with torch.no_grad():\n    model.output.weight.mul_(0.99)\nreturn usual()"
-    settings = {**SHORT, **hostile_task.write(tmp_path, code, at=6), "pool.restarts": 0}
+    one_thread = {"pool.threads": 1}  # a SIGSEGV in several at once may leave no line
+    settings = {**SHORT, **hostile_task.write(tmp_path, code, at=6), "pool.restarts": 0, **one_thread}
     ended = run(tmp_path / "run", settings, cwd=tmp_path)
     assert ended.code == 75, ended.out + ended.err
     line = next(line for line in ended.err.splitlines() if "was killed by SIGSEGV in mischief (" in line)

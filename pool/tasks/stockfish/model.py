@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pool.kernels.backend import Backend
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess import bucket_difference, fused
-from pool.tasks.chess.first_stage import Activation, first_stage, is_served
-from pool.tasks.chess.paths import Path, kernels_for, path_of
+from pool.tasks.chess import fused
+from pool.tasks.chess.cuda import bucket_difference, first_stage
+from pool.tasks.chess.layer_stacks import kernels_for, path_of
 from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear
 from pool.tasks.stockfish.config import ModelConfig
@@ -70,14 +71,14 @@ class StockfishModel(nn.Module):
             case "cuda":
                 extra = self._psqt_on_cuda(features, borders)
                 return self.stacks.on_cuda(self._products_on_cuda(features), extra, borders)
-            case "native":
+            case "cpu":
                 positional = self._native(features, borders)
             case "torch":
                 positional = self.stacks(self._products(features), borders)
         return positional + _bucket_difference(self.psqt(features), borders)
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Backend:
         """Which code computes it, where its weights are now."""
         return path_of(self._kernels, self.stacks.fc_0_weight)
 
@@ -90,15 +91,16 @@ class StockfishModel(nn.Module):
 
     def _products_on_cuda(self, features: SparseInput) -> Tensor:
         """`_products`, by a kernel if it serves."""
-        if not is_served(self.transformer, features):
+        if not first_stage.serves(self.transformer, features):
             return self._products(features)
-        return first_stage(self.transformer, features, self.version.largest_float_sum, Activation.PAIRWISE)
+        highest = self.version.largest_float_sum
+        return first_stage.layer_first_stage(self.transformer, features, highest, first_stage.Activation.PAIRWISE)
 
     def _psqt_on_cuda(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
         """[B]: the PSQT part, by a kernel if it serves."""
-        if not bucket_difference.is_served(self.psqt, features):
+        if not bucket_difference.serves(self.psqt, features):
             return _bucket_difference(self.psqt(features), borders)
-        return bucket_difference.bucket_difference(self.psqt, features, borders)
+        return bucket_difference.layer_bucket_difference(self.psqt, features, borders)
 
     def _products(self, features: SparseInput) -> Tensor:
         """[B, l1]: own perspectives first, then the opponents'; the stacks know their scale."""

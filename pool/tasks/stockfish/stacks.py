@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.tasks.chess import on_cuda
-from pool.tasks.chess.fused import Form, Hidden
+from pool.tasks.chess.layer_stacks import Form, Hidden, outputs_on_cuda
 from pool.tasks.chess.training.fake_quantization import floored, rounded
 from pool.tasks.stockfish.quantized.quantize import roundings
 from pool.tasks.stockfish.quantized.versions import FC_1_OUT, NUM_BUCKETS, Version
@@ -127,7 +126,7 @@ class LayerStacks(nn.Module):
         shared = None if both[0] is None or both[1] is None else (both[0], both[1])
         rules = [self._rules[name] for name in own] if self._rules else ()
         factor = self.version.product_factor
-        return on_cuda.outputs(self.form, inputs, extra, borders, tuple(own.values()), shared, rules, factor)
+        return outputs_on_cuda(self.form, inputs, extra, borders, tuple(own.values()), shared, rules, factor)
 
     def _bucket(self, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
         """One bucket's layers: [n, l1] -> [n]."""

@@ -36,16 +36,16 @@ from pool.exchange.contribution import Contribution
 from pool.exchange.device import coordinator, homes, store, weights
 from pool.exchange.device.placing import place_pieces
 from pool.exchange.device.store import pieces
+from pool.exchange.device.worker import DeviceWorker
 from pool.exchange.groups import Groups
 from pool.exchange.host.coordinator import HostCoordinator
-from pool.exchange.host.device import DeviceWorker
 from pool.exchange.host.lists import TouchedLists
 from pool.exchange.host.streams import Streams
 from pool.exchange.host.weights import CopiedWeights
 from pool.exchange.interface import CoordinatorExchange, WorkerExchange
 from pool.exchange.member_layout import Part
 from pool.exchange.slot_layout import slot_layout
-from pool.kernels.addend import Touched
+from pool.kernels.fold import Touched
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
 from pool.task.factory import build_model

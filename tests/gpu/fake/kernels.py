@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 
 from pool.kernels.cuda import launcher
+from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Argument, Extent, packed_arguments
-from pool.kernels.cuda.source import Source, kernels
 from tests.gpu.fake import fakegpu
 from tests.pool.kernels.cuda.on_cpu import library
 
@@ -27,7 +27,7 @@ class FakeLauncher:
         self.launched.append(kernel)
         if extent.items == 0:
             return
-        blocks, threads = extent.blocks(kernels(source.file)[kernel])
+        blocks, threads = extent.blocks(source.kernels[kernel])
         values = packed_arguments(arguments).values  # type: ignore[attr-defined]
         words = b"".join(bytes(value).ljust(-(-ctypes.sizeof(value) // 8) * 8, b"\0") for value in values)
         function = ctypes.cast(library(source, sanitized=False).launch, ctypes.c_void_p).value

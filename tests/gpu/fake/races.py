@@ -28,7 +28,7 @@ HOMES = {
     "arrivals": "pool.device.event_waiter",
     "batches": "pool.device.batches",
     "coordinator": "pool.exchange.host.coordinator",
-    "device": "pool.exchange.host.device",
+    "device": "pool.exchange.device.worker",
     "row_places": "pool.exchange.host.row_places",
     "step": "pool.worker.compute",
     "weights": "pool.exchange.host.weights",

@@ -29,8 +29,9 @@ from pool.device.precision import DenseProducts
 from pool.device.timeline import Bars, NoBars, bars_of
 from pool.ensemble.member import Member
 from pool.exchange.contribution import Contribution
+from pool.exchange.device import worker as device_worker
 from pool.exchange.groups import Groups
-from pool.exchange.host import coordinator, device, row_places, weights
+from pool.exchange.host import coordinator, row_places, weights
 from pool.exchange.host.lists import TouchedLists
 from pool.exchange.host.streams import Streams
 from pool.exchange.host.worker import HostWorker
@@ -38,7 +39,7 @@ from pool.exchange.interface import WorkerExchange
 from pool.exchange.plan import Plan, make_plan
 from pool.exchange.slot_layout import slot_layout
 from pool.exchange.tensors import rows_of, specs, trained, views
-from pool.kernels.addend import Touched, within
+from pool.kernels.fold import Touched, within
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
 from pool.task.factory import build_model
@@ -87,7 +88,7 @@ class Code:
     arrivals: Any = event_waiter
     batches: Any = batches
     coordinator: Any = coordinator
-    device: Any = device
+    device: Any = device_worker
     row_places: Any = row_places
     step: Any = compute
     weights: Any = weights

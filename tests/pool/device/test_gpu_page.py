@@ -12,8 +12,7 @@ from pool.cost_model.choice import choice_of
 from pool.device.cards import Card, Link, Speeds
 from pool.device.pci import link_of
 from pool.exchange.exchange_choice import Exchange
-from pool.kernels.cuda.cache_report import in_words_of, note_compiled
-from pool.kernels.cuda.compiler import Compiler
+from pool.kernels.cuda.compiler import Compiler, kernels_in_words, note_compiled
 from pool.process.launch import Launch
 from pool.protocol.identity import WORKER, Peer
 from pool.supervisor.prepare.gpu_page import gpu_lines, gpu_notes
@@ -109,12 +108,12 @@ def test_a_cards_link_is_the_kernels_to_say(speed: str, most: str, link: Link | 
 def test_what_is_compiled_and_how_long_that_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Compiler, "__init__", lambda self, *_: setattr(self, "_version", "13.0"))
     words = "NVRTC 13.0 compiles for sm_89 what a worker needs first and is not kept; kept of"
-    assert in_words_of("sm_89", tmp_path).startswith(f"{words} 0 of ")
+    assert kernels_in_words("sm_89", tmp_path).startswith(f"{words} 0 of ")
     (tmp_path / "adam-sm_89-00.cubin").touch()
     (tmp_path / "fold-sm_90-00.cubin").touch()
     for seconds, architecture in ((0.3, "sm_89"), (0.45, "sm_89"), (7.0, "sm_90")):
         note_compiled(seconds, "adam.cu WIDTH=4", architecture, tmp_path)
-    said = in_words_of("sm_89", tmp_path)
+    said = kernels_in_words("sm_89", tmp_path)
     assert said.startswith(f"{words} 1 of ")
     assert said.endswith("; the last took 0.5 s")
     note_compiled(1.0, "adam.cu", "sm_89", tmp_path / "not there")
@@ -125,4 +124,4 @@ def test_without_a_compiler_that_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
         raise ImportError("No module named 'cuda'")
 
     monkeypatch.setattr(Compiler, "__init__", refuse)
-    assert in_words_of("sm_89") == "none, torch's own operations serve: No module named 'cuda'"
+    assert kernels_in_words("sm_89") == "none, torch's own operations serve: No module named 'cuda'"

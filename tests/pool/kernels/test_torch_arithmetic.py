@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.addend import Addend
-from pool.kernels.cuda.folding import AdamStep
-from pool.kernels.fold_torch import TorchArithmetic
+from pool.kernels.adam import AdamStep, AdamTensors, adam_by_torch
+from pool.kernels.fold import Addend, Fold, fold_by_torch
 from pool.optim import Adam, SparseAdam
 
-ITS = TorchArithmetic()
 PLACES = [[5], [0, 1, 2, 3], [0, 2, 3], [3, 17, 33, 34]]
 FIRST, ROWS, COLUMNS = 20, 300, 8
 
@@ -46,7 +46,8 @@ def test_sums(places: list[int], scale: float) -> None:
     gradients = [numbers(1000, seed=place) for place in places]
     wanted, found = torch.empty(1000), torch.empty(1000)
     _native.fold(wanted, gradients, places=places, scale=scale, threads=1)
-    ITS.fold(found, gradients, places, scale)
+    addends = [Addend(place, gradient, None) for place, gradient in zip(places, gradients, strict=True)]
+    fold_by_torch(found, Fold(addends, scale))
     assert bits(found) == bits(wanted)
 
 
@@ -57,8 +58,7 @@ def test_sums_of_rows(places: list[int], touched_only: bool) -> None:
     wanted, found = torch.full((ROWS, COLUMNS), 7.0), torch.full((ROWS, COLUMNS), 7.0)
     sources = [(each.gradient, each.touched) for each in addends if each.touched is not None]
     _native.fold_rows(wanted, sources, places=places, scale=0.5, first_row=FIRST, touched_only=touched_only, threads=1)
-    tensors, lists = [each.gradient for each in addends], [each.numbers for each in addends if each.numbers is not None]
-    ITS.fold_rows(found, tensors, lists, places, 0.5, FIRST, touched_only)
+    fold_by_torch(found, Fold(addends, 0.5, FIRST, touched_only))
     assert bits(found) == bits(wanted)
 
 
@@ -66,13 +66,13 @@ def test_gradients_of_bfloat16_are_added_up_as_their_float32() -> None:
     """Beside others, dense and by rows: the operations above are of the same sums."""
     places = [0, 2, 3]
     addends = rows_of(places)
-    lists = [each.numbers for each in addends if each.numbers is not None]
     narrow = [each.gradient if each.place == 2 else each.gradient.bfloat16() for each in addends]
     found, wanted = torch.full((2, ROWS, COLUMNS), 7.0), torch.full((2, ROWS, COLUMNS), 7.0)
     for out, gradients in ((found, narrow), (wanted, [each.float() for each in narrow])):
-        ITS.fold_rows(out[0], gradients, lists, places, 0.5, FIRST, True)
-        dense = [gradient[:100] for gradient in gradients]
-        ITS.fold(out[1, :100], dense, places, 0.5)
+        rows = [replace(addend, gradient=gradient) for addend, gradient in zip(addends, gradients, strict=True)]
+        fold_by_torch(out[0], Fold(rows, 0.5, FIRST, touched_only=True))
+        dense = [Addend(place, gradient[:100], None) for place, gradient in zip(places, gradients, strict=True)]
+        fold_by_torch(out[1, :100], Fold(dense, 0.5))
     assert bits(found) == bits(wanted)
 
 
@@ -86,10 +86,11 @@ def test_steps_of_adam(decoupled: bool) -> None:
         gradients = [numbers(10_000, seed=10 * step + place) for place in (0, 1, 2)]
         addends = [Addend(place, gradient, None) for place, gradient in enumerate(gradients)]
         optimizer.fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
-        constants = AdamStep.of(
+        constants = AdamStep(
             learning_rate=0.003, beta1=0.9, beta2=0.99, epsilon=1e-7, weight_decay=0.1, decoupled=decoupled, step=step
         )
-        ITS.adam(weights, weights.clone(), mean, square, gradients, [0, 1, 2], 0.25, constants.numbers)
+        tensors = AdamTensors(weights, weights.clone(), mean, square)
+        adam_by_torch(tensors, Fold(addends, 0.25), constants.numbers)
         state = optimizer.state[parameter]
         assert bits(weights, mean, square) == bits(parameter, state["exp_avg"], state["exp_avg_sq"])
 
@@ -103,13 +104,10 @@ def test_steps_of_a_table(touched_only: bool) -> None:
         addends = rows_of(places)
         optimizer.fold_and_step(parameter, parameter.data.clone(), addends, first_row=FIRST, scale=0.25)
         epsilon = 1e-7 / (1 - 0.99**step) ** 0.5 if touched_only else 1e-7
-        constants = AdamStep.of(
+        constants = AdamStep(
             learning_rate=0.003, beta1=0.9, beta2=0.99, epsilon=epsilon, weight_decay=0.0, decoupled=False, step=step
         )
-        tensors = [each.gradient for each in addends]
-        lists = [each.numbers for each in addends if each.numbers is not None]
-        ITS.adam_rows(
-            weights, weights.clone(), mean, square, tensors, lists, places, 0.25, constants.numbers, FIRST, touched_only
-        )
+        tensors = AdamTensors(weights, weights.clone(), mean, square)
+        adam_by_torch(tensors, Fold(addends, 0.25, FIRST, touched_only), constants.numbers)
         state = optimizer.state[parameter]
         assert bits(weights, mean, square) == bits(parameter, state["exp_avg"], state["exp_avg_sq"])

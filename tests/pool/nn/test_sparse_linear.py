@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pool.nn import reference
 from pool.nn.batch import SparseInput
 from pool.nn.sparse_linear import SparseLinear
+from tests.pool.kernels import reference
 from tests.pool.kernels.sparse_inputs import input_of, random_input
 
 

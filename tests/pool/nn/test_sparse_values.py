@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream
 from pool import _native
-from pool.nn import reference
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from tests.pool.kernels import reference
 from tests.pool.kernels.sparse_inputs import input_of, random_input, random_values, with_values
 
 WIDTHS = [1, 3, 8, 16, 31, 32, 33, 256, 272]

@@ -162,7 +162,7 @@ def test_a_transition_that_is_not_drawn_names_the_process_and_both_stages() -> N
 
 
 def test_the_page_draws_the_table() -> None:
-    page = next((ROOT / "docs").rglob("architecture.md")).read_text(encoding="utf-8")
+    page = next((ROOT / "docs").rglob("recovery.md")).read_text(encoding="utf-8")
     diagram = page.partition("as the supervisor sees them (`pool/supervisor/process_state.py`):")[2].split("```")[1]
     drawn = {(found[1], found[2]) for found in re.finditer(r"^ +(\w+) --> (\w+):", diagram, re.MULTILINE)}
     assert drawn == {(stage.value, then.value) for stage, after in NEXT.items() for then in after}

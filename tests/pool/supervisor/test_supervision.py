@@ -186,11 +186,12 @@ Extension modules: numpy (total: 1)
     [
         (DUMP, "loss (/home/me/my_task.py:12)"),
         (DUMP.replace("Segmentation fault", "Aborted"), ""),
-        (DUMP.partition("Current")[0], ""),
+        (DUMP.replace("Current thread", "Thread"), "loss (/home/me/my_task.py:12)"),
+        (DUMP.partition("  File")[0], ""),
         ("", ""),
         (DUMP[: DUMP.index("/home")], ""),
     ],
-    ids=["whole", "another signal", "cut off", "empty", "within torch alone"],
+    ids=["whole", "another signal", "a thread of torch's own", "cut off", "empty", "within torch alone"],
 )
 def test_the_line_that_a_crash_struck_is_found_in_the_log(log: str, place: str) -> None:
     assert crash_place(log) == place

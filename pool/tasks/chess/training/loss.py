@@ -66,7 +66,7 @@ def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig,
 
 
 def _settings(config: LossConfig, weight: float) -> list[float]:
-    """In the order of pool/kernels/cuda/src/win_rate_loss.cu."""
+    """In the order of pool/tasks/chess/cuda/win_rate_loss.cu."""
     curves = config.output_unit, config.in_offset, config.in_scaling, config.out_offset, config.out_scaling
     weights = 2.0**config.weight_boost - 1.0, config.weight_power, config.asymmetry
     return [*curves, weight, config.exponent, *weights]

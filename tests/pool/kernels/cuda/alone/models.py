@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pool.nn import sparse_kernels
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
@@ -43,11 +42,7 @@ FAKE: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def no_native_code(cpu: CpuLauncher, monkeypatch: pytest.MonkeyPatch) -> CpuLauncher:
-    """As on a device: the layer's native code for CPUs serves nothing."""
-    monkeypatch.setattr(sparse_kernels, "is_native", lambda _: False)
-    return cpu
+pytestmark = pytest.mark.usefixtures("cpu")
 
 
 def batch(borders: tuple[int, ...] = BORDERS) -> TensorBatch:

@@ -1,26 +1,22 @@
-"""The sparse layer's sums as torch operations, for tables in float32 and bfloat16 (kernels/list_sums.cu).
+"""The sparse layer's sums as torch operations, for tables in float32 and bfloat16 (src/list_sums.cu).
 
 Sums are float32. The same bits in each run; other bits than on a CPU, which adds up along a plan.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 
-from pool.kernels.cuda.launcher import Extent, launcher, run, width_of
+from pool.kernels.cuda.compiler import Source
+from pool.kernels.cuda.launcher import Extent, run, width_of
 from pool.kernels.cuda.operation import operation
-from pool.kernels.cuda.source import Source
 
-PIECE = 256  # of kernels/list_sums.cu
-ROWS = 32  # of kernels/column_sums.cu
-_DTYPES = (torch.float32, torch.bfloat16)
+PIECE = 256  # of src/list_sums.cu
+ROWS = 32  # of src/column_sums.cu
 INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
-
-
-def serves(table: Tensor) -> bool:
-    """Whether the operations below run on tables like this one."""
-    return table.dtype in _DTYPES and launcher(table.device) is not None
 
 
 @operation()
@@ -81,7 +77,7 @@ def _(matrix: Tensor) -> Tensor:
 
 
 def sums_source(
-    file: str,
+    file: str | Path,
     table: Tensor,
     index: torch.dtype,
     values: Tensor | None,
@@ -89,7 +85,7 @@ def sums_source(
     *others: Tensor | None,
     **more: int,
 ) -> tuple[Source, int]:
-    """A source that includes kernels/list_sums.cuh, and its WIDTH for rows of so many columns."""
+    """Returns a source that includes list_sums.cuh, and its WIDTH for rows of so many columns."""
     width = width_of(columns, table, *others)
     constants = {"BFLOAT16": _is_bfloat16(table), "WIDTH": width, "VALUES": int(values is not None)}
     return Source.of(file, INDEX=INDEX[index], **constants, **more), width

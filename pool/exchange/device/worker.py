@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from pool.device.event_waiter import Arrivals
-from pool.device.finite import Outcomes
 from pool.device.timeline import COPIES_OUT, Bars, NoBars
 from pool.exchange.host.compact import compact_rows
 from pool.exchange.host.group import Group
@@ -26,6 +25,7 @@ from pool.exchange.host.weights import DeviceWeights, moves
 from pool.exchange.interface import GroupBatch
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import torch_dtype, views_of
+from pool.kernels.finite import Outcomes
 
 Slot = npt.NDArray[np.uint8]
 
