@@ -12,10 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from pool.errors import ConfigError
-from pool.tasks.chess.export.probes import probe_fens
-from pool.tasks.chess.export.sparsity import BLOCK, find_order
-from pool.tasks.chess.positions import Inputs, Position, read_fen
-from pool.tasks.chess.sampled import sampled_positions
+from pool.tasks.chess.pair_order import BLOCK, find_order
+from pool.tasks.chess.positions import Inputs, Position, read_fen, sampled_positions
+from pool.tasks.chess.proof import probe_fens
 from tests.support.paths import VALIDATION
 
 NOWHERE = np.zeros(0, np.int64)

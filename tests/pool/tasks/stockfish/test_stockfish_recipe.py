@@ -14,7 +14,7 @@ from pool.config.tree import Config
 from pool.tasks.stockfish import LossConfig, ModelConfig
 from tests.support.paths import DATA, ROOT
 
-CONFIG = ROOT / "configs/stockfish-2022.toml"
+CONFIG = ROOT / "configs" / "stockfish-2022.toml"
 Rows = list[tuple[list[float], list[float]]]
 
 
