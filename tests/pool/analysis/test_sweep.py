@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
-from pool.analysis.sweep import as_data, look_at, rows
-from pool.analysis.table import plain
-from pool.analysis.variations import SEED, Variation, sweep_config
+from pool.analysis.sweep import SEED, Variation, as_data, look_at, rows, sweep_config
 from pool.checkpoint.validations import Goal, Validation
 from pool.commands.main import main
+from pool.commands.tables import plain
 from pool.config.ensemble import MOST_MEMBERS
 from pool.config.load import load_config
 from pool.errors import ConfigError
