@@ -190,6 +190,7 @@ def test_without_validations_it_is_the_training_loss(tmp_path: Path) -> None:
     assert other.note.endswith("; [loss] is not the same for all members, whose losses then measure different things")
 
 
+@pytest.mark.runs
 def test_a_sweep_ends_with_the_bits_and_numbers_of_its_members_own_runs(tmp_path: Path) -> None:
     """Then the best is exported."""
     settings = {**CLICKS, "run.dir": str(tmp_path / "run"), "train.steps": 8, "train.validate_every": 4}

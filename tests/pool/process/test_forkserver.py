@@ -29,6 +29,8 @@ from tests.support.paths import ROOT
 from tests.support.runs import TOY, command
 from tests.support.wait import wait_for
 
+pytestmark = pytest.mark.runs
+
 GRACE = 60.0
 NOBODY = Peer("nobody")
 

@@ -72,6 +72,7 @@ def test_members_begin_with_one_folder_or_each_with_a_file_that_the_task_reads(t
 TUNED = {**TOY, "train.steps": 2, "data.batch_size": 32, "optimizer.name": "torch.optim.SGD", "optimizer.args.lr": 0.0}
 
 
+@pytest.mark.runs
 def test_a_run_starts_with_the_weights_and_nothing_else_of_another(tmp_path: Path) -> None:
     first = run_well(tmp_path / "first", {**TOY, "train.steps": 4})
     settings = {**TUNED, "model.start_from": str(first.dir)}
