@@ -15,11 +15,11 @@ from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks import perspective, stockfish
-from pool.tasks.chess.paths import Kernels
+from pool.tasks.chess.layer_stacks import Kernels
 from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.quantized.versions import VERSIONS
 from pool.tasks.stockfish.task import StockfishTask
+from pool.tasks.stockfish.versions import VERSIONS
 
 
 @dataclass(frozen=True)

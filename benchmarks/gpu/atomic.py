@@ -10,26 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pool.kernels.cuda.compiler import Compiler
+from pool.kernels.cuda.compiler import Compiler, Source
 from pool.kernels.cuda.launcher import packed_arguments
-from pool.kernels.cuda.source import Source
 from pool.nn.batch import SparseInput
 
+HERE = Path(__file__).parent
 THREADS = 128
 _INDEX = {torch.uint16: "unsigned short", torch.uint32: "unsigned"}
 
 
-class BenchmarkSource(Source):
-    """Lies here, not among the product's."""
-
-    @property
-    def text(self) -> str:
-        return (Path(__file__).parent / self.file).read_text(encoding="utf-8")
-
-
 def source(index: str) -> Source:
     """`index`: C's type of the features' numbers."""
-    return BenchmarkSource("atomic.cu", (("INDEX", index),))
+    return Source.of(HERE / "atomic.cu", INDEX=index)
 
 
 class AtomicLayer:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.atomic import BenchmarkSource
-from pool.kernels.cuda.compiler import Compiler
+from benchmarks.gpu.atomic import HERE
+from pool.kernels.cuda.compiler import Compiler, Source
 from pool.kernels.cuda.launcher import packed_arguments
 
 _CYCLES = 1 << 30
@@ -30,7 +30,7 @@ def keep_busy(memory: Tensor) -> None:
 def _count_up(memory: Tensor) -> None:
     driver: Any = importlib.import_module("cuda.bindings.driver")
     architecture = "sm_{}{}".format(*torch.cuda.get_device_capability(memory.device))
-    program = Compiler(architecture, None).compile(BenchmarkSource("busy.cu", ()))
+    program = Compiler(architecture, None).compile(Source.of(HERE / "busy.cu"))
     stream = torch.cuda.current_stream(memory.device).cuda_stream
     packed = packed_arguments([memory, _CYCLES])
     function = _call(driver, "cuModuleGetFunction", _call(driver, "cuModuleLoadData", program), b"count_up")

@@ -16,10 +16,10 @@ from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.report import Line
 from benchmarks.rotated import SAMPLE
 from benchmarks.sparse_layer import FIELD, from_file
-from pool.kernels.cuda import sparse_sums
+from pool.kernels.backend import backend_of
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.stockfish.quantized.halfka import INPUTS as NUM_FEATURES
+from pool.tasks.stockfish.halfka import INPUTS as NUM_FEATURES
 
 FLOOR, EMBEDDING_BAG, ATOMIC = 0.6, 3.0, 1.5  # aims
 
@@ -76,7 +76,7 @@ def atomic_ms(machine: Machine, sparse: SparseInput, width: int) -> float:
 def lines(machine: Machine) -> Iterator[Line]:
     sparse, speed = bags(machine), machine.copy_speed()
     yield Line("a copy within the card's memory", f"{speed:,.0f} GB/s read and written")
-    if machine.is_cuda and not sparse_sums.serves(torch.zeros(1, 4, device=machine.device)):
+    if machine.is_cuda and backend_of(machine.device) != "cuda":
         yield Line("kernels", "failed: none can be run, so torch's operations are measured", reached=False)
     for width in machine.size.widths:
         what = f"sparse layer, {width} outputs"

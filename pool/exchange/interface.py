@@ -27,7 +27,7 @@ from torch import Tensor
 
 from pool.exchange.contribution import Contribution
 from pool.exchange.plan import Bucket
-from pool.kernels.addend import Addend, Touched
+from pool.kernels.fold import Addend, Touched
 
 
 class PieceMemory(Protocol):

@@ -1,87 +1,176 @@
-"""Sums of gradients along the tree (I2), and steps of Adam with them, on a device: by our own kernels on a CUDA device,
-elsewhere by torch's operations. Both have the bits of the CPU's kernels (fold and optim in
-pool/kernels/cpu).
+"""Gradients of a step, and their sum along the tree (I2), on any device: native code on a CPU, our kernels on a CUDA
+device, elsewhere torch's operations. All three have the same bits.
 
-All numbers are float32 and contiguous; a gradient may be bfloat16, beside others that are not. Gradients, at least
-one, have places in the tree, strictly ascending, in one node of `MOST_PLACES`. Of a table [rows, columns] they are the
-touched rows alone, one after the other, numbered by `touched` (uint16 or uint32, all of one type); row r of the table
-belongs to feature first_row + r.
+Numbers are float32 and contiguous; a gradient may be bfloat16, beside others that are not. Gradients, at least one,
+have places in the tree, strictly ascending, on a device in one node of `MOST_PLACES`. Of a table [rows, columns] a
+gradient defines the touched rows alone: on a CPU they lie where they belong or one after the other, on a device always
+one after the other, numbered by `Addend.numbers` (uint16 or uint32, all of one type). Row r of a table belongs to
+feature first_row + r.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
-from typing import Protocol
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pool.kernels.cuda import folding
-from pool.kernels.cuda.launcher import launcher
-from pool.kernels.fold_torch import TorchArithmetic
+from pool import _native
+from pool.kernels.backend import backend_of
+from pool.kernels.cuda import fold as cuda
+from pool.kernels.threads import MEMORY_BOUND, worthwhile
+from pool.kernels.tree import tree_sum
 
-MOST_PLACES = folding.MOST_PLACES
+MOST_PLACES = cuda.MOST_PLACES
 
-
-class Arithmetic(Protocol):
-    """Queues on the current stream."""
-
-    def fold(self, out: Tensor, gradients: Sequence[Tensor], places: Sequence[int], scale: float) -> None:
-        """out = (sum of the gradients) * scale; all of one shape. `out` may be one of them."""
-
-    def fold_rows(
-        self,
-        out: Tensor,
-        gradients: Sequence[Tensor],
-        touched: Sequence[Tensor],
-        places: Sequence[int],
-        scale: float,
-        first_row: int,
-        touched_only: bool,
-    ) -> None:
-        """The same of a table: rows that no gradient has become zeros, or with `touched_only` stay."""
-
-    def adam(
-        self,
-        weights: Tensor,
-        old: Tensor,
-        mean: Tensor,
-        square: Tensor,
-        gradients: Sequence[Tensor],
-        places: Sequence[int],
-        scale: float,
-        step: Sequence[float],
-    ) -> None:
-        """weights = a step from `old`, which may be the same memory, with the sum of the gradients; `step`:
-        `pool.kernels.cuda.folding.AdamStep.numbers`."""
-
-    def adam_rows(
-        self,
-        weights: Tensor,
-        old: Tensor,
-        mean: Tensor,
-        square: Tensor,
-        gradients: Sequence[Tensor],
-        touched: Sequence[Tensor],
-        places: Sequence[int],
-        scale: float,
-        step: Sequence[float],
-        first_row: int,
-        touched_only: bool,
-    ) -> None:
-        """The same of a table. `touched_only`: rows that no gradient has are neither read nor written."""
+Touched = npt.NDArray[np.unsignedinteger[Any]]  # numbers of a table's rows, ascending
 
 
-class _Kernels:
-    """Those of `pool.kernels.cuda`."""
+@dataclass(frozen=True)
+class Addend:
+    """A contribution's gradient of one part of the model, or the sum of several at the place of one of them."""
 
-    fold = staticmethod(folding.fold)
-    fold_rows = staticmethod(folding.fold_rows)
-    adam = staticmethod(folding.adam)
-    adam_rows = staticmethod(folding.adam_rows)
+    place: int  # in the tree (`pool.kernels.tree`)
+    gradient: Tensor  # shaped as the part; or of a table the rows that are defined, one after the other
+    touched: Touched | None  # of a table: the rows that are defined, numbered as features; None: all of it
+    numbers: Tensor | None = None  # of a table on a device: `touched` there; the gradient is these rows alone
 
 
-@cache
-def arithmetic(device: torch.device) -> Arithmetic:
-    return TorchArithmetic() if launcher(device) is None else _Kernels()
+@dataclass(frozen=True)
+class Fold:
+    """A sum to be taken: at least one gradient, and how their sum is used."""
+
+    addends: Sequence[Addend]
+    scale: float = 1.0  # of the sum; 1 multiplies nothing
+    first_row: int = 0  # of a table: the feature of its first row here
+    touched_only: bool = False  # of a table: rows that no gradient defines stay as they are; else their sum is 0
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether it is the sum of a table's rows. A table's gradients are all made of rows."""
+        of_rows = sum(addend.touched is not None for addend in self.addends)
+        assert of_rows in (0, len(self.addends)), "rows of a table, and all of it"
+        return of_rows > 0
+
+    @property
+    def places(self) -> list[int]:
+        return [addend.place for addend in self.addends]
+
+    @property
+    def gradients(self) -> list[Tensor]:
+        return [addend.gradient for addend in self.addends]
+
+    @property
+    def lists(self) -> list[Tensor]:
+        """The numbers of each gradient's rows, on a device."""
+        return [addend.numbers for addend in self.addends if addend.numbers is not None]
+
+
+def fold(out: Tensor, job: Fold) -> None:
+    """out = (sum of the gradients) * scale; `out` may be one of them. Queued, on a device."""
+    match backend_of(out.device):
+        case "cpu" if out.dtype == torch.float32:
+            run_native(_NATIVE, [out], job, worthwhile(out.numel(), MEMORY_BOUND))
+        case "cuda" if job.is_of_rows:
+            cuda.fold_rows(out, job.gradients, job.lists, job.places, job.scale, job.first_row, job.touched_only)
+        case "cuda":
+            cuda.fold(out, job.gradients, job.places, job.scale)
+        case _:
+            fold_by_torch(out, job)
+
+
+class NativeKernels(NamedTuple):
+    """Two functions of `pool._native` that add gradients up and do something with the sum, in one pass over memory."""
+
+    dense: Callable[..., None]
+    rows: Callable[..., None]
+
+
+_NATIVE = NativeKernels(_native.fold, _native.fold_rows)
+
+
+def run_native(
+    kernels: NativeKernels,
+    tensors: Sequence[Tensor],
+    job: Fold,
+    threads: int,
+    settings: Mapping[str, Any] | None = None,
+) -> None:
+    """Runs one of the two on tensors that the sum is for, all in a CPU's memory. `settings`: its constants."""
+    constants = {"places": job.places, "scale": job.scale, "threads": threads, **(settings or {})}
+    if job.is_of_rows:
+        rows = [(addend.gradient, addend.touched) for addend in job.addends]
+        kernels.rows(*tensors, rows, first_row=job.first_row, touched_only=job.touched_only, **constants)
+    else:
+        flat = [tensor.view(-1) for tensor in tensors]
+        kernels.dense(*flat, [gradient.view(-1) for gradient in job.gradients], **constants)
+
+
+class RowSum(NamedTuple):
+    """A node of the tree, of a table's rows."""
+
+    rows: Tensor  # [rows, columns], zeros where nothing is there
+    there: Tensor  # bool [rows, 1]
+
+
+def sum_by_torch(job: Fold, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The sum of gradients that are no table's, not scaled; no shape depends on numbers, so nothing waits."""
+    return tree_sum(job.places, [gradient.to(dtype) for gradient in job.gradients], torch.add)
+
+
+def sum_rows_by_torch(like: Tensor, job: Fold) -> RowSum:
+    """The sum of a table's rows, not scaled; `like`: the table."""
+    assert len({numbers.dtype for numbers in job.lists}) == 1, "lists of one type"
+    leaves = []
+    for gradient, numbers in zip(job.gradients, job.lists, strict=True):
+        at = numbers.to(torch.int64) - job.first_row
+        rows = torch.zeros_like(like).index_copy_(0, at, gradient.float())
+        there = torch.zeros(len(like), 1, dtype=torch.bool, device=like.device).index_fill_(0, at, True)
+        leaves.append(RowSum(rows, there))
+    total = tree_sum(job.places, leaves, _added)
+    return RowSum(total.rows + 0.0, total.there)  # of a table a sum of -0.0 is 0.0
+
+
+def fold_by_torch(out: Tensor, job: Fold) -> None:
+    """`fold` by torch's operations."""
+    if not job.is_of_rows:
+        out.copy_(_scaled(sum_by_torch(job, out.dtype), job.scale))
+        return
+    total = sum_rows_by_torch(out, job)
+    scaled = _scaled(total.rows, job.scale)
+    out.copy_(torch.where(total.there, scaled, out) if job.touched_only else scaled)
+
+
+def _added(left: RowSum, right: RowSum) -> RowSum:
+    """Where one of them has no row it is the other's, whose zero may be negative."""
+    one = torch.where(left.there, left.rows, right.rows)
+    return RowSum(torch.where(left.there & right.there, left.rows + right.rows, one), left.there | right.there)
+
+
+def _scaled(total: Tensor, scale: float) -> Tensor:
+    return total if scale == 1.0 else total * scale
+
+
+def within(touched: Touched, first: int, last: int) -> tuple[int, int]:
+    """Returns where the rows from `first` to below `last` begin and end in the list. (numpy's search would copy all of
+    it, to compare numbers of one type.)"""
+    begin = bisect_left(touched, first)
+    return begin, bisect_left(touched, last, begin)
+
+
+def union(addends: Sequence[Addend], first_row: int, rows: int) -> Touched | None:
+    """Returns a copy of the numbers of those rows of a part that any of them defines; None of what is no table."""
+    lists = [addend.touched for addend in addends if addend.touched is not None]
+    if not lists:
+        return None
+    last_row = first_row + rows
+    if len(lists) == 1:
+        begin, end = within(lists[0], first_row, last_row)
+        return lists[0][begin:end].copy()
+    out = np.empty(sum(map(len, lists)), np.uint32)
+    return out[: _native.union_rows(out, lists, first=first_row, last=last_row)]

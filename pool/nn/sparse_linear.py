@@ -1,6 +1,6 @@
 """A linear layer over bags of feature numbers: forward gathers and adds rows, backward adds up per row.
 
-The sums are those of pool.nn.sparse_kernels. The pool sets `gradient_sink`, so that the rows which a batch
+The sums are those of pool.kernels.sparse. The pool sets `gradient_sink`, so that the rows which a batch
 touched are written straight into its gradient slot.
 """
 
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from pool.nn import reference, sparse_kernels
-from pool.nn.batch import SparseInput
+from pool.kernels import sparse as kernels
+from pool.kernels.sparse import SparseInput
 
 
 class TableSink(Protocol):
@@ -40,7 +40,7 @@ class RowsSink(Protocol):
 
 
 # (memory of the table's shape, borders, written) -> the sum of the output's gradient, and whether the rows that were
-# written are finite if that sum is: as pool.nn.sparse_kernels.backward_rows.
+# written are finite if that sum is: as pool.kernels.sparse.backward_rows.
 WriteRows = Callable[[Tensor, Sequence[int], Callable[[int], None]], tuple[Tensor, Tensor | bool]]
 
 
@@ -106,7 +106,7 @@ class SparseLinear(nn.Module):
 
     def prepare(self, sparse: SparseInput) -> None:
         """What `forward` needs of these bags and can be had without weights. ValueError as `forward`."""
-        sparse_kernels.plan_of(self.weight, sparse)
+        kernels.plan_of(self.weight, sparse)
 
     def extra_repr(self) -> str:
         return f"{self.num_features}, {self.out_features}, bias={self.bias is not None}, field={self.field!r}"
@@ -115,9 +115,9 @@ class SparseLinear(nn.Module):
         """The table's gradient for autograd, None if it went to a sink; and the sum of grad_out's rows, which is the
         bias' gradient."""
         if self.gradient_sink is None and self.rows_sink is not None:
-            total = grad_out.new_empty(0) if self.bias is None else sparse_kernels.column_sum(grad_out)
+            total = grad_out.new_empty(0) if self.bias is None else kernels.column_sum(grad_out)
             return self.write_compact(sparse, grad_out), total
-        return self.write_in_place(partial(sparse_kernels.backward_rows, sparse, grad_out))
+        return self.write_in_place(partial(kernels.backward_rows, sparse, grad_out))
 
     def write_in_place(self, write: WriteRows) -> tuple[Tensor | None, Tensor]:
         """The same; the touched rows are added up by `write`, each where it belongs in memory of the table's shape."""
@@ -128,17 +128,17 @@ class SparseLinear(nn.Module):
         self._use_once()
         memory, borders = sink.begin(weight)
         total, sound = write(memory, borders, lambda rows: sink.written(weight, rows))
-        finite = sparse_kernels.all_finite(total)
+        finite = kernels.all_finite(total)
         sink.done(weight, finite if sound is True else finite & sound)
         return None, total
 
     def write_compact(self, sparse: SparseInput, grad_out: Tensor) -> Tensor | None:
         """The table's gradient for autograd, None if it went to the sink for rows. The touched rows are added up one
         after the other, in the order of the batch's list."""
-        rows = sparse_kernels.touched_rows(sparse, grad_out)
+        rows = kernels.touched_rows(sparse, grad_out)
         if self.rows_sink is None:
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
-            reference.place_rows(sparse, rows, grad)
+            kernels.place_rows(sparse, rows, grad)
             return grad
         self._use_once()
         self.rows_sink.take(self.weight, rows)
@@ -159,7 +159,7 @@ class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:
         ctx.sparse, ctx.layer = sparse, layer
-        return sparse_kernels.forward(*layer.in_effect(weight, bias, sparse), sparse)
+        return kernels.forward(*layer.in_effect(weight, bias, sparse), sparse)
 
     @staticmethod
     @once_differentiable
@@ -173,7 +173,7 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:
-        return sparse_kernels.forward(*layer.in_effect(weight, bias, sparse), sparse)
+        return kernels.forward(*layer.in_effect(weight, bias, sparse), sparse)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
@@ -206,7 +206,7 @@ def _backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, Tensor | None,
     if ctx.needs_input_grad[0]:
         grad_weight, total = ctx.layer.write_gradient(ctx.sparse, grad_out)
     else:
-        grad_weight, total = None, sparse_kernels.column_sum(grad_out)
+        grad_weight, total = None, kernels.column_sum(grad_out)
     return grad_weight, total if ctx.needs_input_grad[1] else None, None, None
 
 

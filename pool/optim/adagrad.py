@@ -8,6 +8,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from pool import _native
+from pool.kernels.fold import NativeKernels
 from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
 
 
@@ -49,4 +50,4 @@ class RowwiseAdagrad(NativeOptimizer):
 
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
         settings = {"learning_rate": group["lr"], "epsilon": group["eps"], "weight_decay": group["weight_decay"]}
-        return Pass(_native.adagrad, _native.rowwise_adagrad, (state["sum"],), settings)
+        return Pass(NativeKernels(_native.adagrad, _native.rowwise_adagrad), (state["sum"],), settings)

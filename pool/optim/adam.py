@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from pool import _native
-from pool.kernels.adam import step_adam
+from pool.kernels.adam import NATIVE, AdamStep, AdamTensors, adam
+from pool.kernels.fold import Fold
 from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
 
 
@@ -64,7 +64,10 @@ class Adam(NativeOptimizer):
             "decoupled": group["decoupled_weight_decay"],
             "step": step,
         }
-        return Pass(_native.adam, _native.adam_rows, (state["exp_avg"], state["exp_avg_sq"]), settings, step_adam)
+        return Pass(NATIVE, (state["exp_avg"], state["exp_avg_sq"]), settings)
+
+    def step_on_device(self, weights: Tensor, old: Tensor, job: Fold, how: Pass) -> None:
+        adam(AdamTensors(weights, old, *how.state), job, AdamStep(**how.settings))
 
     def _epsilon(self, group: Group, step: float, *, is_table: bool) -> float:  # noqa: ARG002
         epsilon: float = group["eps"]

@@ -28,7 +28,7 @@ from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError, RunError
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import rows_of
-from pool.kernels.addend import Addend
+from pool.kernels.fold import Addend
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.factory import made, tuples
 from pool.optim.names import load_class

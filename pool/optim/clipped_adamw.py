@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
+from pool.kernels.fold import NativeKernels
 from pool.optim.adam import check_betas
 from pool.optim.native import (
     Group,
@@ -73,4 +74,4 @@ class ClippedAdamW(NativeOptimizer):
             "highest": group["max_weight"],
         }
         moments = state["exp_avg"], state["exp_avg_sq"]
-        return Pass(_native.clipped_adamw, _native.clipped_adamw_rows, moments, settings)
+        return Pass(NativeKernels(_native.clipped_adamw, _native.clipped_adamw_rows), moments, settings)

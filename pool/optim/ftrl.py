@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
+from pool.kernels.fold import NativeKernels
 from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
 
 
@@ -39,4 +40,4 @@ class FTRL(NativeOptimizer):
 
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
         settings = {"learning_rate": group["lr"], "beta": group["beta"], "l1": group["l1"], "l2": group["l2"]}
-        return Pass(_native.ftrl, _native.ftrl_rows, (state["linear"], state["square"]), settings)
+        return Pass(NativeKernels(_native.ftrl, _native.ftrl_rows), (state["linear"], state["square"]), settings)

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pool.kernels.addend import Addend, within
+from pool.kernels.backend import backend_of
+from pool.kernels.fold import Addend, Fold, NativeKernels, run_native, within
 from pool.kernels.threads import MEMORY_BOUND, SCATTERED, worthwhile
 
 Group = Mapping[str, Any]
@@ -25,13 +26,11 @@ _LOWEST, _HIGHEST = 1.18e-38, 3.4e38  # that float32 holds as normal numbers
 
 @dataclass(frozen=True)
 class Pass:
-    """How one parameter is stepped: kernels of `pool._native`, tensors of the state, constants of the step."""
+    """How one parameter is stepped: by kernels, with tensors of the state and constants of the step."""
 
-    dense: Callable[..., None]
-    rows: Callable[..., None]
+    kernels: NativeKernels
     state: Sequence[Tensor]
-    settings: Mapping[str, float]
-    on_device: Callable[..., None] | None = None  # as `rows`, of tensors on an accelerator; None: there is none
+    settings: Mapping[str, Any]
 
 
 class NativeOptimizer(torch.optim.Optimizer):
@@ -63,11 +62,15 @@ class NativeOptimizer(torch.optim.Optimizer):
 
     @abstractmethod
     def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:
-        """Of a parameter before its first step, whose weights are `old`."""
+        """Returns the state of a parameter before its first step, whose weights are `old`."""
 
     @abstractmethod
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:
-        """Of the parameter's next step, which it counts."""
+        """Counts the parameter's next step, and returns how it is made."""
+
+    def step_on_device(self, weights: Tensor, old: Tensor, job: Fold, how: Pass) -> None:
+        """Makes that step of `weights` on an accelerator, from `old`; where `on_devices` says that there is one."""
+        raise NotImplementedError
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -95,44 +98,25 @@ class NativeOptimizer(torch.optim.Optimizer):
         numbered so that the parameter's first is `first_row`.
         """
         self._opt_called = True  # schedulers ask for it
-        rows = [(gradient.gradient, gradient.touched) for gradient in gradients if gradient.touched is not None]
-        is_table = bool(rows) or parameter in self.tables
+        job = Fold(gradients, scale, first_row, self.touched_only)
+        is_table = job.is_of_rows or parameter in self.tables
         group = self._group_of[parameter]
         state: State = self.state[parameter]
         if not state:
             state.update(self.first_state(old, group, is_table=is_table))
         how = self.one_pass(state, group, is_table=is_table)
-        places = [gradient.place for gradient in gradients]
-        if parameter.device.type != "cpu":
-            assert how.on_device is not None
-            settings = {"first_row": first_row, "scale": scale, "touched_only": self.touched_only, **how.settings}
-            how.on_device(parameter.data, old, *how.state, gradients, **settings)
-        elif rows:
-            assert len(rows) == len(gradients), "rows of a table, and all of it"
-            how.rows(
-                parameter.data,
-                old,
-                *how.state,
-                rows,
-                places=places,
-                scale=scale,
-                first_row=first_row,
-                touched_only=self.touched_only,
-                threads=self._threads(parameter, gradients, first_row),
-                **how.settings,
-            )
+        if backend_of(parameter.device) == "cpu":
+            tensors = (parameter.data, old, *how.state)
+            run_native(how.kernels, tensors, job, self._threads(parameter, job), how.settings)
         else:
-            weights, before, *states = (tensor.view(-1) for tensor in (parameter.data, old, *how.state))
-            sources = [gradient.gradient.view(-1) for gradient in gradients]
-            threads = worthwhile(parameter.numel(), MEMORY_BOUND)
-            how.dense(weights, before, *states, sources, places=places, scale=scale, threads=threads, **how.settings)
+            self.step_on_device(parameter.data, old, job, how)
 
-    def _threads(self, table: Tensor, gradients: Sequence[Addend], first_row: int) -> int:
-        if not self.touched_only:
-            return worthwhile(table.numel(), MEMORY_BOUND)
-        lists = [each.touched for each in gradients if each.touched is not None]
-        places = [within(touched, first_row, first_row + len(table)) for touched in lists]
-        return worthwhile(sum(end - begin for begin, end in places) * table[0].numel(), SCATTERED)
+    def _threads(self, parameter: Tensor, job: Fold) -> int:
+        if not (job.is_of_rows and self.touched_only):
+            return worthwhile(parameter.numel(), MEMORY_BOUND)
+        lists = [each.touched for each in job.addends if each.touched is not None]
+        places = [within(touched, job.first_row, job.first_row + len(parameter)) for touched in lists]
+        return worthwhile(sum(end - begin for begin, end in places) * parameter[0].numel(), SCATTERED)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Raises ValueError for what another optimizer has left."""

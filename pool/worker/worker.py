@@ -33,7 +33,7 @@ from pool.errors import LostDeviceError, ResourceError, RunError
 from pool.exchange.device.lending import borrow
 from pool.exchange.device.store import pieces
 from pool.exchange.device.weights import MappedWeights
-from pool.exchange.host.device import DeviceWorker
+from pool.exchange.device.worker import DeviceWorker
 from pool.exchange.host.streams import Streams
 from pool.exchange.host.weights import CopiedWeights, DeviceWeights
 from pool.exchange.host.worker import HostWorker
@@ -70,7 +70,6 @@ class Worker:
             open_device(torch.device(device.torch_name), str(launch.peer), spec, way_out)
         choose_computing(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
         numerics.check_worker(planned.fingerprint, launch.peer, device)
-        _native.keep_freed_memory()  # or every large activation costs fresh pages
         torch.set_deterministic_debug_mode("error")  # what use_deterministic_algorithms does, without 1 s of imports
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         self._launch = launch
@@ -97,6 +96,8 @@ class Worker:
             dense_products=config.pool.dense_products,
             bars=self._bars,
         )
+        # After the models were made: their weights' memory, replaced by shared memory, has gone back to the system.
+        _native.keep_freed_memory()  # or every large activation costs fresh pages
         self._in_work = memory.in_work(index)
         self._raised = memory.raised(index)
         if self._computer.how:

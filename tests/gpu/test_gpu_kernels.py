@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pool.device.finite import Outcomes
-from pool.kernels.addend import Addend
-from pool.kernels.cuda import folding, sparse_sums
-from pool.nn import reference
+from pool.kernels.adam import AdamStep, AdamTensors, adam
+from pool.kernels.backend import backend_of
+from pool.kernels.cuda import sparse as sparse_sums
+from pool.kernels.finite import Outcomes
+from pool.kernels.fold import Addend, Fold
 from pool.nn.sparse_linear import SparseLinear
 from pool.optim.adam import Adam
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
+from tests.pool.kernels import reference
 from tests.pool.kernels.cuda.alone.models import Name, agree, batch, randomised, results
 from tests.pool.kernels.cuda.alone.win_rate_loss import computed, given
 from tests.pool.kernels.sparse_inputs import random_input
@@ -31,7 +33,7 @@ def test_sums_of_lists(width: int) -> None:
     sparse = random_input(3000, 40)
     weight, gradient = torch.randn(40, width), torch.randn(3000, width)
     there = sparse.to(DEVICE)
-    assert sparse_sums.serves(weight.to(DEVICE)), "no kernels: the log says why"
+    assert backend_of(DEVICE) == "cuda", "no kernels: the log says why"
     found = sparse_sums.sum_lists(weight.to(DEVICE), there.features, there.offsets, None, None)
     torch.testing.assert_close(found.cpu(), reference.forward(weight, None, sparse), rtol=1e-5, atol=1e-5)
     found = sparse_sums.sum_long_lists(gradient.to(DEVICE), there.bags, there.touched_offsets, None)
@@ -57,11 +59,9 @@ def test_a_step_of_adam_has_the_bits_of_the_cpus() -> None:
     weights = parameter.detach().clone().to(DEVICE)
     mean, square = torch.zeros_like(weights), torch.zeros_like(weights)
     gradients = [torch.randn(4096) for _ in range(4)]
-    step = folding.AdamStep.of(
-        learning_rate=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8, weight_decay=0.0, decoupled=False, step=1
-    )
-    there = [gradient.to(DEVICE) for gradient in gradients]
-    folding.adam(weights, weights.clone(), mean, square, there, [0, 1, 2, 3], 0.25, step.numbers)
+    step = AdamStep(learning_rate=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8, weight_decay=0.0, decoupled=False, step=1)
+    there = [Addend(place, gradient.to(DEVICE), None) for place, gradient in enumerate(gradients)]
+    adam(AdamTensors(weights, weights.clone(), mean, square), Fold(there, 0.25), step)
     addends = [Addend(place, gradient, None) for place, gradient in enumerate(gradients)]
     Adam([parameter]).fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
     assert torch.equal(weights.cpu(), parameter.data)

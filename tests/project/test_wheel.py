@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 QUICK = {"model.l1": 32, "data.batch_size": 512, "train.steps": 4, "train.validate_every": 2, "pool.threads": 1}
@@ -59,8 +59,8 @@ def test_a_wheel_holds_three_packages_their_types_and_the_configs(wheel: Path) -
     )
     bundled = {path.relative_to(ROOT).as_posix() for path in (ROOT / "configs").rglob("*") if path.is_file()}
     assert {name.removeprefix("pool/") for name in names if name.startswith("pool/configs/")} == bundled
-    kernels = {path.relative_to(ROOT).as_posix() for path in (ROOT / "pool/kernels/cuda/src").iterdir()}
-    assert {name for name in names if name.startswith("pool/kernels/cuda/src/")} == kernels
+    kernels = {path.relative_to(ROOT).as_posix() for path in (ROOT / "pool").rglob("*.cu*")}
+    assert {name for name in names if name.endswith((".cu", ".cuh"))} == kernels
     assert not [name for name in names if name.endswith((".cpp", ".h", ".inc", "CMakeLists.txt"))]
 
 

@@ -24,7 +24,7 @@ from pool.exchange.device.store import DeviceStore
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.interface import CoordinatorExchange
 from pool.exchange.member_layout import Part, joined, parts
-from pool.kernels.addend import Touched
+from pool.kernels.fold import Touched
 from pool.process.launch import Launch
 from pool.shm.memory import Memory
 from pool.shm.signals import CoordinatorEnd

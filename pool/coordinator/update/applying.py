@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pool.coordinator.update.parameter_part import Piece
 from pool.crash_points import crash_point
-from pool.kernels.addend import Addend
+from pool.kernels.fold import Addend
 from pool.optim.buckets import BucketOptimizers
 
 BucketGradients = Sequence[tuple[Piece, Sequence[Addend]]]  # all pieces of a bucket, each with its gradients

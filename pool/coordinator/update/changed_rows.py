@@ -12,7 +12,7 @@ import numpy as np
 from pool import _native
 from pool.checkpoint.snapshot import Rows
 from pool.checkpoint.tensor_file import TensorBytes
-from pool.kernels.addend import Touched
+from pool.kernels.fold import Touched
 
 
 class ChangedRows:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pool.coordinator.update.changed_rows import ChangedRows
 from pool.exchange.interface import PieceMemory
-from pool.kernels.addend import Addend, Touched, union
+from pool.kernels.fold import Addend, Touched, union
 
 _NONE: Touched = np.zeros(0, np.uint32)
 

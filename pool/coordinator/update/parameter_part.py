@@ -9,7 +9,7 @@ from torch import nn
 from pool.coordinator.update.copy_over import CarryOver
 from pool.exchange.contribution import Contribution
 from pool.exchange.interface import PieceMemory
-from pool.kernels.addend import Addend
+from pool.kernels.fold import Addend
 from pool.kernels.tree import nodes
 
 

@@ -23,8 +23,7 @@ from pool.exchange.device.store import DeviceStore
 from pool.exchange.member_layout import Part
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import rows_of, views_of
-from pool.kernels.addend import Addend, Touched, union, within
-from pool.kernels.fold import arithmetic
+from pool.kernels.fold import Addend, Fold, Touched, fold, union, within
 
 TouchedRows = Callable[[Contribution, str], Touched]  # by sparse field
 
@@ -187,7 +186,6 @@ class DevicePiece:
         """`weights`: both versions on the piece's home; `copies`: the same on the others."""
         self._exchange = exchange
         self._store = home
-        self._arithmetic = arithmetic(home.device)
         self._bucket = bucket
         self._parameter = parameter
         self._number = exchange.first_parameter + parameter
@@ -216,14 +214,7 @@ class DevicePiece:
         return self._sums[number]
 
     def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
-        gradients = [addend.gradient for addend in addends]
-        places = [addend.place for addend in addends]
-        numbers = [addend.numbers for addend in addends if addend.numbers is not None]
-        if self.is_table:
-            assert len(numbers) == len(addends), "rows of a table, and all of it"
-            self._arithmetic.fold_rows(out, gradients, numbers, places, scale, self.first_row, touched_only)
-        else:
-            self._arithmetic.fold(out, gradients, places, scale)
+        fold(out, Fold(addends, scale, self.first_row, touched_only))
 
     def node(self, number: int, addends: Sequence[Addend]) -> Addend:
         out = self.sum(number)

@@ -14,12 +14,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pool.exchange.host.fold import fold
 from pool.exchange.host.group import Group
 from pool.exchange.host.memory import untouched
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import views
-from pool.kernels.addend import Addend, Touched
+from pool.kernels.fold import Addend, Fold, Touched, fold
 
 Slot = npt.NDArray[np.uint8]
 
@@ -68,7 +67,7 @@ class Adding:
         touched = None if field is None else self._group.touched(parameter, field)
         added = None if field is None else self._group.batches[self._batch].touched[field]
         addends = [Addend(0, sum_so_far, touched), Addend(1, new, added)]
-        fold(sum_so_far, addends, scale=1.0, first_row=begin, touched_only=True)
+        fold(sum_so_far, Fold(addends, first_row=begin, touched_only=True))
 
 
 def _without(rows: Touched, others: Touched) -> npt.NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pool.exchange.plan import Bucket
-from pool.kernels.addend import Touched, within
+from pool.kernels.fold import Touched, within
 
 
 def compact_rows(touched: Touched, bucket: Bucket, num_rows: int) -> slice:

@@ -11,11 +11,10 @@ from torch import Tensor
 from pool import _native
 from pool.exchange.contribution import Contribution
 from pool.exchange.host.compact import compact_rows
-from pool.exchange.host.fold import fold
 from pool.exchange.host.memory import untouched
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import rows_of, views
-from pool.kernels.addend import Addend, Touched, union, within
+from pool.kernels.fold import Addend, Fold, Touched, fold, union, within
 from pool.kernels.threads import SCATTERED, worthwhile
 
 Slot = npt.NDArray[np.uint8]
@@ -140,7 +139,7 @@ class HostPiece:
         return self._sums[number]
 
     def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
-        fold(out, addends, scale=scale, first_row=self.first_row, touched_only=touched_only)
+        fold(out, Fold(addends, scale, self.first_row, touched_only))
 
     def node(self, number: int, addends: Sequence[Addend]) -> Addend:
         out = self.sum(number)

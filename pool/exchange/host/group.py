@@ -8,7 +8,7 @@ import numpy as np
 
 from pool import _native
 from pool.exchange.interface import GroupBatch
-from pool.kernels.addend import Touched
+from pool.kernels.fold import Touched
 
 
 class Group:

@@ -17,7 +17,7 @@ from loader.stream.schema import ALIGNMENT, PAGE, BatchSchema
 
 if TYPE_CHECKING:  # the supervisor needs the size alone, and no torch
     from pool.exchange.host.group import Group
-    from pool.kernels.addend import Touched
+    from pool.kernels.fold import Touched
 
 Slot = npt.NDArray[np.uint8]
 

@@ -17,7 +17,7 @@ from pool.exchange.host.rounding import Rounding
 from pool.exchange.interface import GroupBatch
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import carried, replace_tensors, trained, views
-from pool.nn.sparse_kernels import is_native
+from pool.kernels.sparse import backend_for
 
 Slot = npt.NDArray[np.uint8]
 
@@ -98,7 +98,7 @@ class HostWorker:
     def put(self, parameter: int, gradient: Tensor) -> Tensor | bool:
         place = self.rows(parameter)
         finite: Tensor | bool
-        if is_native(gradient) and gradient.is_contiguous():
+        if backend_for(gradient) == "cpu" and gradient.is_contiguous():
             finite = _native.copy_checked(place.view(-1), gradient.view(-1))
         else:
             place.copy_(gradient)

@@ -9,18 +9,78 @@ import contextlib
 import hashlib
 import importlib
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pool.kernels.cuda.source import Source, headers
 from pool.kernels.cuda.user_cache import cache_folder, write_cached
 
 log = logging.getLogger(__name__)
 
+COMMON = Path(__file__).parent / "src"
 # No contraction: a product is rounded before it is added, as in the CPU's kernels. Divisions and roots are IEEE's.
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
+_BOUNDS = re.compile(r"KERNEL\((\d+), \d+\)\s*(\w+)\(")
 _DIGEST = 32  # bytes that a kept file begins with
+_TIMES = "compiled.txt"  # a line for each program that was compiled: seconds, what, for which architecture
+_TAIL = 4096  # bytes of its end that are read
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file and the constants that it is compiled for; hashable, so that a program is compiled once."""
+
+    path: Path
+    constants: tuple[tuple[str, int | str], ...]
+
+    @classmethod
+    def of(cls, file: str | Path, **constants: int | str) -> Source:
+        """`file`: a common one's name, or a path."""
+        return cls(COMMON / file, tuple(sorted(constants.items())))
+
+    @property
+    def file(self) -> str:
+        return self.path.name
+
+    @property
+    def text(self) -> str:
+        return _text(self.path)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the file may include, by name: headers of its own folder and the common ones."""
+        return _headers(self.path.parent)
+
+    @property
+    def kernels(self) -> Mapping[str, int]:
+        """The kernels of the file and the most threads that a block of each may have."""
+        return _kernels(self.path)
+
+    @property
+    def options(self) -> list[str]:
+        return [f"-D{name}={value}" for name, value in self.constants]
+
+    def __str__(self) -> str:
+        return " ".join([self.file, *(f"{name}={value}" for name, value in self.constants)])
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def _headers(folder: Path) -> Mapping[str, str]:
+    paths = sorted(path for where in {folder, COMMON} for path in where.glob("*.cuh"))
+    return {path.name: _text(path) for path in paths}
+
+
+@cache
+def _kernels(path: Path) -> Mapping[str, int]:
+    return {name: int(threads) for threads, name in _BOUNDS.findall(_text(path))}
 
 
 class CompileError(Exception):
@@ -28,7 +88,7 @@ class CompileError(Exception):
 
 
 class Compiler:
-    """Of kernels for one architecture."""
+    """Compiles kernels for one architecture."""
 
     def __init__(self, architecture: str, cache: Path | None) -> None:
         """`architecture`: `sm_90`, ...; `cache`: where compiled programs are kept; None: nowhere. Raises ImportError
@@ -48,29 +108,33 @@ class Compiler:
 
     @property
     def version(self) -> str:
-        """Of NVRTC."""
+        """The version of NVRTC."""
         return self._version
 
     def program(self, source: Source) -> bytes:
-        """A cubin: kept, or compiled now. Raises CompileError."""
+        """Returns a cubin: kept, or compiled now. Raises CompileError."""
         return self._kept(source) or self._keep(source, self.compile(source))
 
     def is_kept(self, source: Source) -> bool:
         return self._kept(source) is not None
 
     def forget(self, source: Source) -> None:
-        """What is kept can't be used."""
+        """Removes what is kept of a source, because it can't be used."""
         file = self._file(source)
         with contextlib.suppress(OSError):
             if file is not None:
                 file.unlink(missing_ok=True)
 
     def compile(self, source: Source) -> bytes:
-        """Raises CompileError with the compiler's first complaint."""
-        names, texts = zip(*headers().items(), strict=True)
-        encoded = [text.encode() for text in texts], [name.encode() for name in names]
+        """Returns a cubin. Raises CompileError with the compiler's first complaint."""
+        names, texts = list(source.headers), [text.encode() for text in source.headers.values()]
         program = self._call(
-            self._nvrtc.nvrtcCreateProgram, source.text.encode(), source.file.encode(), len(names), *encoded
+            self._nvrtc.nvrtcCreateProgram,
+            source.text.encode(),
+            source.file.encode(),
+            len(names),
+            texts,
+            [name.encode() for name in names],
         )
         try:
             options = [option.encode() for option in self._options(source)]
@@ -102,12 +166,12 @@ class Compiler:
     def _file(self, source: Source) -> Path | None:
         if self._cache is None:
             return None
-        parts = [self._version, *self._options(source), source.text, *headers().values()]
+        parts = [self._version, *self._options(source), source.text, *source.headers.values()]
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         return self._cache / f"{Path(source.file).stem}-{self._architecture}-{digest[:32]}.cubin"
 
     def _kept(self, source: Source) -> bytes | None:
-        """None if there is none, or if it is damaged."""
+        """Returns None if there is none, or if it is damaged."""
         file = self._file(source)
         with contextlib.suppress(OSError):
             if file is not None:
@@ -117,7 +181,8 @@ class Compiler:
         return None
 
     def _keep(self, source: Source, cubin: bytes) -> bytes:
-        """The cubin. Whole or not at all; a folder that can't be written costs the next process time, nothing else."""
+        """Returns the cubin. The file is written whole or not at all; a folder that can't be written costs the next
+        process time, nothing else."""
         file = self._file(source)
         try:
             if file is not None:
@@ -135,3 +200,36 @@ def _first_error(words: str) -> str:
 def kept_in() -> Path | None:
     """The folder that processes of this user share; None if there is none."""
     return cache_folder("kernels")
+
+
+def note_compiled(seconds: float, source: object, architecture: str, cache: Path | None) -> None:
+    """Writes down how long compiling took. Several processes may do so at a time; a failure costs nothing."""
+    with contextlib.suppress(OSError):
+        if cache is not None:
+            with (cache / _TIMES).open("a", encoding="utf-8") as file:
+                file.write(f"{seconds:.2f} {architecture} {source}\n")
+
+
+def kernels_in_words(architecture: str, cache: Path | None = None) -> str:
+    """Returns a line for people about what is compiled for `architecture` (`sm_90`) and how long the last program took.
+    `cache`: where programs are kept, the user's if None."""
+    cache = cache or kept_in()
+    try:
+        version = Compiler(architecture, None).version
+    except (ImportError, CompileError) as error:
+        return f"none, torch's own operations serve: {error}"
+    words = f"NVRTC {version} compiles for {architecture} what a worker needs first and is not kept"
+    if cache is None:
+        return f"{words}; there is no folder to keep them"
+    words += f"; {sum(1 for _ in cache.glob(f'*-{architecture}-*.cubin'))} programs are kept"
+    last = _last_time(architecture, cache)
+    return f"{words}; the last took {last:.1f} s" if last is not None else words
+
+
+def _last_time(architecture: str, cache: Path) -> float | None:
+    """The seconds of the newest line; None if there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        lines = (cache / _TIMES).read_bytes()[-_TAIL:].decode(errors="replace").splitlines()
+        mine = [line.split() for line in lines if f" {architecture} " in line]
+        return float(mine[-1][0]) if mine else None
+    return None

@@ -1,4 +1,4 @@
-"""Who runs kernels: NVIDIA's driver, of which nothing is waited for, or what tests put in its place."""
+"""Launches kernels: by NVIDIA's driver, of which nothing is waited for, or by what tests put in its place."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from pool.kernels.cuda.cache_report import note_compiled
-from pool.kernels.cuda.compiler import CompileError, Compiler, kept_in
-from pool.kernels.cuda.source import Source, kernels
+from pool.kernels.cuda.compiler import CompileError, Compiler, Source, kept_in, note_compiled
 
 log = logging.getLogger(__name__)
 
+Pointer, Float, UInt32, UInt64 = ctypes.c_void_p, ctypes.c_float, ctypes.c_uint32, ctypes.c_uint64
 Argument = Tensor | int | float | ctypes.Structure | ctypes.c_uint64 | None
 
 
@@ -40,7 +39,7 @@ class Extent:
 class Launcher(Protocol):
     @property
     def version(self) -> str:
-        """Of what compiles: others may give other bits."""
+        """The version of what compiles: others may give other bits."""
 
     def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
         """Queues a kernel on the device's current stream; nothing to do is no error. Tensors are on that device, and
@@ -48,7 +47,7 @@ class Launcher(Protocol):
 
 
 class CudaLauncher:
-    """Of one device, in a process that may use it."""
+    """Launches kernels on one device, in a process that may use it."""
 
     def __init__(self, device: torch.device) -> None:
         """Raises ImportError without cuda-bindings, CompileError without an NVRTC for this device."""
@@ -57,6 +56,7 @@ class CudaLauncher:
         self._architecture = "sm_{}{}".format(*torch.cuda.get_device_capability(device))
         self._compiler = Compiler(self._architecture, kept_in())
         self._programs: dict[Source, dict[str, Any]] = {}
+        self._context: Any = None  # the device's primary one, which torch uses
 
     @property
     def version(self) -> str:
@@ -66,13 +66,24 @@ class CudaLauncher:
         if extent.items == 0:
             return
         with torch.cuda.device(self._device):
+            self._bind_context()
             functions = self._programs.get(source) or self._load(source)
-            blocks, threads = extent.blocks(kernels(source.file)[kernel])
+            blocks, threads = extent.blocks(source.kernels[kernel])
             packed = packed_arguments(arguments)
             stream = torch.cuda.current_stream(self._device).cuda_stream
             self._call(
                 "cuLaunchKernel", functions[kernel], *blocks, 1, *threads, 1, 0, stream, ctypes.addressof(packed), 0
             )
+
+    def _bind_context(self) -> None:
+        """Makes the device's context current in a thread that has none, as autograd's in backward: `torch.cuda.device`
+        leaves that to the runtime, and the driver does not do it by itself (pytorch issue 195256)."""
+        if int(self._call("cuCtxGetCurrent")) != 0:
+            return
+        if self._context is None:
+            device = self._call("cuDeviceGet", self._device.index)
+            self._context = self._call("cuDevicePrimaryCtxRetain", device)
+        self._call("cuCtxSetCurrent", self._context)
 
     def _load(self, source: Source) -> dict[str, Any]:
         is_kept, begin = self._compiler.is_kept(source), time.monotonic()
@@ -87,7 +98,7 @@ class CudaLauncher:
             seconds = time.monotonic() - begin
             log.info("%s: compiled %s in %.1f s", self._device, source, seconds)
             note_compiled(seconds, source, self._architecture, kept_in())
-        functions = {name: self._call("cuModuleGetFunction", program, name.encode()) for name in kernels(source.file)}
+        functions = {name: self._call("cuModuleGetFunction", program, name.encode()) for name in source.kernels}
         self._programs[source] = functions
         return functions
 
@@ -109,8 +120,28 @@ class CudaLauncher:
         return values[0] if values else None
 
 
+def structure(**fields: tuple[Any, Sequence[Any]]) -> ctypes.Structure:
+    """Returns a structure that a kernel takes by value, laid out as in its source: arrays by name, each of a type and
+    with its values; pointers are tensors, or None."""
+    shape = tuple((name, kind, len(values)) for name, (kind, values) in fields.items())
+    made = _structure_type(shape)()
+    for name, (kind, values) in fields.items():
+        getattr(made, name)[:] = [_address(value) for value in values] if kind is Pointer else values
+    return made
+
+
+def _address(tensor: Tensor | None) -> int:
+    assert tensor is None or tensor.is_contiguous()
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+@cache
+def _structure_type(shape: tuple[tuple[str, Any, int], ...]) -> type[ctypes.Structure]:
+    return type("Structure", (ctypes.Structure,), {"_fields_": [(name, kind * count) for name, kind, count in shape]})
+
+
 def packed_arguments(arguments: Sequence[Argument]) -> ctypes.Array[ctypes.c_void_p]:
-    """Pointers to the arguments, as cuLaunchKernel takes them."""
+    """Returns pointers to the arguments, as cuLaunchKernel takes them."""
     values = [_packed(argument) for argument in arguments]
     pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
     pointers.values = values  # type: ignore[attr-defined]  # kept as long as what points to them
@@ -132,14 +163,14 @@ makers: dict[str, Callable[[torch.device], Launcher]] = {"cuda": CudaLauncher}  
 
 
 def forgo_kernels() -> None:
-    """In this process torch's own operations serve on all devices. To be called before anything is computed."""
+    """Lets torch's own operations serve on all devices of this process. To be called before anything is computed."""
     makers.clear()
     launcher.cache_clear()
 
 
 @cache
 def launcher(device: torch.device) -> Launcher | None:
-    """None if kernels can't be run there; why not is logged, once."""
+    """Returns None if kernels can't be run there; why not is logged, once."""
     if device.type not in makers:
         return None
     try:
@@ -150,21 +181,22 @@ def launcher(device: torch.device) -> Launcher | None:
 
 
 def computing_with(device: torch.device) -> str:
-    """What computes there, as far as bits depend on it: for the fingerprint."""
-    found = launcher(device)
-    return "torch's own operations" if found is None else f"kernels compiled by {found.version}"
+    """Says what computes there, as far as bits depend on it: for the fingerprint."""
+    own = launcher(device)
+    return "torch's own operations" if own is None else f"kernels compiled by {own.version}"
 
 
 def run(device: torch.device, source: Source, kernel: str, extent: Extent, *arguments: Argument) -> None:
-    """`Launcher.launch` of a device that has one."""
-    found = launcher(device)
-    assert found is not None, f"no kernels on {device}"
-    found.launch(source, kernel, extent, arguments)
+    """Launches a kernel on a device that has a launcher."""
+    own = launcher(device)
+    assert own is not None, f"no kernels on {device}"
+    own.launch(source, kernel, extent, arguments)
 
 
 def width_of(columns: int, *tensors: Tensor | None) -> int:
-    """How many numbers a thread may load at a time from rows of so many: 16 bytes of the first tensor's, else one."""
-    there = [tensor for tensor in tensors if tensor is not None]
-    width = 16 // there[0].element_size()
-    apart = any(tensor.data_ptr() % (width * tensor.element_size()) for tensor in there)
+    """Returns how many numbers a thread may load at a time from rows of so many: 16 bytes of the first tensor's, else
+    one."""
+    present = [tensor for tensor in tensors if tensor is not None]
+    width = 16 // present[0].element_size()
+    apart = any(tensor.data_ptr() % (width * tensor.element_size()) for tensor in present)
     return 1 if columns % width or apart else width

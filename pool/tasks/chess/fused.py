@@ -9,54 +9,20 @@ threads; the second has others than the first, in the last digits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pool import _native
-from pool.nn import sparse_kernels
-from pool.nn.batch import SparseInput
+from pool.kernels import sparse as kernels
+from pool.kernels.sparse import SparseInput
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess.layer_stacks import Form
 
 _MIN_SAMPLES = 2048  # per thread: a piece is 1024, and starting a thread costs as much as some hundred samples
-
-
-@dataclass(frozen=True)
-class Hidden:
-    """A hidden layer: its outputs, and what they enter the next layer as; see Form."""
-
-    outputs: int
-    activation: Literal["both", "crelu", "screlu"]  # both: of square * the outputs squared, then of the outputs
-    active: int | None = None  # the first so many have activations; None: all
-    square: float = 1.0
-
-
-@dataclass(frozen=True)
-class Form:
-    """What follows the first layer: an activation, hidden layers, and a layer with one output; a stack of them for each
-    output bucket.
-
-    crelu: clamped to 0 .. largest_sum (of hidden layers largest_input); screlu: the same squared; pairwise: clamped,
-    and the first half of the outputs multiplied by the second.
-    """
-
-    first: Literal["pairwise", "crelu", "screlu"]
-    hidden: tuple[Hidden, ...]
-    largest_sum: float = 1.0
-    largest_input: float = 1.0
-    all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
-    skips: int = (
-        0  # outputs of the first hidden layer added to the result: its last; or its last but one minus its last
-    )
-
-
-def is_served(tensor: Tensor) -> bool:
-    """Whether the native operation computes on tensors like this one."""
-    return tensor.device.type == "cpu" and tensor.dtype == torch.float32
 
 
 def outputs(form: Form, accumulated: Tensor, parameters: Sequence[Tensor], borders: Sequence[int]) -> Tensor:
@@ -70,15 +36,15 @@ def outputs(form: Form, accumulated: Tensor, parameters: Sequence[Tensor], borde
 
 
 def serves_first_layer(form: Form, layer: SparseLinear, sparse: SparseInput) -> bool:
-    """Whether `outputs_of_bags` computes this form behind `layer` over these bags: their rows are summed along a plan,
-    the layer's width is a multiple of 32, and the first hidden layer's of 16."""
+    """Says whether `outputs_of_bags` computes this form behind `layer` over these bags: their rows are summed along a
+    plan, the layer's width is a multiple of 32, and the first hidden layer's of 16."""
     return (
-        is_served(layer.weight)
+        kernels.backend_for(layer.weight) == "cpu"
         and layer.bias is not None
         and layer.weight.requires_grad
         and not torch._C._are_functorch_transforms_active()
         and _native_form(form).serves_first_layers(layer.out_features)
-        and sparse_kernels.plan_of(layer.weight, sparse) is not None
+        and kernels.plan_of(layer.weight, sparse) is not None
     )
 
 
@@ -208,7 +174,7 @@ class _WithFirstLayer(torch.autograd.Function):
                     threads=threads,
                 )
 
-            sparse_kernels.by_tiles(plan, borders, written, run)
+            kernels.by_tiles(plan, borders, written, run)
             return column_sums, True
 
         grad_weight, grad_bias = layer.write_in_place(write)
@@ -216,13 +182,13 @@ class _WithFirstLayer(torch.autograd.Function):
 
 
 def _plan(weight: Tensor, sparse: SparseInput) -> _native.SparsePlan:
-    plan = sparse_kernels.plan_of(weight, sparse)
+    plan = kernels.plan_of(weight, sparse)
     assert plan is not None
     return plan
 
 
 def _threads_along(sparse: SparseInput, layer: SparseLinear) -> int:
-    return sparse_kernels.threads_for(sparse.features.numel() * layer.out_features)
+    return kernels.threads_for(sparse.features.numel() * layer.out_features)
 
 
 @lru_cache(maxsize=64)

@@ -12,18 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pool.kernels.backend import Backend
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess import fused, on_cuda
-from pool.tasks.chess.first_stage import Activation, first_stage, is_served
-from pool.tasks.chess.fused import Form, Hidden
-from pool.tasks.chess.paths import Kernels, Path, kernels_for, path_of
-from pool.tasks.chess.rounding import Rounding
-from pool.tasks.chess.training.batches import FIELD
-from pool.tasks.chess.training.clipping import clip_sum
-from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, floored, rounded
-from pool.tasks.perspective.files.evaluate import PAIR_SHIFT
-from pool.tasks.perspective.files.shape import Floats, Shape
+from pool.tasks.chess import fused
+from pool.tasks.chess.cuda import first_stage
+from pool.tasks.chess.layer_stacks import Form, Hidden, Kernels, kernels_for, outputs_on_cuda, path_of, serves_on_cuda
+from pool.tasks.chess.quantization import Rounding
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored, rounded
+from pool.tasks.chess.training.loss import FIELD
+from pool.tasks.perspective.inference import PAIR_SHIFT
+from pool.tasks.perspective.shape import Floats, Shape
 
 _ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
 
@@ -106,14 +105,14 @@ class PerspectiveModel(nn.Module):
         match self.path:
             case "cuda":
                 return self._layers_on_cuda(self._first_on_cuda(features), borders)
-            case "native":
+            case "cpu":
                 return self._native(features, borders)
             case "torch":
                 return self._layers(self._first(features), borders)
 
     @property
-    def path(self) -> Path:
-        """Which code computes it, where its weights are now."""
+    def path(self) -> Backend:
+        """The code that computes it, where its weights are now."""
         return path_of(self._kernels, self._stacks()[0].weight)
 
     def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
@@ -124,9 +123,11 @@ class PerspectiveModel(nn.Module):
 
     def _first_on_cuda(self, features: SparseInput) -> Tensor:
         """`_first`, by a kernel if it serves."""
-        if not is_served(self.l0, features):
+        if not first_stage.serves(self.l0, features):
             return self._first(features)
-        return first_stage(self.l0, features, 1.0, Activation[self.shape.activation.upper()])
+        return first_stage.layer_first_stage(
+            self.l0, features, 1.0, first_stage.Activation[self.shape.activation.upper()]
+        )
 
     def _first(self, features: SparseInput) -> Tensor:
         """[B, inputs of the next layer]: own perspectives, then the opponents'."""
@@ -143,11 +144,11 @@ class PerspectiveModel(nn.Module):
 
     def _layers_on_cuda(self, x: Tensor, borders: Sequence[int]) -> Tensor:
         """`_layers`, for all buckets at a time if the kernels serve."""
-        if not on_cuda.serves(self._form, x, self.shape.buckets):
+        if not serves_on_cuda(self._form, x, self.shape.buckets):
             return self._layers(x, borders)
         parameters = list(chain.from_iterable((layer.weight, layer.bias) for layer in self._stacks()))
         rules = list(chain.from_iterable(layer.rules for layer in self._stacks()))
-        return on_cuda.outputs(self._form, x, None, borders, parameters, rules=rules if any(rules) else ())
+        return outputs_on_cuda(self._form, x, None, borders, parameters, rules=rules if any(rules) else ())
 
     def _layers(self, x: Tensor, borders: Sequence[int]) -> Tensor:
         """[B] of `_first`; samples borders[b] .. borders[b + 1] belong to bucket b."""

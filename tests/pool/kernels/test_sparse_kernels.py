@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pool import _native
-from pool.nn import reference
 from pool.nn.batch import SparseInput
+from tests.pool.kernels import reference
 from tests.pool.kernels.sparse_inputs import input_of, random_input
 
 WIDTHS = [1, 7, 8, 16, 33, 64, 100, 256, 272, 300]

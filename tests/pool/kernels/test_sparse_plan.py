@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pool import _native
-from pool.nn import reference
 from pool.nn.batch import SparseInput
 from pool.nn.sparse_linear import SparseLinear
+from tests.pool.kernels import reference
 from tests.pool.kernels.sparse_inputs import input_of, random_input
 
 WIDTHS = [1, 8, 16, 17, 33, 100, 128, 160, 272]

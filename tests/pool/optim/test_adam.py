@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.addend import Addend, Touched
+from pool.kernels.fold import Addend, Touched
 from pool.optim import Adam, ClippedAdamW, SparseAdam
 
 STEPS = 20

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.addend import Addend, Touched
+from pool.kernels.fold import Addend, Touched
 from pool.optim import FTRL, Adam, RowwiseAdagrad, SparseAdam
 from pool.optim.native import NativeOptimizer
 

@@ -10,9 +10,9 @@ from loader.chess.filters import FilterConfig
 from loader.stream.sources import data_config, samples_per_epoch
 from pool.config.load import parse_config
 from tests.pool.tasks.stockfish.test_stockfish_training import SMALL, validation_losses
-from tests.support.runs import ROOT, run, run_well
+from tests.support.paths import ROOT, SAMPLE
+from tests.support.runs import run, run_well
 
-SAMPLE = ROOT / "configs/sample"
 TRAIN = SAMPLE / "train.binpack"
 VALIDATION = SAMPLE / "validation.binpack"
 NO_EVERY = {key: value for key, value in SMALL.items() if key != "train.validate_every"}
@@ -107,7 +107,6 @@ def test_a_run_on_devices_that_this_machine_lacks_is_shown_as_far_as_it_can_be(
     lines = {line[:22].strip(): line[22:] for line in ended.out.splitlines()}
     assert lines["workers on"].startswith("cuda:9990: not in this machine; ")
     assert lines["idle devices"].startswith(f"{len(devices) - 2} of {len(devices)} devices stand idle")
-    assert "of gradients out" in lines["bytes of a step"]
     assert f"{len(devices) + 4} processes" in ended.out
     assert "together" in ended.out
     assert "learning rate" in lines

@@ -1,23 +1,47 @@
 """A sparse layer of which each sample has the output of its bucket alone, as half the difference of two perspectives:
-kernels/bucket_difference.cu. Float32."""
+bucket_difference.cu. Float32."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, run
 from pool.kernels.cuda.operation import operation
-from pool.kernels.cuda.source import Source
-from pool.kernels.cuda.sparse_sums import INDEX
-from pool.tasks.chess.cuda.borders import borders_of
+from pool.kernels.cuda.sparse import INDEX
+from pool.kernels.sparse import SparseInput, backend_for
+from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess.cuda.stack_form import borders_of
 
+_HERE = Path(__file__).parent
 MOST_BUCKETS = 64
 WriteGradient = Callable[[Tensor], Tensor | None]
+
+
+def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
+    """Says whether `layer_bucket_difference` takes these: on a device with kernels, float32, without bias, without
+    values."""
+    if torch._C._are_functorch_transforms_active() or layer.bias is not None or sparse.values is not None:
+        return False
+    fits = layer.weight.dtype == torch.float32 and layer.out_features <= MOST_BUCKETS
+    return fits and layer.gradient_sink is None and backend_for(layer.weight) == "cuda"
+
+
+def layer_bucket_difference(layer: SparseLinear, sparse: SparseInput, borders: Sequence[int]) -> Tensor:
+    """[samples]: half of own minus opponent's sum, of the output of the sample's bucket; those of bucket b are
+    borders[b] .. borders[b + 1]. Bags are all own perspectives, then all the opponents'."""
+
+    def write(gradient: Tensor) -> Tensor | None:
+        return layer.write_compact(sparse, gradient)
+
+    table, _ = layer.in_effect(layer.weight, None, sparse)
+    return bucket_difference(layer.weight, table, sparse.features, sparse.offsets, borders, write)
 
 
 def bucket_difference(
@@ -86,4 +110,4 @@ class _BucketDifference(torch.autograd.Function):
 
 def _source(borders: Sequence[int], numbers: Tensor) -> Source:
     constants = {"BFLOAT16": 0, "WIDTH": 1, "VALUES": 0, "BUCKETS": len(borders) - 1}
-    return Source.of("bucket_difference.cu", INDEX=INDEX[numbers.dtype], **constants)
+    return Source.of(_HERE / "bucket_difference.cu", INDEX=INDEX[numbers.dtype], **constants)

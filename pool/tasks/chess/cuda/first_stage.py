@@ -1,5 +1,5 @@
 """The first layer fused with what follows it, for two perspectives: sums, clipping, and products or squares
-(kernels/first_stage.cu).
+(first_stage.cu).
 
 A function for autograd over torch operations. What the table's gradient becomes is up to the layer, as without it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +17,11 @@ from torch.autograd.function import once_differentiable
 
 from pool.kernels.cuda.launcher import Extent, run
 from pool.kernels.cuda.operation import operation
-from pool.kernels.cuda.sparse_sums import ROWS, column_sums, sums_source
+from pool.kernels.cuda.sparse import ROWS, column_sums, sums_source
+from pool.kernels.sparse import SparseInput, backend_for
+from pool.nn.sparse_linear import SparseLinear
+
+_HERE = Path(__file__).parent
 
 
 class Activation(IntEnum):
@@ -25,6 +30,27 @@ class Activation(IntEnum):
     PAIRWISE = 0  # first half times second: [samples, columns], own perspective's products before the other's
     CRELU = 1  # x: [samples, 2 * columns]
     SCRELU = 2  # x squared: [samples, 2 * columns]
+
+
+def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
+    """Says whether `layer_first_stage` takes these: on a device with kernels, with a bias, without values."""
+    if torch._C._are_functorch_transforms_active() or layer.bias is None or sparse.values is not None:
+        return False
+    return layer.gradient_sink is None and backend_for(layer.weight) == "cuda"
+
+
+def layer_first_stage(layer: SparseLinear, sparse: SparseInput, highest: float, activation: Activation) -> Tensor:
+    """[samples, ...]: what `activation` says of the layer's sums, clipped to 0 .. highest. Bags are all own
+    perspectives, then all the opponents'."""
+    assert layer.bias is not None
+
+    def write(gradient: Tensor) -> Tensor | None:
+        return layer.write_compact(sparse, gradient)
+
+    table, bias = layer.in_effect(layer.weight, layer.bias, sparse)
+    assert bias is not None
+    lists = sparse.features, sparse.offsets
+    return fused_first_stage(layer.weight, layer.bias, (table, bias), *lists, write, highest, activation)
 
 
 @operation()
@@ -36,7 +62,7 @@ def first_stage(
     samples, columns, width = _shape(table, offsets, activation)
     kept, out = table.new_empty(2 * samples, columns), table.new_empty(samples, 2 * width)
     source, wide = sums_source(
-        "first_stage.cu", table, numbers.dtype, None, width, bias, kept, out, ACTIVATION=activation
+        _HERE / "first_stage.cu", table, numbers.dtype, None, width, bias, kept, out, ACTIVATION=activation
     )
     extent = Extent(2 * samples, width // wide)
     run(
@@ -67,7 +93,9 @@ def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activat
     sums = torch.empty_like(kept)
     partial = kept.new_empty(-(-bags // ROWS), columns, dtype=torch.float32)
     index = torch.uint16  # which is no matter: backward reads none
-    source, wide = sums_source("first_stage.cu", kept, index, None, width, gradient, sums, ACTIVATION=activation)
+    source, wide = sums_source(
+        _HERE / "first_stage.cu", kept, index, None, width, gradient, sums, ACTIVATION=activation
+    )
     extent = Extent(len(partial), width // wide)
     run(
         kept.device, source, "first_stage_backward", extent,

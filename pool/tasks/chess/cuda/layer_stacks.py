@@ -1,4 +1,4 @@
-"""Layer stacks, all buckets at once, forward and backward: kernels/stacked_linear.cu, kernels/layer_stacks.cu.
+"""Layer stacks, all buckets at once, forward and backward: stacked_linear.cu, layer_stacks.cu.
 
 Float32. Two launches forward and four backward, however many layers and buckets there are; one more each if weights are
 changed before they are in effect, or have a part that all buckets share. The same bits in each run.
@@ -8,30 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, chain, pairwise
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from pool.kernels.cuda.launcher import Extent, launcher, run, width_of
+from pool.kernels.backend import backend_of
+from pool.kernels.cuda.compiler import Source
+from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, run, structure, width_of
 from pool.kernels.cuda.operation import operation
-from pool.kernels.cuda.source import Source
-from pool.kernels.cuda.structure import Pointer, UInt32, structure
-from pool.tasks.chess.cuda.borders import borders_of
-from pool.tasks.chess.cuda.stack_form import StackForm
-from pool.tasks.chess.cuda.weights_in_effect import InEffect, in_effect
+from pool.tasks.chess.cuda.in_effect import Changes, weights_in_effect_of
+from pool.tasks.chess.cuda.stack_form import StackForm, borders_of
 
+_HERE = Path(__file__).parent
 MOST_BUCKETS = 64
 SLICE = 128  # inputs that a thread multiplies and adds up, of long rows
-TILE = 8  # of kernels/stacks.cuh
-SAMPLES = 64  # of kernels/stacked_linear.cu
+TILE = 8  # of stacks.cuh
+SAMPLES = 64  # of stacked_linear.cu
 
 
 def serves(x: Tensor) -> bool:
-    """Whether the function below takes tensors like this one."""
+    """Says whether the function below takes tensors like this one."""
     plain = x.dtype == torch.float32 and not torch._C._are_functorch_transforms_active()
-    return plain and launcher(x.device) is not None
+    return plain and backend_of(x.device) == "cuda"
 
 
 def layer_stacks(
@@ -41,7 +42,7 @@ def layer_stacks(
     borders: Sequence[int],
     parameters: Sequence[Tensor],
     shared: tuple[Tensor, Tensor] | None = None,
-    changes: InEffect | None = None,
+    changes: Changes | None = None,
 ) -> Tensor:
     """[samples] of x [samples, inputs]: what the stacks make of it, plus `extra` [samples]; samples borders[b] ..
     borders[b + 1] by stack b.
@@ -50,7 +51,7 @@ def layer_stacks(
     those of the first layer in each bucket. Gradients are those of the parameters in effect.
     """
     every = (*parameters, *(shared or ()))
-    out: Tensor = _LayerStacks.apply(form, changes or InEffect(), x, extra, tuple(borders), len(parameters), *every)  # type: ignore[no-untyped-call]
+    out: Tensor = _LayerStacks.apply(form, changes or Changes(), x, extra, tuple(borders), len(parameters), *every)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -156,7 +157,7 @@ class _LayerStacks(torch.autograd.Function):
     def forward(
         ctx: Any,
         form: StackForm,
-        changes: InEffect,
+        changes: Changes,
         x: Tensor,
         extra: Tensor | None,
         borders: tuple[int, ...],
@@ -164,7 +165,7 @@ class _LayerStacks(torch.autograd.Function):
         *every: Tensor,
     ) -> Tensor:
         x, extra = x.contiguous(), None if extra is None else extra.contiguous()
-        parameters = in_effect(changes, [each.contiguous() for each in every[:count]], every[count:])
+        parameters = weights_in_effect_of(changes, [each.contiguous() for each in every[:count]], every[count:])
         how = form.integers(), form.floats()
         out, kept = stacks_forward(x, extra, parameters, borders, *how)
         ctx.save_for_backward(x, kept, *parameters)
@@ -188,8 +189,8 @@ def _addresses(parameters: Sequence[Tensor]) -> Any:
 
 
 def _products(form: StackForm, buckets: int, width: int) -> Source:
-    return Source.of("stacked_linear.cu", BFLOAT16=0, WIDTH=width, BUCKETS=buckets, **form.constants)
+    return Source.of(_HERE / "stacked_linear.cu", BFLOAT16=0, WIDTH=width, BUCKETS=buckets, **form.constants)
 
 
 def _stacks(form: StackForm, buckets: int) -> Source:
-    return Source.of("layer_stacks.cu", BFLOAT16=0, WIDTH=4, BUCKETS=buckets, **form.constants)
+    return Source.of(_HERE / "layer_stacks.cu", BFLOAT16=0, WIDTH=4, BUCKETS=buckets, **form.constants)

@@ -1,4 +1,4 @@
-"""The form of layer stacks: what kernels/stacks.cuh calls Form, and the numbers of parameters."""
+"""The form of layer stacks: what stacks.cuh calls Form, and the numbers of parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, chain
 
-from pool.kernels.cuda.structure import Float, UInt32, structure
+from pool.kernels.cuda.launcher import Float, UInt32, structure
 
 MOST_HIDDEN = 4
 MOST_OUTPUTS = 64  # of a layer: the products of wider ones are a library's, bucket by bucket
@@ -47,11 +47,11 @@ class StackForm:
 
     @property
     def outputs(self) -> list[int]:
-        """Of each layer."""
+        """The outputs of each layer."""
         return [*(layer.outputs for layer in self.hidden), 1]
 
     def inputs(self, wide: int) -> list[int]:
-        """Of each layer."""
+        """The inputs of each layer."""
         behind = [layer.activations for layer in self.hidden]
         if behind and self.all_activations:
             behind[-1] = sum(behind)
@@ -59,12 +59,12 @@ class StackForm:
 
     @property
     def row(self) -> int:
-        """Numbers in a sample's row of the hidden layers' outputs."""
+        """Counts the numbers in a sample's row of the hidden layers' outputs."""
         return self._begins[-1]
 
     @property
     def serves(self) -> bool:
-        """Whether the kernels take it."""
+        """Says whether the kernels take it."""
         return len(self.hidden) <= MOST_HIDDEN and max(self.outputs) <= MOST_OUTPUTS
 
     def columns(self, wide: int) -> list[int]:
@@ -75,7 +75,7 @@ class StackForm:
 
     @property
     def constants(self) -> dict[str, int]:
-        """What sources that include stacks.cuh are compiled for."""
+        """The constants that sources which include stacks.cuh are compiled for."""
         return {"HIDDEN": len(self.hidden), "ALL": int(self.all_activations)}
 
     def structure(self) -> ctypes.Structure:
@@ -110,6 +110,11 @@ class StackForm:
     @property
     def _begins(self) -> list[int]:
         return [0, *accumulate(-(-layer.outputs // 4) * 4 for layer in self.hidden)]
+
+
+def borders_of(borders: Sequence[int]) -> ctypes.Structure:
+    """Returns where each bucket's samples begin, as kernels take it (borders.cuh): one more than there are buckets."""
+    return structure(at=(UInt32, borders))
 
 
 class _Hidden(ctypes.Structure):

@@ -1,4 +1,4 @@
-"""The mean loss of scores as probabilities of winning, with its gradient: kernels/win_rate_loss.cu.
+"""The mean loss of scores as probabilities of winning, with its gradient: win_rate_loss.cu.
 
 Float32. Three launches forward, one backward. The same bits in each run: sums have a fixed order.
 """
@@ -6,18 +6,20 @@ Float32. Three launches forward, one backward. The same bits in each run: sums h
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from pool.kernels.cuda.launcher import Extent, launcher, run
+from pool.kernels.backend import backend_of
+from pool.kernels.cuda.compiler import Source
+from pool.kernels.cuda.launcher import Extent, Float, run, structure
 from pool.kernels.cuda.operation import operation
-from pool.kernels.cuda.source import Source
-from pool.kernels.cuda.structure import Float, structure
 
-PARTS = 128  # of kernels/win_rate_loss.cu
+_HERE = Path(__file__).parent
+PARTS = 128  # of win_rate_loss.cu
 _TYPES = {
     torch.int8: "signed char",
     torch.uint8: "unsigned char",
@@ -28,10 +30,10 @@ _TYPES = {
 
 
 def serves(output: Tensor, score: Tensor, result: Tensor) -> bool:
-    """Whether the function below takes these."""
+    """Says whether the function below takes these."""
     if torch._C._are_functorch_transforms_active() or output.dtype != torch.float32 or output.ndim != 1:
         return False
-    return {score.dtype, result.dtype} <= _TYPES.keys() and launcher(output.device) is not None
+    return {score.dtype, result.dtype} <= _TYPES.keys() and backend_of(output.device) == "cuda"
 
 
 def win_rate_loss(output: Tensor, score: Tensor, result: Tensor, settings: Sequence[float], *, weighs: bool) -> Tensor:
@@ -94,4 +96,4 @@ class _WinRateLoss(torch.autograd.Function):
 
 
 def _source(score: torch.dtype, result: torch.dtype) -> Source:
-    return Source.of("win_rate_loss.cu", BFLOAT16=0, WIDTH=1, SCORE=_TYPES[score], RESULT=_TYPES[result])
+    return Source.of(_HERE / "win_rate_loss.cu", BFLOAT16=0, WIDTH=1, SCORE=_TYPES[score], RESULT=_TYPES[result])

@@ -12,11 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pool.kernels.cuda import sparse_sums
-from pool.nn.batch import SparseInput
+from pool.kernels.sparse import SparseInput, backend_for
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess.cuda import rounded_rows
-from pool.tasks.chess.rounding import Rounding, Way
+from pool.tasks.chess.cuda.in_effect import Rule, rows_in_effect
+from pool.tasks.chess.quantization import Rounding, Way
 
 _JUST_BELOW = 3e-5  # steps: a float32 that is a whole number but for its own rounding is not cut down to the one below
 _ROWS = 256  # that are rounded at a time on a CPU: they stay in the cache
@@ -57,9 +56,9 @@ class RoundedSparseLinear(SparseLinear):
 
     @torch.no_grad()
     def in_effect(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:
-        if weight.dtype == torch.float32 and sparse_sums.serves(weight):
+        if weight.dtype == torch.float32 and backend_for(weight) == "cuda":
             rules = _plain(self._rule), _plain(self._bias_rule)
-            return rounded_rows.in_effect(weight, bias, sparse.touched, self._virtual_rows_on(weight.device), *rules)
+            return rows_in_effect(weight, bias, sparse.touched, self._virtual_rows_on(weight.device), *rules)
         if bias is not None and self._bias_rule is not None:
             bias = _on_grid_(bias.clone(), self._bias_rule.scale, self._bias_rule.way)
         if self._rule is None:
@@ -87,7 +86,7 @@ class RoundedSparseLinear(SparseLinear):
         return self._virtual_rows
 
 
-def _plain(rule: Rounding | None) -> rounded_rows.Rule:
+def _plain(rule: Rounding | None) -> Rule:
     return None if rule is None else (rule.scale, rule.way)
 
 
@@ -120,3 +119,9 @@ def _on_grid_(values: Tensor, scale: float, way: Way | Literal["down"]) -> Tenso
         fraction = values.frac()
         values.trunc_().add_(fraction.abs().ge(0.5).to(values.dtype).mul_(fraction.sign()))
     return values.div_(scale)
+
+
+@torch.no_grad()
+def clip_sum(weight: Tensor, added: Tensor, low: float, high: float) -> None:
+    """Of weight + added, which is shaped as weight or broadcasts to it, by changing weight."""
+    weight.copy_(torch.clamp(weight, low - added, high - added))

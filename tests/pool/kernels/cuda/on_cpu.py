@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
+from pool.kernels.cuda.compiler import COMMON, Source
 from pool.kernels.cuda.launcher import Argument, Extent, packed_arguments
-from pool.kernels.cuda.source import FOLDER, Source, headers, kernels
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 SHIM = Path(__file__).parent / "shim.h"
 BUILT = ROOT / "build/cuda-on-cpu"
@@ -38,7 +38,7 @@ class CpuLauncher:
         self.launched.append(kernel)
         if extent.items == 0:
             return
-        blocks, threads = extent.blocks(self.threads or kernels(source.file)[kernel])
+        blocks, threads = extent.blocks(self.threads or source.kernels[kernel])
         packed = packed_arguments(arguments)
         sizes = [ctypes.sizeof(value) for value in packed.values]  # type: ignore[attr-defined]
         status = library(source, self.sanitized).launch(
@@ -55,11 +55,11 @@ class CpuLauncher:
 
 @cache
 def library(source: Source, sanitized: bool) -> ctypes.CDLL:
-    listed = ", ".join(f'shim::Caller<&{name}>::kernel("{name}")' for name in kernels(source.file))
+    listed = ", ".join(f'shim::Caller<&{name}>::kernel("{name}")' for name in source.kernels)
     text = (
         f'#include "{SHIM}"\n#include "{source.file}"\n'
         f"const shim::Kernel shim::kKernels[] = {{{listed}}};\n"
-        f"const unsigned shim::kKernelCount = {len(kernels(source.file))};\n"
+        f"const unsigned shim::kKernelCount = {len(source.kernels)};\n"
     )
     flags = [
         "-std=c++20",
@@ -76,11 +76,11 @@ def library(source: Source, sanitized: bool) -> ctypes.CDLL:
         "-fPIC",
         "-fno-gnu-unique",
         "-fvisibility=hidden",  # the sanitizer takes a name in two libraries for one variable
-        f"-I{FOLDER}",
+        *(f"-I{folder}" for folder in (source.path.parent, COMMON)),
         *source.options,
         *(SANITIZED if sanitized else ()),
     ]
-    parts = [text, SHIM.read_text(), source.text, *headers().values(), *flags]
+    parts = [text, SHIM.read_text(), source.text, *source.headers.values(), *flags]
     path = BUILT / f"{source.file}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:24]}.so"
     if not path.exists():
         BUILT.mkdir(parents=True, exist_ok=True)

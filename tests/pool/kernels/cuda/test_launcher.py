@@ -6,7 +6,9 @@ import contextlib
 import ctypes
 import logging
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
@@ -16,11 +18,12 @@ import torch
 
 from pool.device.precision import choose_computing
 from pool.errors import RunError
-from pool.kernels.cuda import launcher, sparse_sums
-from pool.kernels.cuda.compiler import CompileError, Compiler, kept_in
+from pool.kernels import backend
+from pool.kernels.backend import backend_of
+from pool.kernels.cuda import launcher
+from pool.kernels.cuda.compiler import CompileError, Compiler, Source, kept_in
 from pool.kernels.cuda.launcher import CudaLauncher, Extent
-from pool.kernels.cuda.source import Source
-from pool.nn.sparse_kernels import forward
+from pool.kernels.sparse import forward
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
 from pool.worker.worker import Worker
@@ -30,7 +33,7 @@ SOURCE = Source.of("column_sums.cu", BFLOAT16=0, WIDTH=4)
 
 
 class Driver(ModuleType):
-    CUresult = SimpleNamespace(CUDA_SUCCESS=0)
+    CUresult = SimpleNamespace(CUDA_SUCCESS=0, CUDA_ERROR_OUT_OF_MEMORY=2)
 
     def __init__(self) -> None:
         super().__init__("cuda.bindings.driver")
@@ -38,6 +41,7 @@ class Driver(ModuleType):
         self.launched: list[tuple[Any, ...]] = []
         self.status: Any = 0
         self.refused = 0  # programs, from now on
+        self.contexts = {threading.get_ident(): 1}  # that are current, by thread
 
     def cuModuleLoadData(self, image: bytes) -> tuple[Any, ...]:  # noqa: N802
         self.loaded.append(image)
@@ -47,7 +51,21 @@ class Driver(ModuleType):
     def cuModuleGetFunction(self, module: str, name: bytes) -> tuple[Any, ...]:  # noqa: N802
         return 0, f"{module}.{name.decode()}"
 
+    def cuCtxGetCurrent(self) -> tuple[Any, ...]:  # noqa: N802
+        return 0, self.contexts.get(threading.get_ident(), 0)
+
+    def cuDeviceGet(self, index: int) -> tuple[Any, ...]:  # noqa: N802
+        return 0, f"device {index}"
+
+    def cuDevicePrimaryCtxRetain(self, device: str) -> tuple[Any, ...]:  # noqa: N802
+        return 0, f"context of {device}"
+
+    def cuCtxSetCurrent(self, context: Any) -> tuple[Any, ...]:  # noqa: N802
+        self.contexts[threading.get_ident()] = context
+        return (0,)
+
     def cuLaunchKernel(self, function: str, *rest: Any) -> tuple[Any, ...]:  # noqa: N802
+        assert self.contexts.get(threading.get_ident()), "no context is current"
         *grid, pointers, _extra = rest
         values = (ctypes.c_void_p * 4).from_address(pointers)
         kinds: tuple[Any, ...] = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_float)
@@ -91,6 +109,20 @@ def test_a_launch_names_grid_stream_and_arguments(driver: Driver, caplog: pytest
     assert driver.launched == [("module.column_sums", 300, 2, 1, 128, 1, 1, 0, 77, read)] * 2
     (line,) = caplog.messages
     assert line.startswith("cuda:1: compiled column_sums.cu BFLOAT16=0 WIDTH=4 in ")
+
+
+def test_a_thread_without_a_context_gets_the_devices_own(driver: Driver) -> None:
+    """As autograd's, in which nothing of torch has run before a kernel of ours."""
+    made = CudaLauncher(torch.device("cuda:1"))
+
+    def launch() -> object:
+        made.launch(SOURCE, "column_sums", Extent(1, 1), [None, None, 5, 0.5])
+        return driver.contexts[threading.get_ident()]
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(launch).result() == "context of device 1"
+    assert launch() == 1
+    assert len(driver.launched) == 2
 
 
 def test_nothing_to_do_is_not_launched(driver: Driver) -> None:
@@ -149,15 +181,16 @@ def test_narrow_rows_share_a_block(items: int, groups: int, blocks: tuple[int, i
 @pytest.mark.usefixtures("forgets")
 @pytest.mark.parametrize("error", [ImportError("No module named 'cuda'"), CompileError("libnvrtc.so.13 is not there")])
 def test_without_a_compiler_torchs_operations_serve_and_one_line_says_so(
-    error: Exception, caplog: pytest.LogCaptureFixture
+    error: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: torch.device) -> CudaLauncher:
         raise error
 
+    monkeypatch.setattr(backend, "NATIVE", "none")
     launcher.makers["cpu"] = refuse
     sparse = random_input(9, 5)
     for _ in range(3):
-        assert not sparse_sums.serves(torch.zeros(5, 4))
+        assert backend_of(torch.device("cpu")) == "torch"
         assert forward(torch.zeros(5, 4).bfloat16(), None, sparse).shape == (9, 4)
     (line,) = caplog.messages
     assert line == f"cpu computes with torch's own operations, which is slower: {error}"

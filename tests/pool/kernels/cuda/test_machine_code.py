@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from loader.files import whole_file
-from pool.kernels.cuda.compiler import CompileError, Compiler
-from pool.kernels.cuda.source import FOLDER, Source, kernels
+from pool.kernels.cuda.compiler import COMMON, CompileError, Compiler, Source
+from pool.tasks.chess.cuda import layer_stacks
 from tests.pool.kernels.cuda import toolkit
 from tests.pool.kernels.cuda.toolkit import ARCHITECTURES, MachineCode, loads_in_flight
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
+CHESS = Path(layer_stacks.__file__).parent
 SUMS: dict[str, dict[str, int | str]] = {
     "float32": {"BFLOAT16": 0, "WIDTH": 4, "INDEX": "uint16", "VALUES": 0},
     "bfloat16": {"BFLOAT16": 1, "WIDTH": 8, "INDEX": "uint32", "VALUES": 0},
@@ -29,26 +30,30 @@ STACKS = {"BUCKETS": 8, "ALL": 0}
 SOURCES = {
     **{f"list_sums {name}": Source.of("list_sums.cu", **constants) for name, constants in SUMS.items()},
     **{
-        f"first_stage {name} {activation}": Source.of("first_stage.cu", ACTIVATION=activation, **SUMS[name])
+        f"first_stage {name} {activation}": Source.of(CHESS / "first_stage.cu", ACTIVATION=activation, **SUMS[name])
         for name in ("float32", "bfloat16")
         for activation in range(3)
     },
     "column_sums": Source.of("column_sums.cu", BFLOAT16=0, WIDTH=4),
     **{
-        f"stacked_linear {hidden}": Source.of("stacked_linear.cu", BFLOAT16=0, WIDTH=width, HIDDEN=hidden, **STACKS)
+        f"stacked_linear {hidden}": Source.of(
+            CHESS / "stacked_linear.cu", BFLOAT16=0, WIDTH=width, HIDDEN=hidden, **STACKS
+        )
         for hidden, width in ((0, 1), (2, 4))
     },
     **{
         f"layer_stacks {hidden} {every}": Source.of(
-            "layer_stacks.cu", BFLOAT16=0, WIDTH=4, HIDDEN=hidden, **{**STACKS, "ALL": every}
+            CHESS / "layer_stacks.cu", BFLOAT16=0, WIDTH=4, HIDDEN=hidden, **{**STACKS, "ALL": every}
         )
         for hidden, every in ((0, 0), (2, 0), (2, 1), (4, 1))
     },
-    "weights_in_effect": Source.of("weights_in_effect.cu", BFLOAT16=0, WIDTH=1, TENSORS=6),
-    "rounded_rows": Source.of("rounded_rows.cu", BFLOAT16=0, WIDTH=1, INDEX="uint16"),
+    "weights_in_effect": Source.of(CHESS / "weights_in_effect.cu", BFLOAT16=0, WIDTH=1, TENSORS=6),
+    "rounded_rows": Source.of(CHESS / "rounded_rows.cu", BFLOAT16=0, WIDTH=1, INDEX="uint16"),
     "finite": Source.of("finite.cu", BFLOAT16=0, WIDTH=1, TENSORS=64),
-    "win_rate_loss": Source.of("win_rate_loss.cu", BFLOAT16=0, WIDTH=1, SCORE="short", RESULT="signed char"),
-    "bucket_difference": Source.of("bucket_difference.cu", BFLOAT16=0, WIDTH=1, BUCKETS=8, VALUES=0, INDEX="uint16"),
+    "win_rate_loss": Source.of(CHESS / "win_rate_loss.cu", BFLOAT16=0, WIDTH=1, SCORE="short", RESULT="signed char"),
+    "bucket_difference": Source.of(
+        CHESS / "bucket_difference.cu", BFLOAT16=0, WIDTH=1, BUCKETS=8, VALUES=0, INDEX="uint16"
+    ),
     "find_rows": Source.of("find_rows.cu", BFLOAT16=0, WIDTH=1, LEAVES=4, INDEX="uint16"),
     **{
         f"{file} {leaves}": Source.of(f"{file}.cu", BFLOAT16=0, WIDTH=4, LEAVES=leaves, NARROW=0)
@@ -111,7 +116,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_source_compiles_without_spills(compiled: Compiled, source: str, architecture: str) -> None:
     code = compiled(source, architecture)
-    assert code.resources.keys() == kernels(SOURCES[source].file).keys()
+    assert code.resources.keys() == SOURCES[source].kernels.keys()
     assert {name: (found.stack, found.local) for name, found in code.resources.items()} == dict.fromkeys(
         code.resources, (0, 0)
     )
@@ -234,7 +239,8 @@ def test_two_processes_may_compile_the_same_at_a_time(tmp_path: Path) -> None:
 
 
 def test_every_kernel_is_looked_at() -> None:
-    assert {path.name for path in FOLDER.glob("*.cu")} == {source.file for source in SOURCES.values()}
+    paths = {path for folder in (COMMON, CHESS) for path in folder.glob("*.cu")}
+    assert paths == {source.path for source in SOURCES.values()}
 
 
 def test_the_page_has_the_numbers_that_are_tested() -> None:

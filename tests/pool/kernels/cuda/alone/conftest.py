@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from pool.kernels import backend
 from pool.kernels.cuda import launcher
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 
 
 @pytest.fixture
-def cpu() -> Iterator[CpuLauncher]:
-    """The launcher of CPU tensors."""
+def cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[CpuLauncher]:
+    """The launcher of CPU tensors, for which native code serves nothing."""
     made = CpuLauncher(sanitized="CUDA_KERNELS_SANITIZED" in os.environ)
+    monkeypatch.setattr(backend, "NATIVE", "none")
     launcher.makers["cpu"] = lambda _: made
     launcher.launcher.cache_clear()
     yield made

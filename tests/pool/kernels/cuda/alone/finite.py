@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pool.device.finite import Outcomes
-from pool.kernels.cuda.finite import FLOAT32_LIMIT, find_infinite
+from pool.kernels.finite import FLOAT32_LIMIT, Outcomes, find_infinite
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 
 SIZES = (0, 1, 255, 256, 257, 1000, 8192)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pool.kernels.cuda import sparse_sums
-from pool.nn import reference
+from pool.kernels.cuda import sparse as kernels
 from pool.nn.batch import SparseInput
 from pool.tasks.chess.cuda.first_stage import Activation, WriteGradient, fused_first_stage
+from tests.pool.kernels import reference
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 from tests.pool.kernels.sparse_inputs import input_of, random_input
 
@@ -57,7 +57,7 @@ def run(sparse: SparseInput, columns: int, dtype: torch.dtype, highest: float, a
     weight, bias = (tensor.requires_grad_() for tensor in parameters(columns, dtype))
 
     def write(gradient: Tensor) -> Tensor:
-        rows = sparse_sums.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, None)
+        rows = kernels.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, None)
         return torch.zeros_like(weight).index_copy(0, sparse.touched.long(), rows)
 
     out = computed(weight, bias, sparse, write, highest, activation)
@@ -99,7 +99,7 @@ def test_the_bits_are_those_of_the_layer_and_of_torch() -> None:
     """In float32: the same sums, then one rounding for each operation."""
     sparse = random_input(200, FEATURES, most=30)
     weight, bias = parameters(16, torch.float32)
-    sums = sparse_sums.sum_lists(weight, sparse.features, sparse.offsets, None, bias)
+    sums = kernels.sum_lists(weight, sparse.features, sparse.offsets, None, bias)
     low, high = functional.hardtanh(sums, 0.0, 1.0).chunk(2, dim=1)
     found = computed(weight, bias, sparse, lambda _: None, 1.0, Activation.PAIRWISE)
     assert torch.equal(found, torch.cat((low * high).chunk(2), dim=1))
@@ -137,7 +137,7 @@ def test_it_agrees_with_the_layers_own_backward() -> None:
     seen: list[Tensor] = []
     out = computed(weight, bias, sparse, lambda sums: seen.append(sums), 1.0, Activation.SCRELU)
     out.sum().backward()
-    rows = sparse_sums.sum_long_lists(seen[0], sparse.bags, sparse.touched_offsets, None)
+    rows = kernels.sum_long_lists(seen[0], sparse.bags, sparse.touched_offsets, None)
     torch.testing.assert_close(rows, reference.touched_rows(sparse, seen[0]))
 
 

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.addend import Addend
-from pool.kernels.cuda import folding
+from pool.kernels import backend
+from pool.kernels.adam import AdamStep
+from pool.kernels.cuda import fold as kernels
+from pool.kernels.fold import Addend
 from pool.optim.adam import Adam, SparseAdam
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 
@@ -29,6 +31,12 @@ PLACES = [
     [3, 17, 33, 34],
 ]
 SETTINGS = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-7, "weight_decay": 0.1}
+
+
+@pytest.fixture(autouse=True)
+def native_code(cpu: CpuLauncher, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+    """The optimizers' steps, which are compared with, are native code's all the same."""
+    monkeypatch.setattr(backend, "NATIVE", "cpu")
 
 
 def numbers(*shape: int, seed: int) -> Tensor:
@@ -69,7 +77,6 @@ def whole(gradients: Sequence[Tensor], lists: Sequence[Tensor], rows: int, first
     return addends
 
 
-@pytest.mark.usefixtures("cpu")
 @pytest.mark.parametrize("places", PLACES, ids=str)
 @pytest.mark.parametrize("size", [1, 7, 64])
 @pytest.mark.parametrize("scale", [1.0, 1 / 3])
@@ -77,11 +84,10 @@ def test_a_fold_has_the_bits_of_the_cpus(places: list[int], size: int, scale: fl
     gradients = [numbers(size, seed=s) for s in range(len(places))]
     wanted, found = torch.empty(size), torch.empty(size)
     _native.fold(wanted, gradients, places=places, scale=scale, threads=1)
-    folding.fold(found, gradients, places, scale)
+    kernels.fold(found, gradients, places, scale)
     assert bits(found) == bits(wanted)
 
 
-@pytest.mark.usefixtures("cpu")
 @pytest.mark.parametrize("places", PLACES, ids=str)
 @pytest.mark.parametrize("columns", [1, 8])
 @pytest.mark.parametrize("touched_only", [False, True])
@@ -93,26 +99,24 @@ def test_a_fold_of_rows_has_the_bits_of_the_cpus(places: list[int], columns: int
     _native.fold_rows(
         wanted, sources, places=places, scale=0.5, first_row=first_row, touched_only=touched_only, threads=1
     )
-    folding.fold_rows(found, gradients, lists, places, 0.5, first_row, touched_only)
+    kernels.fold_rows(found, gradients, lists, places, 0.5, first_row, touched_only)
     assert bits(found) == bits(wanted)
 
 
-@pytest.mark.usefixtures("cpu")
 @pytest.mark.parametrize("which", [{0, 1, 2}, {1}], ids=["all", "one"])
 @pytest.mark.parametrize("columns", [1, 8])
 def test_gradients_of_bfloat16_give_the_bits_of_their_float32(which: set[int], columns: int) -> None:
     """Also beside others; of all four operations."""
     first_row, rows, places = 20, 30, [0, 2, 3]
-    constants = folding.AdamStep.of(**SETTINGS, decoupled=True, step=3).numbers
+    constants = AdamStep(**SETTINGS, decoupled=True, step=3).numbers
 
     def computed(gradients: list[Tensor], dense: list[Tensor]) -> list[bytes]:
         state = [numbers(rows, columns, seed=s).abs() for s in range(6)]
-        folding.fold(state[0], dense, places, 0.5)
-        folding.adam(state[1], state[1], state[2], state[3], dense, places, 0.5, constants)
-        folding.fold_rows(state[4], gradients, lists, places, 0.5, first_row, True)
-        folding.adam_rows(
-            state[5], state[5], state[2], state[3], gradients, lists, places, 0.5, constants, first_row, False
-        )
+        kernels.fold(state[0], dense, places, 0.5)
+        kernels.adam([state[1], state[2], state[3]], state[1], dense, places, [0.5, *constants])
+        kernels.fold_rows(state[4], gradients, lists, places, 0.5, first_row, True)
+        which = [first_row, 0]
+        kernels.adam_rows([state[5], state[2], state[3]], state[5], gradients, lists, places, [0.5, *constants], which)
         return bits(*state)
 
     gradients, lists = touched_rows(3, columns, rows, first_row, torch.uint32)
@@ -122,7 +126,6 @@ def test_gradients_of_bfloat16_give_the_bits_of_their_float32(which: set[int], c
     assert computed(narrow[0], narrow[1]) == computed(wide[0], wide[1])
 
 
-@pytest.mark.usefixtures("cpu")
 @pytest.mark.parametrize("places", [[0], [0, 1, 2, 3], [3, 17, 33, 34]], ids=str)
 @pytest.mark.parametrize("size", [7, 64])
 @pytest.mark.parametrize("decoupled", [False, True])
@@ -135,14 +138,13 @@ def test_steps_of_adam_have_the_bits_of_the_cpus(places: list[int], size: int, d
         gradients = [numbers(size, seed=10 * step + s) for s in range(len(places))]
         addends = [Addend(place, gradient, None) for place, gradient in zip(places, gradients, strict=True)]
         optimizer.fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
-        constants = folding.AdamStep.of(**SETTINGS, decoupled=decoupled, step=step).numbers
+        constants = AdamStep(**SETTINGS, decoupled=decoupled, step=step).numbers
         old = weights if in_place else weights.clone()
-        folding.adam(weights, old, mean, square, gradients, places, 0.25, constants)
+        kernels.adam([weights, mean, square], old, gradients, places, [0.25, *constants])
         state = optimizer.state[parameter]
         assert bits(weights, mean, square) == bits(parameter.data, state["exp_avg"], state["exp_avg_sq"])
 
 
-@pytest.mark.usefixtures("cpu")
 @pytest.mark.parametrize("kind", [torch.uint16, torch.uint32], ids=str)
 @pytest.mark.parametrize("columns", [3, 8])
 @pytest.mark.parametrize("touched_only", [False, True])
@@ -160,24 +162,22 @@ def test_steps_of_a_table_have_the_bits_of_the_cpus(kind: torch.dtype, columns: 
         ]
         optimizer.fold_and_step(parameter, parameter.data.clone(), addends, first_row=first_row, scale=0.25)
         epsilon = 1e-7 / (1 - 0.99**step) ** 0.5 if touched_only else 1e-7
-        constants = folding.AdamStep.of(**settings | {"epsilon": epsilon}, step=step).numbers
-        folding.adam_rows(
-            weights, weights.clone(), mean, square, gradients, lists, places, 0.25, constants, first_row, touched_only
-        )
+        constants = AdamStep(**settings | {"epsilon": epsilon}, step=step).numbers
+        stepped, which = [weights, mean, square], [first_row, int(touched_only)]
+        kernels.adam_rows(stepped, weights.clone(), gradients, lists, places, [0.25, *constants], which)
         state = optimizer.state[parameter]
         assert bits(weights, mean, square) == bits(parameter.data, state["exp_avg"], state["exp_avg_sq"])
 
 
 def test_blocks_and_orders_change_no_bit(cpu: CpuLauncher) -> None:
     gradients, lists = touched_rows(3, 8, 30, 0, torch.uint16)
-    constants = folding.AdamStep.of(**SETTINGS, decoupled=True, step=3).numbers
+    constants = AdamStep(**SETTINGS, decoupled=True, step=3).numbers
 
     def stepped() -> list[bytes]:
         tensors = [numbers(30, 8, seed=1), numbers(30, 8, seed=2), numbers(30, 8, seed=3).abs()]
-        weights, mean, square = tensors
-        folding.adam_rows(weights, weights, mean, square, gradients, lists, [0, 1, 2], 0.5, constants, 0, False)
+        kernels.adam_rows(tensors, tensors[0], gradients, lists, [0, 1, 2], [0.5, *constants], [0, 0])
         dense = [tensor.clone() for tensor in tensors]
-        folding.adam(dense[0], dense[0], dense[1], dense[2], [numbers(30, 8, seed=4)], [0], 0.5, constants)
+        kernels.adam(dense, dense[0], [numbers(30, 8, seed=4)], [0], [0.5, *constants])
         return bits(*tensors, *dense)
 
     wanted = stepped()
@@ -187,19 +187,19 @@ def test_blocks_and_orders_change_no_bit(cpu: CpuLauncher) -> None:
 
 def test_places_that_are_too_far_apart_are_refused() -> None:
     with pytest.raises(ValueError, match="places 3 to 64: a node of 128; fold nodes of 64 first"):
-        folding.leaves_of([3, 64])
-    assert folding.leaves_of([64, 66, 127]) == (64, [0, 2, 63])
+        kernels.leaves_of([3, 64])
+    assert kernels.leaves_of([64, 66, 127]) == (64, [0, 2, 63])
 
 
-@pytest.mark.usefixtures("cpu")
 def test_torch_finds_the_operations_sound() -> None:
     of, tests = torch.ops.sparsepool, ("test_schema", "test_faketensor")
-    constants = folding.AdamStep.of(**SETTINGS, decoupled=True, step=3).numbers
+    constants = AdamStep(**SETTINGS, decoupled=True, step=3).numbers
     gradients, lists = touched_rows(2, 4, 9, 0, torch.uint16)
     state = [numbers(9, 4, seed=s).abs() for s in range(4)]
     torch.library.opcheck(of.fold_rows.default, (state[0], gradients, lists, [0, 1], 0.5, 0, True), test_utils=tests)
-    arguments = (*state, gradients, lists, [0, 1], 0.5, constants, 0, False)
+    stepped = [state[0], state[2], state[3]]
+    arguments = (stepped, state[1], gradients, lists, [0, 1], [0.5, *constants], [0, 0])
     torch.library.opcheck(of.adam_rows.default, arguments, test_utils=tests)
     dense = [numbers(9, 4, seed=s) for s in range(2)]
     torch.library.opcheck(of.fold.default, (state[0], dense, [0, 1], 0.5), test_utils=tests)
-    torch.library.opcheck(of.adam.default, (*state, dense, [0, 1], 0.5, constants), test_utils=tests)
+    torch.library.opcheck(of.adam.default, (stepped, state[1], dense, [0, 1], [0.5, *constants]), test_utils=tests)

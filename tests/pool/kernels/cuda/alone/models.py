@@ -9,13 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pool.nn import sparse_kernels
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.perspective.config import ModelConfig as PerspectiveConfig
-from pool.tasks.perspective.form import shape_of
 from pool.tasks.perspective.model import PerspectiveModel
+from pool.tasks.perspective.shape import shape_of
 from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
@@ -43,11 +42,7 @@ FAKE: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def no_native_code(cpu: CpuLauncher, monkeypatch: pytest.MonkeyPatch) -> CpuLauncher:
-    """As on a device: the layer's native code for CPUs serves nothing."""
-    monkeypatch.setattr(sparse_kernels, "is_native", lambda _: False)
-    return cpu
+pytestmark = pytest.mark.usefixtures("cpu")
 
 
 def batch(borders: tuple[int, ...] = BORDERS) -> TensorBatch:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from pool.kernels.cuda import launcher
-from pool.tasks.chess.cuda.weights_in_effect import WAYS, InEffect, in_effect
-from pool.tasks.chess.rounding import Rounding, Way
+from pool.tasks.chess.cuda.in_effect import WAYS, Changes, weights_in_effect_of
+from pool.tasks.chess.quantization import Rounding, Way
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, rounded
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 from tests.pool.kernels.sparse_inputs import random_input
@@ -31,7 +31,7 @@ def test_tensors_are_rounded_with_what_is_shared(way: Way) -> None:
     first, second = NUMBERS.float().view(4, 6, 10), torch.tensor([torch.nan, torch.inf, -torch.inf, -0.0]).view(4, 1)
     shared = first[2] / 3
     rule = Rounding(4.0, np.int8, way=way)
-    found = in_effect(InEffect(0.75, ((4.0, WAYS.index(way)),) * 2), [first, second], [shared])
+    found = weights_in_effect_of(Changes(0.75, ((4.0, WAYS.index(way)),) * 2), [first, second], [shared])
     for each, wanted in zip(found, (rounded(first + shared, rule) * 0.75, rounded(second, rule)), strict=True):
         assert torch.equal(each.view(torch.int32), wanted.view(torch.int32)) or torch.equal(
             each.isnan(), wanted.isnan()

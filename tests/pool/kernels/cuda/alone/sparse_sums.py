@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pool.kernels.cuda import sparse_sums
-from pool.nn import reference
+from pool.kernels.cuda import sparse as kernels
 from pool.nn.batch import SparseInput
+from tests.pool.kernels import reference
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 from tests.pool.kernels.sparse_inputs import input_of, random_input, random_values
 
@@ -66,11 +66,11 @@ def test_forward_and_backward_add_the_rows_of_each_list(case: str, width: int, d
         table(sparse.num_bags, width, dtype),
     )
     for start in (bias, None):
-        found = sparse_sums.sum_lists(weight, sparse.features, sparse.offsets, None, start)
+        found = kernels.sum_lists(weight, sparse.features, sparse.offsets, None, start)
         close(found, in_double(weight, start, sparse))
-    found = sparse_sums.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, None)
+    found = kernels.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, None)
     close(found, reference.touched_rows(sparse, gradient.double()), 1100)
-    close(sparse_sums.column_sums(gradient), gradient.double().sum(0), 1100)
+    close(kernels.column_sums(gradient), gradient.double().sum(0), 1100)
 
 
 @pytest.mark.usefixtures("cpu")
@@ -78,9 +78,9 @@ def test_forward_and_backward_add_the_rows_of_each_list(case: str, width: int, d
 def test_rows_are_multiplied_by_their_values(width: int, dtype: torch.dtype) -> None:
     sparse = random_values(random_input(600, 20))
     weight, gradient = table(20, width, dtype), table(600, width, dtype)
-    found = sparse_sums.sum_lists(weight, sparse.features, sparse.offsets, sparse.values, None)
+    found = kernels.sum_lists(weight, sparse.features, sparse.offsets, sparse.values, None)
     close(found, in_double(weight, None, sparse))
-    found = sparse_sums.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, sparse.column_values)
+    found = kernels.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, sparse.column_values)
     close(found, reference.touched_rows(sparse, gradient.double()), 600)
 
 
@@ -90,8 +90,8 @@ def test_numbers_may_need_32_bits(width: int) -> None:
     sparse = random_input(70_000, 80_000, most=2)
     assert sparse.features.dtype == sparse.bags.dtype == torch.uint32
     weight, gradient = table(80_000, width), table(70_000, width)
-    close(sparse_sums.sum_lists(weight, sparse.features, sparse.offsets, None, None), in_double(weight, None, sparse))
-    found = sparse_sums.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, None)
+    close(kernels.sum_lists(weight, sparse.features, sparse.offsets, None, None), in_double(weight, None, sparse))
+    found = kernels.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, None)
     close(found, reference.touched_rows(sparse, gradient.double()))
 
 
@@ -100,7 +100,7 @@ def test_sums_run_left_to_right_from_the_bias() -> None:
     sparse = input_of([[3, 1, 0, 2]], 4)
     weight = torch.tensor([[1e8], [-1e8], [1.0], [3.0]])
     # (((0.25 + 3) - 1e8) + 1e8) + 1: what comes before the big numbers is lost, what comes after is not
-    assert sparse_sums.sum_lists(weight, sparse.features, sparse.offsets, None, torch.tensor([0.25])).item() == 1.0
+    assert kernels.sum_lists(weight, sparse.features, sparse.offsets, None, torch.tensor([0.25])).item() == 1.0
 
 
 @pytest.mark.usefixtures("cpu")
@@ -113,7 +113,7 @@ def test_a_long_list_is_summed_in_pieces_from_its_beginning() -> None:
         numbers = torch.from_numpy(np.concatenate([np.arange(length) for length in lengths]).astype(np.uint16))
         pieces = [left_to_right(rows[begin : min(begin + 256, 700), 0]) for begin in (0, 256, 512)]
         wanted = left_to_right(torch.stack(pieces))
-        assert sparse_sums.sum_long_lists(rows, numbers, offsets, None)[1, 0] == wanted
+        assert kernels.sum_long_lists(rows, numbers, offsets, None)[1, 0] == wanted
 
 
 @pytest.mark.usefixtures("cpu")
@@ -126,9 +126,7 @@ def test_lists_of_any_lengths_are_cut_without_losing_a_piece(seed: int) -> None:
     numbers = torch.from_numpy(rng.integers(0, 50, int(lengths.sum())).astype(np.uint16))
     rows = torch.from_numpy(rng.integers(-50, 50, (50, 1)).astype(np.float32))
     cut = torch.split(rows[numbers.long(), 0], lengths.tolist())
-    assert sparse_sums.sum_long_lists(rows, numbers, offsets, None)[:, 0].tolist() == [
-        part.sum().item() for part in cut
-    ]
+    assert kernels.sum_long_lists(rows, numbers, offsets, None)[:, 0].tolist() == [part.sum().item() for part in cut]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -138,9 +136,9 @@ def test_the_same_bits_in_two_runs_and_for_other_blocks_and_orders(cpu: CpuLaunc
 
     def bits() -> list[bytes]:
         tensors = (
-            sparse_sums.sum_lists(weight, sparse.features, sparse.offsets, None, bias),
-            sparse_sums.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, None),
-            sparse_sums.column_sums(gradient),
+            kernels.sum_lists(weight, sparse.features, sparse.offsets, None, bias),
+            kernels.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, None),
+            kernels.column_sums(gradient),
         )
         return [tensor.view(torch.uint8).numpy().tobytes() for tensor in tensors]
 
@@ -153,7 +151,7 @@ def test_the_same_bits_in_two_runs_and_for_other_blocks_and_orders(cpu: CpuLaunc
 def test_a_table_that_is_not_aligned_is_read_number_by_number() -> None:
     sparse = random_input(90, 50)
     weight = torch.empty(50 * 8 + 1)[1:].view(50, 8).copy_(table(50, 8))
-    close(sparse_sums.sum_lists(weight, sparse.features, sparse.offsets, None, None), in_double(weight, None, sparse))
+    close(kernels.sum_lists(weight, sparse.features, sparse.offsets, None, None), in_double(weight, None, sparse))
 
 
 @pytest.mark.usefixtures("cpu")
@@ -161,7 +159,7 @@ def test_what_is_not_finite_stays_so() -> None:
     weight = torch.tensor([[torch.inf], [torch.nan], [1.0]])
     for dtype in TOLERANCE:
         sparse = input_of([[0], [1], [0, 2], [2]], 3)
-        found = sparse_sums.sum_lists(weight.to(dtype), sparse.features, sparse.offsets, None, None)[:, 0]
+        found = kernels.sum_lists(weight.to(dtype), sparse.features, sparse.offsets, None, None)[:, 0]
         assert found[[0, 2]].isposinf().all()
         assert found[1].isnan()
         assert found[3] == 1
@@ -171,7 +169,7 @@ def test_what_is_not_finite_stays_so() -> None:
 def test_bfloat16_is_rounded_once_to_nearest_even() -> None:
     numbers = torch.randn(4096, generator=torch.Generator().manual_seed(1)).bfloat16().view(2048, 2)
     sparse = input_of([[2 * i, 2 * i + 1] for i in range(1024)], 2048)
-    found = sparse_sums.sum_lists(numbers, sparse.features, sparse.offsets, None, None)
+    found = kernels.sum_lists(numbers, sparse.features, sparse.offsets, None, None)
     assert torch.equal(found, (numbers[0::2].float() + numbers[1::2].float()).bfloat16())
 
 

@@ -1,0 +1,99 @@
+"""The sparse layer's sums as torch operations, for tables in float32 and bfloat16 (src/list_sums.cu).
+
+Sums are float32. The same bits in each run; other bits than on a CPU, which adds up along a plan.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pool.kernels.cuda.compiler import Source
+from pool.kernels.cuda.launcher import Extent, run, width_of
+from pool.kernels.cuda.operation import operation
+
+PIECE = 256  # of src/list_sums.cu
+ROWS = 32  # of src/column_sums.cu
+INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
+
+
+@operation()
+def sum_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None, start: Tensor | None) -> Tensor:
+    """[lists, columns]: start [columns] plus the rows of `table` [rows, columns] that each list names, times values.
+
+    List l is numbers[offsets[l] : offsets[l + 1]] (uint16 or uint32; offsets uint32); values float32, as numbers."""
+    lists, columns = _shape(table, offsets)
+    out = table.new_empty(lists, columns)
+    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, out, start)
+    extent = Extent(lists, columns // width)
+    run(table.device, source, "sum_lists", extent, table, numbers, offsets, values, start, out, lists, columns)
+    return out
+
+
+@sum_lists.fake
+def _(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None, start: Tensor | None) -> Tensor:
+    return table.new_empty(_shape(table, offsets))
+
+
+@operation()
+def sum_long_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
+    """The same, without a start, for lists of very different lengths: long ones are summed in pieces."""
+    lists, columns = _shape(table, offsets)
+    out = table.new_empty(lists, columns)
+    windows = -(-numbers.numel() // PIECE)
+    partial = table.new_empty(2 * windows, columns, dtype=torch.float32)
+    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, out)
+    groups = columns // width
+    arguments = table, numbers, offsets, values, out, partial, lists, windows, columns
+    run(table.device, source, "sum_pieces", Extent(lists + 2 * windows, groups), *arguments)
+    run(table.device, source, "join_pieces", Extent(windows, groups), offsets, partial, out, lists, windows, columns)
+    return out
+
+
+@sum_long_lists.fake
+def _(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
+    return table.new_empty(_shape(table, offsets))
+
+
+@operation()
+def column_sums(matrix: Tensor) -> Tensor:
+    """[columns] of [rows, columns], float32 whatever the matrix is."""
+    while True:
+        rows, columns = matrix.shape
+        out = matrix.new_empty(-(-rows // ROWS), columns, dtype=torch.float32)
+        width = width_of(columns, matrix)
+        source = Source.of("column_sums.cu", BFLOAT16=_is_bfloat16(matrix), WIDTH=width)
+        run(matrix.device, source, "column_sums", Extent(len(out), columns // width), matrix, out, rows, columns)
+        if len(out) <= 1:
+            return out[0] if len(out) else matrix.new_zeros(columns, dtype=torch.float32)
+        matrix = out
+
+
+@column_sums.fake
+def _(matrix: Tensor) -> Tensor:
+    return matrix.new_empty(matrix.shape[1], dtype=torch.float32)
+
+
+def sums_source(
+    file: str | Path,
+    table: Tensor,
+    index: torch.dtype,
+    values: Tensor | None,
+    columns: int,
+    *others: Tensor | None,
+    **more: int,
+) -> tuple[Source, int]:
+    """Returns a source that includes list_sums.cuh, and its WIDTH for rows of so many columns."""
+    width = width_of(columns, table, *others)
+    constants = {"BFLOAT16": _is_bfloat16(table), "WIDTH": width, "VALUES": int(values is not None)}
+    return Source.of(file, INDEX=INDEX[index], **constants, **more), width
+
+
+def _is_bfloat16(tensor: Tensor) -> int:
+    return int(tensor.dtype == torch.bfloat16)
+
+
+def _shape(table: Tensor, offsets: Tensor) -> tuple[int, int]:
+    return offsets.shape[0] - 1, table.shape[1]

@@ -1,0 +1,118 @@
+"""What has come of a group's batches: losses, and which gradients are finite. As one tensor, for one copy to the host.
+
+Where there are kernels, a batch's gradients are looked at in one launch (cuda/src/finite.cu), elsewhere by torch's
+operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from pool.kernels.backend import backend_of
+from pool.kernels.cuda.compiler import Source
+from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, UInt64, run, structure
+from pool.kernels.cuda.operation import operation
+
+MOST = 64  # tensors of a launch
+LIMITS = {  # by type that a number is rounded to, to nearest even: the bits of the least that is infinite then
+    torch.float32: 0x7F800000,
+    torch.bfloat16: 0x7F7F8000,
+}
+FLOAT32_LIMIT = LIMITS[torch.float32]
+_LANES, _NUMBERS = 32, 256  # of finite.cu
+
+
+@operation("found")
+def find_infinite(
+    found: Tensor, tensors: Sequence[Tensor], limits: Sequence[int], losses: Sequence[Tensor], batch: int
+) -> None:
+    """found[t] = `batch` (int32) if a number of tensor t is a NaN or reaches limit t, of `LIMITS`; else it stays.
+    Behind these come the bits of `losses`: none or one float32 [n]."""
+    device, count = found.device, len(tensors)
+    for begin in range(0, max(1, count), MOST):
+        some = tensors[begin : begin + MOST]
+        first = [0, *accumulate(-(-tensor.numel() // _NUMBERS) * _LANES for tensor in some)]
+        listed = structure(
+            at=(Pointer, some or [None]),
+            size=(UInt64, [tensor.numel() for tensor in some] or [0]),
+            first=(UInt64, first[:-1] or [0]),
+            limit=(UInt32, limits[begin : begin + MOST] or [0]),
+        )
+        last = losses[0] if losses and begin + MOST >= count else None
+        copied = 0 if last is None else len(last)
+        source = Source.of("finite.cu", BFLOAT16=0, WIDTH=1, TENSORS=max(1, len(some)))
+        arguments = listed, found[begin:], UInt64(first[-1]), batch, last, found[count:], copied
+        run(device, source, "find_infinite", Extent(first[-1] + copied, 1), *arguments)
+
+
+@find_infinite.fake
+def _(found: Tensor, tensors: Sequence[Tensor], limits: Sequence[int], losses: Sequence[Tensor], batch: int) -> None:
+    pass
+
+
+class Outcomes:
+    """The outcomes of one group at a time, on one device."""
+
+    def __init__(self, device: torch.device, most: int) -> None:
+        """`most`: losses and gradients of a group."""
+        self._has_kernels = backend_of(device) == "cuda"
+        # of each gradient the last batch in which it was not finite, by number from 1; then the losses' bits
+        self._found = torch.zeros(most, dtype=torch.int32, device=device)
+        self._batch = 1
+        self._batches: list[int] = []  # in which `_found` was looked at, in its order
+        self._waiting: list[tuple[Tensor, int]] = []  # with its limit
+        self._losses = 0
+
+    def begin(self) -> None:
+        """Begins a group; the one before has been read."""
+        self._batch += 1
+        self._batches, self._waiting = [], []
+
+    def begin_batch(self) -> None:
+        """Begins the next batch of the group."""
+        self._look(())
+        self._batch += 1
+
+    def check(self, gradient: Tensor, rounded_to: torch.dtype = torch.float32) -> Tensor:
+        """Returns, for `gather`, whether a gradient is finite and would be if it were rounded. It changes no more."""
+        limit = LIMITS.get(rounded_to, FLOAT32_LIMIT)
+        if not self._has_kernels or gradient.dtype != torch.float32 or not gradient.is_contiguous():
+            rounded = gradient if limit == FLOAT32_LIMIT else gradient.to(rounded_to)
+            return rounded.isfinite().all()
+        self._waiting.append((gradient, limit))
+        self._batches.append(self._batch)
+        return self._found[len(self._batches) - 1]
+
+    def gather(self, losses: Tensor, flags: Sequence[Tensor]) -> Tensor:
+        """Returns numbers for `decode`, which reads their copy on the host. `flags`: what `check` gave, in its
+        order."""
+        self._losses = len(losses)
+        if self._has_kernels and len(flags) == len(self._batches) and losses.dtype == torch.float32:
+            self._look((losses.detach(),))
+            return self._found[: len(flags) + len(losses)]
+        self._look(())
+        numbers = losses.detach().to(torch.float64)
+        batches = iter(self._batches)
+        sound = [flag if flag.dtype == torch.bool else flag != next(batches) for flag in flags]
+        return torch.cat([numbers, torch.stack(sound).to(torch.float64)]) if sound else numbers
+
+    def decode(self, numbers: npt.NDArray[np.generic]) -> tuple[list[float], list[bool]]:
+        """Returns the losses and the flags."""
+        if numbers.dtype == np.float64:
+            return numbers[: self._losses].tolist(), (numbers[self._losses :] != 0).tolist()
+        count = len(self._batches)
+        return numbers[count:].view(np.float32).tolist(), (numbers[:count] != self._batches).tolist()
+
+    def _look(self, losses: Sequence[Tensor]) -> None:
+        """Checks the gradients of a batch, which are the last ones; the losses come behind them."""
+        if self._waiting or losses:
+            place = self._found[len(self._batches) - len(self._waiting) :]
+            tensors, limits = [each for each, _ in self._waiting], [limit for _, limit in self._waiting]
+            find_infinite(place, tensors, limits, list(losses), self._batch)
+            self._waiting = []

@@ -1,0 +1,225 @@
+"""The sparse layer's sums over bags of feature numbers, on any device: native code on a CPU in float32, our own kernels
+on a CUDA device in float32 and bfloat16, elsewhere plain torch, which is also the oracle of the others' tests.
+
+Native code runs along a plan of the batch (pool/kernels/cpu/sparse/plan/sparse_plan.h) where its bags share enough
+features, else one bag and one row after the other. It gets numpy arrays: that takes a third of the time that looking
+into tensors takes. Nowhere is anything added atomically, or does anything make the host wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from pool import _native
+from pool._native import SparsePlan
+from pool.kernels.backend import Backend, backend_of
+from pool.kernels.cuda import sparse as cuda
+from pool.kernels.threads import worthwhile
+
+_MIN_USES = 4  # of a touched row, on average: with fewer a plan can't be worth its use
+_MIN_SUMMANDS = 1 << 20  # floats added up per thread: below, starting a thread costs more than it saves
+_MIN_PLANNED = 8  # outputs: shorter rows are added in less time than their plan takes
+_DTYPES = {"cpu": (torch.float32,), "cuda": (torch.float32, torch.bfloat16)}
+
+
+@dataclass(frozen=True)
+class SparseInput:
+    """One sparse field; see loader.stream.schema.SparseView for what the arrays mean."""
+
+    offsets: Tensor  # uint32 [num_bags + 1]
+    features: Tensor  # uint16 or uint32 [active]
+    touched: Tensor  # as features [touched], ascending
+    touched_offsets: Tensor  # uint32 [touched + 1]
+    bags: Tensor  # uint16 or uint32 [active]
+    values: Tensor | None = None  # float32 [active], in the order of features; None: all are 1
+    column_values: Tensor | None = None  # float32 [active], in the order of bags
+    _plans: dict[int, SparsePlan | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def num_bags(self) -> int:
+        return self.offsets.numel() - 1
+
+    def plan(self, num_features: int) -> SparsePlan | None:
+        """Returns how a table of so many rows is summed over these bags (CPU only); made once, for all layers.
+
+        None if their sums share too little, and if they have values: bags then share rows, but no sums.
+        Raises ValueError if offsets or features are out of bounds.
+        """
+        if num_features not in self._plans:
+            self._plans[num_features] = self._make_plan(num_features)
+        return self._plans[num_features]
+
+    def _make_plan(self, num_features: int) -> SparsePlan | None:
+        if self.values is not None or self.features.numel() < _MIN_USES * self.touched.numel():
+            return None
+        plan = SparsePlan(self.offsets, self.features, num_features)
+        return plan if plan.worth else None
+
+    def copy(self) -> SparseInput:
+        """Returns the same in memory of its own."""
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return SparseInput(**{name: tensor.clone() for name, tensor in tensors.items()})
+
+    def to(self, device: torch.device) -> SparseInput:
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return SparseInput(**{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
+
+
+def backend_for(table: Tensor) -> Backend:
+    """Returns which back end sums the rows of a table like this one."""
+    backend = backend_of(table.device)
+    return backend if table.dtype in _DTYPES.get(backend, ()) else "torch"
+
+
+def plan_of(weight: Tensor, sparse: SparseInput) -> SparsePlan | None:
+    """Returns the plan along which the rows of `weight` are summed over these bags; None if bag by bag.
+
+    Raises ValueError if offsets or features are out of bounds.
+    """
+    planned = backend_for(weight) == "cpu" and weight.shape[1] >= _MIN_PLANNED
+    return sparse.plan(weight.shape[0]) if planned else None
+
+
+def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
+    """[num_bags, out_features]: bias plus the rows of `weight` [num_features, out_features] that are active in each
+    bag, times their values."""
+    match backend_for(weight):
+        case "cpu":
+            return _forward_native(weight, bias, sparse)
+        case "cuda":
+            start = None if bias is None else bias.contiguous()
+            return cuda.sum_lists(weight.contiguous(), sparse.features, sparse.offsets, sparse.values, start)
+        case "torch":
+            return forward_by_torch(weight, bias, sparse)
+
+
+def _forward_native(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
+    out = weight.new_empty(sparse.num_bags, weight.shape[1])
+    table, first = _array(weight.contiguous()), None if bias is None else _array(bias.contiguous())
+    threads = threads_for(sparse.features.numel() * weight.shape[1])
+    plan = plan_of(weight, sparse)
+    if plan is not None:
+        plan.forward(table, first, _array(out), threads)
+    else:
+        rows = _array(sparse.offsets), _array(sparse.features)
+        values = None if sparse.values is None else _array(sparse.values)
+        _native.sparse_forward(table, first, *rows, _array(out), threads, values=values)
+    return out
+
+
+def backward_rows(
+    sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor, borders: Sequence[int], written: Callable[[int], None]
+) -> tuple[Tensor, Tensor | bool]:
+    """Writes the touched rows of grad_weight [num_features, out_features], telling of each border when all rows below
+    are; the last border is their number.
+
+    Returns the sum of the rows of grad_out [num_bags, out_features], contiguous, and whether the written rows are
+    finite if that sum is: without values they always are, since a sum keeps what is not finite; with values, a product
+    may be what is not.
+    """
+    if backend_for(grad_weight) != "cpu":
+        rows = touched_rows(sparse, grad_out)
+        place_rows(sparse, rows, grad_weight)
+        for border in borders:
+            written(border)
+        return column_sum(grad_out), sparse.values is None or rows.isfinite().all()
+    threads = threads_for(sparse.features.numel() * grad_out.shape[1])
+    plan = plan_of(grad_weight, sparse)
+    matrices = _array(grad_out), _array(grad_weight)
+    if plan is not None:
+        total = grad_out.new_empty(grad_out.shape[1])
+        column_sums = _array(total)
+        by_tiles(
+            plan, borders, written, lambda first, last: plan.backward(*matrices, column_sums, first, last, threads)
+        )
+        return total, True
+    touched = _array(sparse.touched)
+    lists = touched, _array(sparse.touched_offsets), _array(sparse.bags)
+    values = None if sparse.column_values is None else _array(sparse.column_values)
+    finite = True
+    begin = 0
+    for border in borders:
+        end = len(touched) if border == borders[-1] else int(np.searchsorted(touched, border))
+        finite &= _native.sparse_backward_rows(*lists, *matrices, values=values, first=begin, last=end, threads=threads)
+        begin = end
+        written(border)
+    return column_sum(grad_out), finite
+
+
+def touched_rows(sparse: SparseInput, grad_out: Tensor) -> Tensor:
+    """[touched, out_features]: the gradient's rows of the features that `sparse.touched` lists, where they are not
+    written to the gradient by native code. `grad_out` is contiguous."""
+    if backend_for(grad_out) == "cuda":
+        return cuda.sum_long_lists(grad_out, sparse.bags, sparse.touched_offsets, sparse.column_values)
+    return touched_rows_by_torch(sparse, grad_out)
+
+
+def place_rows(sparse: SparseInput, rows: Tensor, grad_weight: Tensor) -> None:
+    """Writes the touched rows to where they belong in `grad_weight` [num_features, out_features]."""
+    grad_weight.index_copy_(0, sparse.touched.to(torch.int64), rows)
+
+
+def by_tiles(
+    plan: SparsePlan, borders: Sequence[int], written: Callable[[int], None], run: Callable[[int, int], None]
+) -> None:
+    """Goes backward along a plan: run(first tile, last tile) and then written(border) for each border."""
+    begin = 0
+    for border in borders:
+        end = plan.num_tiles if border == borders[-1] else plan.tiles_until(border)
+        run(begin, end)
+        begin = end
+        written(border)
+
+
+def column_sum(matrix: Tensor) -> Tensor:
+    """[columns] of a contiguous [rows, columns]."""
+    match backend_for(matrix):
+        case "cuda":
+            return cuda.column_sums(matrix).to(matrix.dtype)
+        case "torch":
+            return matrix.sum(0)
+    out = matrix.new_empty(matrix.shape[1])
+    _native.column_sum(_array(matrix), _array(out), threads=threads_for(matrix.numel()))
+    return out
+
+
+def all_finite(vector: Tensor) -> Tensor | bool:
+    """Returns a tensor without dimensions where the answer would have to be waited for."""
+    return bool(np.isfinite(_array(vector)).all()) if backend_for(vector) == "cpu" else vector.isfinite().all()
+
+
+def _array(tensor: Tensor) -> npt.NDArray[Any]:
+    return tensor.detach().numpy()
+
+
+def threads_for(summands: int) -> int:
+    """Returns how many threads add up so many floats."""
+    return worthwhile(summands, _MIN_SUMMANDS)
+
+
+def forward_by_torch(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
+    """`forward` in plain torch, of any device and dtype."""
+    out = _sum_rows(weight, sparse.features, sparse.offsets, sparse.values)
+    return out if bias is None else out + bias
+
+
+def touched_rows_by_torch(sparse: SparseInput, grad_out: Tensor) -> Tensor:
+    """`touched_rows` in plain torch, of any device and dtype."""
+    return _sum_rows(grad_out, sparse.bags, sparse.touched_offsets, sparse.column_values)
+
+
+def _sum_rows(table: Tensor, index: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
+    if index.numel() == 0:
+        return table.new_zeros(offsets.numel() - 1, table.shape[1])
+    # embedding_bag takes signed integers only, and values in the table's dtype
+    index, offsets = index.to(torch.int64), offsets.to(torch.int64)
+    values = None if values is None else values.to(table.dtype)
+    return embedding_bag(index, table, offsets, mode="sum", include_last_offset=True, per_sample_weights=values)

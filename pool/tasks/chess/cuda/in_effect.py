@@ -1,0 +1,138 @@
+"""Parameters as they are in effect: dense weights with what buckets share, rounded under fake quantization, all in one
+launch (weights_in_effect.cu); touched rows of a table and its bias likewise (rounded_rows.cu)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pool.kernels.cuda.compiler import Source
+from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, structure
+from pool.kernels.cuda.operation import operation
+from pool.kernels.cuda.sparse import INDEX
+
+_HERE = Path(__file__).parent
+WAYS = ("", "half to even", "half away from zero", "towards zero")  # numbered as in rounding.cuh
+Rule = tuple[float, str] | None  # scale and way of rounding; None: as it is
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How parameters, in their order, are changed: `factor` multiplies the first; before that each is rounded by scale
+    and way of `WAYS`, none at all if there are no rules."""
+
+    factor: float = 1.0
+    rules: tuple[tuple[float, int], ...] = ()
+
+
+def weights_in_effect_of(changes: Changes, parameters: Sequence[Tensor], shared: Sequence[Tensor]) -> list[Tensor]:
+    """Returns the parameters with `shared` added to the first ones, rounded and multiplied; what nothing is done to is
+    the same tensor."""
+    rules = changes.rules or ((1.0, 0),) * len(parameters)
+    factors = [changes.factor, *[1.0] * (len(parameters) - 1)]
+    added = [*shared, *[None] * (len(parameters) - len(shared))]
+    out = list(parameters)
+    which = [i for i in range(len(out)) if rules[i][1] or factors[i] != 1 or added[i] is not None]
+    if which:
+        scales, ways = zip(*(rules[i] for i in which), strict=True)
+        changed = weights_in_effect(
+            [out[i] for i in which], [added[i] for i in which], scales, ways, [factors[i] for i in which]
+        )
+        for i, tensor in zip(which, changed, strict=True):
+            out[i] = tensor
+    return out
+
+
+@operation()
+def weights_in_effect(
+    weights: Sequence[Tensor],
+    shared: Sequence[Tensor | None],
+    scales: Sequence[float],
+    ways: Sequence[int],
+    factors: Sequence[float],
+) -> list[Tensor]:
+    """Each [buckets, ...] with `shared` [...] added in each bucket, rounded, times its factor."""
+    out = [torch.empty_like(weight) for weight in weights]
+    first = [0, *accumulate(weight.numel() for weight in weights)]
+    run(
+        weights[0].device,
+        Source.of(_HERE / "weights_in_effect.cu", BFLOAT16=0, WIDTH=1, TENSORS=len(weights)),
+        "weights_in_effect",
+        Extent(first[-1], 1),
+        structure(
+            at=(Pointer, weights),
+            shared=(Pointer, shared),
+            out=(Pointer, out),
+            period=(UInt32, [max(1, weight[0].numel()) for weight in weights]),
+            way=(UInt32, ways),
+            scale=(Float, scales),
+            factor=(Float, factors),
+            first=(UInt32, first),
+        ),
+    )
+    return out
+
+
+@weights_in_effect.fake
+def _(weights: Sequence[Tensor], *_: object) -> list[Tensor]:
+    return [torch.empty_like(weight) for weight in weights]
+
+
+def rows_in_effect(
+    weight: Tensor, bias: Tensor | None, touched: Tensor, added: Tensor | None, rule: Rule, bias_rule: Rule
+) -> tuple[Tensor, Tensor | None]:
+    """Returns table and bias. Row f is rounded with row added[f] (int64) added to it; below 0: none; f itself: all
+    zeros."""
+    if rule is None and (bias is None or bias_rule is None):
+        return weight, bias
+    which = touched[:0] if rule is None else touched
+    table, rounded = rounded_rows(weight, bias, which, added, *_numbers(rule), *_numbers(bias_rule))
+    return weight if rule is None else table, None if bias is None else rounded
+
+
+@operation()
+def rounded_rows(
+    weight: Tensor,
+    bias: Tensor | None,
+    touched: Tensor,
+    added: Tensor | None,
+    scale: float,
+    way: int,
+    bias_scale: float,
+    bias_way: int,
+) -> tuple[Tensor, Tensor]:
+    """Memory of the table's shape with the touched rows in it, and the bias; empty if there is none."""
+    out, bias_out = _empty(weight, bias)
+    columns = weight.shape[1]
+    run(
+        weight.device,
+        Source.of(_HERE / "rounded_rows.cu", BFLOAT16=0, WIDTH=1, INDEX=INDEX[touched.dtype]),
+        "rounded_rows",
+        Extent(len(touched) + (bias is not None), columns),
+        weight, touched, added, bias, out, bias_out, _rule(scale, way), _rule(bias_scale, bias_way),
+        len(touched), columns,
+    )  # fmt: skip
+    return out, bias_out
+
+
+@rounded_rows.fake
+def _(weight: Tensor, bias: Tensor | None, *_: object) -> tuple[Tensor, Tensor]:
+    return _empty(weight, bias)
+
+
+def _empty(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(weight), weight.new_empty(0) if bias is None else torch.empty_like(bias)
+
+
+def _numbers(rule: Rule) -> tuple[float, int]:
+    return (1.0, 0) if rule is None else (rule[0], WAYS.index(rule[1]))
+
+
+def _rule(scale: float, way: int) -> ctypes.Structure:
+    return structure(scale=(Float, [scale]), way=(UInt32, [way]))

@@ -1,0 +1,109 @@
+"""What follows a network's first layer, a stack of small layers for each output bucket: its form, which code computes
+it, and the way to the kernels for CUDA devices. Native code for CPUs: `pool.tasks.chess.fused`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pool.kernels.backend import Backend, backend_of
+from pool.tasks.chess.cuda import layer_stacks, stack_form
+from pool.tasks.chess.cuda.in_effect import WAYS, Changes
+from pool.tasks.chess.quantization import Rounding
+
+log = logging.getLogger(__name__)
+
+Kernels = Literal["fused_first_layer", "fused", "torch"]  # model.kernels
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A hidden layer: its outputs, and what they enter the next layer as; see Form."""
+
+    outputs: int
+    activation: Literal["both", "crelu", "screlu"]  # both: of square * the outputs squared, then of the outputs
+    active: int | None = None  # the first so many have activations; None: all
+    square: float = 1.0
+
+
+@dataclass(frozen=True)
+class Form:
+    """What follows the first layer: an activation, hidden layers, and a layer with one output; a stack of them for each
+    output bucket.
+
+    crelu: clamped to 0 .. largest_sum (of hidden layers largest_input); screlu: the same squared; pairwise: clamped,
+    and the first half of the outputs multiplied by the second.
+    """
+
+    first: Literal["pairwise", "crelu", "screlu"]
+    hidden: tuple[Hidden, ...]
+    largest_sum: float = 1.0
+    largest_input: float = 1.0
+    all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
+    skips: int = (
+        0  # outputs of the first hidden layer added to the result: its last; or its last but one minus its last
+    )
+
+
+def kernels_for(asked: Kernels, *, cuts_activations: bool) -> Kernels:
+    """Returns what serves a model: torch's operations alone have activations that fake quantization cuts off."""
+    if not cuts_activations or asked == "torch":
+        return asked
+    log.info("fake quantization of activations has no fused kernels: torch's own operations are used")
+    return "torch"
+
+
+def path_of(kernels: Kernels, weight: Tensor) -> Backend:
+    """Returns what computes a network with weights like this one."""
+    if kernels == "torch" or weight.dtype != torch.float32:
+        return "torch"
+    if backend_of(weight.device) == "cuda" and torch._C._are_functorch_transforms_active():
+        return "torch"
+    return backend_of(weight.device)
+
+
+def serves_on_cuda(form: Form, x: Tensor, buckets: int) -> bool:
+    """Says whether `outputs_on_cuda` takes this form, and stacks for so many buckets, behind x."""
+    return _cuda_form(form).serves and buckets <= layer_stacks.MOST_BUCKETS and layer_stacks.serves(x)
+
+
+def outputs_on_cuda(
+    form: Form,
+    x: Tensor,
+    extra: Tensor | None,
+    borders: Sequence[int],
+    parameters: Sequence[Tensor],
+    shared: tuple[Tensor, Tensor] | None = None,
+    rules: Iterable[Rounding | None] = (),
+    factor: float = 1.0,
+) -> Tensor:
+    """[samples]: what the stacks make of `x` [samples, inputs], the first layer's activations, plus `extra` [samples].
+
+    parameters: weight and bias of each layer, [buckets, outputs, inputs] and [buckets, outputs]; to the first ones
+    `shared` is added, each is rounded by its rule, if there are any, and the first weight is multiplied by `factor`."""
+    changes = Changes(factor, tuple(map(_rule, rules)))
+    return layer_stacks.layer_stacks(_cuda_form(form), x, extra, borders, parameters, shared, changes)
+
+
+def _rule(rule: Rounding | None) -> tuple[float, int]:
+    return (1.0, 0) if rule is None else (rule.scale, WAYS.index(rule.way))
+
+
+@lru_cache(maxsize=64)
+def _cuda_form(form: Form) -> stack_form.StackForm:
+    hidden = (
+        stack_form.Hidden(
+            each.outputs,
+            each.outputs if each.active is None else each.active,
+            stack_form.Kind[each.activation.upper()],
+            each.square,
+        )
+        for each in form.hidden
+    )
+    return stack_form.StackForm(tuple(hidden), form.largest_input, form.all_activations, form.skips)
