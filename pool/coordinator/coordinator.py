@@ -80,7 +80,7 @@ class Coordinator:
         memory = Memory(launch.memory_map(), launch.segments)
         self._shortcut = memory.coordinator_end(launch.peer, launch.bells)
         timing = Timing(self._metrics, self._trace)
-        planned, configs = launch.planned, config.members()
+        planned, configs = launch.planned, config.members
         members = list(make_members(configs, planned.plans))
         numerics.check_constants(planned.fingerprint, launch.peer, members)
         self._exchanges = Exchanges(launch, memory, self._shortcut, devices)

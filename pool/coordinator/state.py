@@ -39,7 +39,7 @@ class State:
         self._cursor = launch.start
         self._unused = (0,) * len(committer.members)
         self._say = say
-        self._plateaus = [plateau_rule(config, launch.planned.measured) for config in launch.config.members()]
+        self._plateaus = [plateau_rule(config, launch.planned.measured) for config in launch.config.members]
 
     @property
     def epoch(self) -> int:

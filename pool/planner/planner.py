@@ -155,7 +155,7 @@ def _check_best_metric(config: Config, found: Measured) -> None:
 
 def _look_at_members(launch: Launch, schema: BatchSchema) -> Members:
     """Raises ConfigError for the first member that is not made as the others are."""
-    configs, on_meta = launch.config.members(), False
+    configs, on_meta = launch.config.members, False
     try:
         with Allowance(MOST_NUMBERS):
             looks = [_look_at_task(launch, config, schema) for config in configs]

@@ -29,7 +29,7 @@ def learning_rates(launch: Launch, plans: Sequence[Plan]) -> tuple[LearningRates
 
     Raises ConfigError for a schedule that ends before the run.
     """
-    members = launch.config.members()
+    members = launch.config.members
     states: Sequence[Mapping[str, Any] | None] = [None] * len(members)
     other_length = False
     overrides: Sequence[Override] = ()

@@ -145,4 +145,4 @@ def _closing_lines(
     suffix = getattr(module, "EXPORT_SUFFIX", "")
     averaged = (folder.inside / FOLDER / BEST / AVERAGE).exists()
     resume = None if again is None else again(run_dir)
-    return closing_lines(run_dir, report, resume, name, suffix, members=len(config.members()), averaged=averaged)
+    return closing_lines(run_dir, report, resume, name, suffix, members=len(config.members), averaged=averaged)

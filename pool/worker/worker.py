@@ -106,7 +106,7 @@ class Worker:
     def _members(self) -> list[Member]:
         launch = self._launch
         planned = launch.planned
-        members = list(make_members(launch.config.members(), planned.plans, on_meta=planned.on_meta))
+        members = list(make_members(launch.config.members, planned.plans, on_meta=planned.on_meta))
         numerics.check_constants(planned.fingerprint, launch.peer, members)
         return members
 

@@ -75,7 +75,7 @@ def compare_optimizer(
     given = config.model_dump(mode="json")
     in_force = _in_force(saved.optimizer)
     steps = value_at(saved.config, "train.steps")
-    follows = steps != config.train.steps and any(member.run_schedule.in_shares for member in config.members())
+    follows = steps != config.train.steps and any(member.run_schedule.in_shares for member in config.members)
     if follows:
         folder.note(
             f"train.steps: {config.train.steps} now, {said(steps)} then; the schedule is in shares of it, and goes on "

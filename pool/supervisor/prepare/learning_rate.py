@@ -20,7 +20,7 @@ def rate_lines(launch: Launch) -> Iterator[str]:
     for rates, numbers in list(members.items())[:_MOST]:
         who = f"{named(numbers)}: " if len(members) > 1 else ""
         yield who + _said(
-            rates, launch.step, plateau=config.members()[numbers[0]].schedule.plateau.patience is not None
+            rates, launch.step, plateau=config.members[numbers[0]].schedule.plateau.patience is not None
         )
         if rates is not None and rates.low_from is not None:
             yield (

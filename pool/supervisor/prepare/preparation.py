@@ -96,7 +96,7 @@ def prepare(
     for said in (mixture(launch), short_validation(launch), averaged):
         if said is not None:
             folder.note(said)
-    for group in equal([member.model_dump(mode="json") for member in config.members()]):
+    for group in equal([member.model_dump(mode="json") for member in config.members]):
         folder.note(f"{named(group)} have the same settings, seed included: they are the same network")
     return launch, forkserver
 
@@ -148,7 +148,7 @@ def _launch(
     start_from = None
     if checkpoint is None:
         start_from = start_checkpoint(config.model, module, config.task)
-        check_starts(config.model, [member.model for member in config.members()], module, config.task)
+        check_starts(config.model, [member.model for member in config.members], module, config.task)
     launch, forkserver = ask_planner(
         Launch(
             peer=Peer(PLANNER),

@@ -107,7 +107,7 @@ def environment() -> dict[str, str]:
 
 def imported(config: Config) -> str:
     """What every process of this run would import for itself: torch's optimizers import torch._dynamo, ours do not."""
-    ours = all(member.optimizer.name.startswith("pool.optim.") for member in config.members())
+    ours = all(member.optimizer.name.startswith("pool.optim.") for member in config.members)
     return "" if ours else "torch._dynamo"
 
 
