@@ -27,6 +27,7 @@ from pool.config.sections import (
 )
 from pool.device.names import parse_device
 from pool.errors import ConfigError
+from pool.task.net import Net
 from pool.task.registry import task_module
 from pool.task.start import model_class
 
@@ -80,6 +81,11 @@ class Config(BaseModel):
     def model_seed(self) -> int:
         """Of the first weights and of dropout."""
         return self.run.seed if self.run.model_seed is None else self.run.model_seed
+
+    @property
+    def net(self) -> Net:
+        """What this network's task, model and loss are made with."""
+        return Net(self.task, self.model, self.loss, self.model_seed)
 
     @property
     def run_schedule(self) -> Schedule:

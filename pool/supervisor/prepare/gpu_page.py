@@ -10,36 +10,35 @@ from pool.cost_model.verdict import Verdict, verdict_of
 from pool.cost_model.work import Work, work_of
 from pool.device.cards import Card, Speeds
 from pool.device.names import parse_device
-from pool.exchange.member_layout import joined
-from pool.process.launch import Launch
 from pool.supervisor.prepare.memory_plan import mib
+from pool.supervisor.prepare.run_plan import RunPlan
 
 _GIB = 1 << 30
 _SLOW = 0.7  # of a link's own speed: below it something else slows copies
 
 
-def gpu_lines(launch: Launch) -> Iterator[tuple[str, str]]:
+def gpu_lines(run: RunPlan) -> Iterator[tuple[str, str]]:
     """Names and values of the page's lines; none without GPUs."""
-    cards = launch.planned.cards
-    if not cards and not launch.planned.missing:
+    cards = run.planned.cards
+    if not cards and not run.planned.missing:
         return
-    module = launch.config.testing.device_module
-    accelerators = {spec for spec in launch.planned.devices if parse_device(spec, module).is_accelerator}
+    module = run.config.testing.device_module
+    accelerators = {spec for spec in run.planned.devices if parse_device(spec, module).is_accelerator}
     for card in cards:
         yield card.device, _identity(card)
         yield "", _measured(card)
         if card.kernels:
             yield "", f"kernels: {card.kernels}"
-    choice, work = choice_of(launch.planned.exchange), _work(launch)
+    choice, work = choice_of(run.planned.exchange), _work(run)
     yield "exchange", f"{choice.scheme}: {choice.why}"
     yield "bytes of a step", _bytes(work, len(accelerators), choice.scheme)
-    for line in _verdict_lines(launch):
+    for line in _verdict_lines(run):
         yield "", line
 
 
-def gpu_notes(launch: Launch) -> Iterator[str]:
+def gpu_notes(run: RunPlan) -> Iterator[str]:
     """One line for each thing that its user may want to change."""
-    cards = launch.planned.cards
+    cards = run.planned.cards
     for card in cards:
         if card.problem:
             yield f"{card.device}: {card.problem}"
@@ -48,7 +47,7 @@ def gpu_notes(launch: Launch) -> Iterator[str]:
                 f"{card.device}: memory can't be page-locked, so copies are slow and make the host wait; "
                 "in a container: --ulimit memlock=-1"
             )
-    found = _verdict(launch)
+    found = _verdict(run)
     if found is not None and not found.pays:
         yield "; ".join(found.lines())
 
@@ -61,23 +60,23 @@ def slowest(cards: tuple[Card, ...]) -> Speeds | None:
     return Speeds(*(min(getattr(speeds, name) for speeds in found) for name in Speeds.__dataclass_fields__))
 
 
-def _work(launch: Launch) -> Work:
-    train, planned = launch.config.train, launch.planned
-    slot_plan = joined(launch.slot_plans())
+def _work(run: RunPlan) -> Work:
+    train, planned = run.config.train, run.planned
+    slot_plan = run.layout.slot_plan
     return work_of(planned.plan, slot_plan, planned.schema, train.batches_per_step, train.batches_per_group)
 
 
-def _verdict(launch: Launch) -> Verdict | None:
+def _verdict(run: RunPlan) -> Verdict | None:
     """None if something was not measured."""
-    cards = launch.planned.cards
-    if launch.planned.missing or (speeds := slowest(cards)) is None:
+    cards = run.planned.cards
+    if run.planned.missing or (speeds := slowest(cards)) is None:
         return None
     box = Box(link=min(speeds.inward, speeds.outward), host=speeds.host, memory=speeds.memory)
-    return verdict_of(_work(launch), speeds, box, len(cards), choice_of(launch.planned.exchange).scheme)
+    return verdict_of(_work(run), speeds, box, len(cards), choice_of(run.planned.exchange).scheme)
 
 
-def _verdict_lines(launch: Launch) -> Iterator[str]:
-    found = _verdict(launch)
+def _verdict_lines(run: RunPlan) -> Iterator[str]:
+    found = _verdict(run)
     if found is None:
         yield "how long a step takes is not known: not every card could be measured"
     else:

@@ -13,10 +13,9 @@ from pool.device.cards import Card, Link, Speeds
 from pool.device.pci import link_of
 from pool.exchange.exchange_choice import Exchange
 from pool.kernels.cuda.compiler import Compiler, kernels_in_words, note_compiled
-from pool.process.launch import Launch
-from pool.protocol.identity import WORKER, Peer
 from pool.supervisor.prepare.gpu_page import gpu_lines, gpu_notes
-from tests.support.launches import launch, planned
+from pool.supervisor.prepare.run_plan import RunPlan
+from tests.support.run_plans import planned, run_plan
 
 SPEEDS = Speeds(inward=25.1, outward=12, memory=903.4, host=65, products=41_000)
 CARD = Card(
@@ -34,13 +33,13 @@ CARD = Card(
 OTHER = replace(CARD, device="cuda:1", link=None, peers=(), speeds=replace(SPEEDS, outward=25), kernels="")
 
 
-def told(*cards: Card) -> Launch:
+def run_with(*cards: Card) -> RunPlan:
     answer = planned(devices=("cuda:0", "cuda:1"), cards=cards)
-    return launch(Path("/nowhere"), Peer(WORKER), answer=answer)
+    return run_plan(Path("/nowhere"), answer=answer)
 
 
 def test_each_card_is_described_with_its_link_and_what_was_measured() -> None:
-    names, values = zip(*gpu_lines(told(CARD, OTHER)), strict=True)
+    names, values = zip(*gpu_lines(run_with(CARD, OTHER)), strict=True)
     assert names[:6] == ("cuda:0", "", "", "cuda:1", "", "exchange")
     assert values[:3] == (
         "NVIDIA GeForce RTX 4090, 24 GiB, 23.0 free, compute capability 8.9, PCIe 4 x16, 32 GB/s at most (could be "
@@ -62,14 +61,14 @@ def test_an_exchange_on_a_card_says_what_was_seen_of_it() -> None:
 
 
 def test_nothing_is_said_without_gpus() -> None:
-    assert not list(gpu_lines(told()))
-    assert not list(gpu_notes(told()))
+    assert not list(gpu_lines(run_with()))
+    assert not list(gpu_notes(run_with()))
 
 
 def test_a_card_that_could_not_be_measured_is_told_at_the_start() -> None:
     broken = replace(OTHER, speeds=None, problem="RuntimeError: CUDA error: busy or unavailable")
-    assert list(gpu_notes(told(CARD, broken))) == ["cuda:1: RuntimeError: CUDA error: busy or unavailable"]
-    lines = [value for _, value in gpu_lines(told(CARD, broken))]
+    assert list(gpu_notes(run_with(CARD, broken))) == ["cuda:1: RuntimeError: CUDA error: busy or unavailable"]
+    lines = [value for _, value in gpu_lines(run_with(CARD, broken))]
     assert "not measured: RuntimeError: CUDA error: busy or unavailable" in lines
     assert lines[-1] == "how long a step takes is not known: not every card could be measured"
 
@@ -77,12 +76,12 @@ def test_a_card_that_could_not_be_measured_is_told_at_the_start() -> None:
 def test_memory_that_can_not_be_page_locked_and_a_card_too_many_are_told_at_the_start() -> None:
     """Where the host's memory bounds a step, and where computing does."""
     poor = replace(SPEEDS, host=1)
-    notes = list(gpu_notes(told(replace(CARD, page_locked=False, speeds=poor), OTHER)))
+    notes = list(gpu_notes(run_with(replace(CARD, page_locked=False, speeds=poor), OTHER)))
     assert notes[0].startswith("cuda:0: memory can't be page-locked")
     assert len(notes) == 2
     assert "more than one card will not pay" in notes[1]
     slow = replace(SPEEDS, products=1e-9)
-    assert list(gpu_notes(told(replace(CARD, speeds=slow), replace(OTHER, speeds=slow)))) == []
+    assert list(gpu_notes(run_with(replace(CARD, speeds=slow), replace(OTHER, speeds=slow)))) == []
 
 
 @pytest.mark.parametrize(
