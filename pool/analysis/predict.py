@@ -30,7 +30,7 @@ from pool.config.load import changed_config
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, described, load_members
-from pool.export.member import One
+from pool.export.member import NEWEST, Choice
 from pool.nn.batch import TensorBatch
 from pool.run_folder import strict_json
 
@@ -49,12 +49,9 @@ class Asked:
     verb: str  # of the command that asks
 
     @classmethod
-    def open(
-        cls, where: Path, task: str | None, verb: str, member: One | None = None, *, averaged: bool = False
-    ) -> Asked:
-        """`member`: one of an ensemble, None: the mean of all; `averaged`: with the averaged weights. Raises
-        PoolError."""
-        members = load_members(where, task, verb, member, averaged=averaged)
+    def open(cls, where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> Asked:
+        """Loads the networks; the answer is the mean of all, unless one member is chosen. Raises PoolError."""
+        members = load_members(where, task, verb, choice)
         for each in members:
             each.model.eval()
         return cls(members, tuple(_method_of(each, verb) for each in members), verb)

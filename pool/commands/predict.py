@@ -51,10 +51,10 @@ def predict(
     from loader.files.pipes import is_stream
     from pool.analysis.predict import Asked, predict_file
     from pool.config.changes import Change
-    from pool.export.member import parse_member
+    from pool.export.member import Choice, parse_member
 
     parsed = [Change.parse(text) for text in changes or ()]
-    asked = Asked.open(checkpoint, task, "predict", parse_member(member), averaged=averaged)
+    asked = Asked.open(checkpoint, task, "predict", Choice(parse_member(member), averaged=averaged))
     with sample_count("predict") as told:
         samples = predict_file(asked, data, output, parsed, told, ids=ids, header=header)
     news = sys.stderr if is_stream(output) else sys.stdout

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pool.commands.arguments import AllowDifferentNumerics, Overrides, Resume, TraceFile
 from pool.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pool.config.changes import Change
 
 
 def register(app: typer.Typer) -> None:
@@ -41,6 +49,14 @@ def train(
             "--check", help="show what the run would be and take: samples, devices, disk, memory; start nothing"
         ),
     ] = False,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="with --check: do some steps in a temporary folder with one device and with all, and say how fast "
+            "each is and what bounds it",
+        ),
+    ] = False,
 ) -> None:
     """Train a network; checkpoints, metrics and logs go into the folder run.dir.
 
@@ -62,8 +78,12 @@ def train(
     changes = [parse(text) for text in override or ()]
     if changes and not resume:
         raise ConfigError("--override: changes a run that is resumed; without --resume use --set")
+    if measure and not check:
+        raise ConfigError("--measure: goes with --check")
     if check:
-        preparation.check(settings, print)
+        devices = preparation.check(settings, print)
+        if measure:
+            _measure(config, overrides or (), devices)
         return
     code = run(
         settings,
@@ -73,3 +93,28 @@ def train(
         again=lambda run_dir: command("train", "--resume", run_dir),
     )
     raise typer.Exit(code)
+
+
+def _measure(config: Path, overrides: Sequence[str | Change], devices: Sequence[str]) -> None:
+    """Prints how fast the run is with one of its devices and with all."""
+    # late: pydantic and zmq, which `pool --help` needs not
+    from pool.analysis.records import read_run
+    from pool.analysis.speed import STEPS, changes_for, device_sets, lines, speed_of
+    from pool.config.load import load_config
+    from pool.supervisor.train import train as run
+
+    speeds = []
+    for chosen in device_sets(devices):
+        sys.stderr.write(f"measuring: {STEPS} steps on {', '.join(chosen)}\n")
+        with tempfile.TemporaryDirectory(prefix="pool-measure-") as folder, _no_output():
+            settings = load_config(config, [*overrides, *changes_for(chosen, str(Path(folder) / "run"))])
+            if code := run(settings, resume=False):
+                raise typer.Exit(code)
+            speeds.append(speed_of(chosen, read_run(settings.run_dir).steps))
+    sys.stdout.write("\n".join(["", "Measured", *lines(speeds), ""]))
+
+
+@contextlib.contextmanager
+def _no_output() -> Iterator[None]:
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield

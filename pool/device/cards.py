@@ -1,42 +1,19 @@
-"""What the planner finds out about each GPU of a run, for the other processes and for people. Plain data."""
+"""The GPUs of a run: what the planner finds out about each, for the other processes and for people, and which of them a
+process sees. Plain data and pure functions.
+
+Each worker sees its own card alone, by CUDA_VISIBLE_DEVICES, so nothing that it or a library does can land on another,
+and a library that opens all cards it sees takes no memory there. The rules are the driver's: the list ends at the first
+entry that names no card, and shows nothing if an entry comes twice.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-_LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}  # GB/s of PCIe generations, one lane, each way
-
-
-@dataclass(frozen=True)
-class Link:
-    """A card's way to the host: PCIe, as it was while the card copied; a link at rest is slower."""
-
-    generation: int
-    width: int  # lanes
-    most_generation: int  # that card and slot can
-    most_width: int
-
-    @property
-    def speed(self) -> float:
-        """GB/s each way, at most."""
-        return _LANE.get(self.generation, 0.0) * self.width
-
-    def __str__(self) -> str:
-        text = f"PCIe {self.generation} x{self.width}, {self.speed:.0f} GB/s at most"
-        if (self.generation, self.width) != (self.most_generation, self.most_width):
-            text += f" (could be {self.most_generation} x{self.most_width})"
-        return text
-
-
-@dataclass(frozen=True)
-class Speeds:
-    """Measured by short copies, GB/s."""
-
-    inward: float  # from page-locked memory of the host, as a ring slot travels
-    outward: float  # to it, as gradients travel
-    memory: float  # bytes read and written in the card's own memory
-    host: float  # bytes read and written in the host's memory, by all its cores
-    products: float  # 1e9 operations/s of dense products in float32
+VARIABLE = "CUDA_VISIBLE_DEVICES"
+_NUMBER = re.compile(r"\s*\+?(\d+)")
+_NAMES = ("GPU-", "MIG-")
 
 
 @dataclass(frozen=True)
@@ -47,9 +24,45 @@ class Card:
     free: int  # of that, before the run
     capability: str  # 9.0; empty: it is no CUDA device
     visible: str = ""  # CUDA_VISIBLE_DEVICES of a process that is to see this card alone; empty: as it is
-    link: Link | None = None  # None: not known
-    speeds: Speeds | None = None  # None: not measured
     page_locked: bool = True  # memory as the ring's can be registered with it
     peers: tuple[str, ...] = ()  # devices of the run whose memory it may use
     kernels: str = ""  # in words: what of them is compiled
     problem: str = ""  # why some of this is not known
+
+
+def entries(variable: str | None) -> tuple[str, ...] | None:
+    """Returns those of the variable's value that count, in order: numbers, or names (`GPU-...`, `MIG-...`). None: it
+    hides nothing."""
+    if variable is None:
+        return None
+    kind = next((name for name in _NAMES if variable.startswith(name)), "")
+    listed: list[str] = []
+    for entry in variable.split(","):
+        if kind:
+            if not entry.startswith(kind):
+                break
+            name = entry.strip()
+        else:
+            number = _NUMBER.match(entry)
+            if number is None:
+                break
+            name = str(int(number[1]))
+        if name in listed:
+            return ()
+        listed.append(name)
+    return tuple(listed)
+
+
+def alone(variable: str | None, index: int, uuid: str = "") -> str:
+    """Returns the value with which a process sees device `index` of this one and no other. `uuid`: the card's own name,
+    `GPU-...`, if it is known; it stays the same when another card is lost. A name that the user gave is kept."""
+    listed = entries(variable)
+    entry = str(index) if listed is None else listed[index]
+    return entry if entry.startswith(_NAMES) or not uuid else uuid
+
+
+def hidden_in_words(variable: str | None) -> str:
+    """Returns words about a setting that hides cards; empty if none does."""
+    if variable is None:
+        return ""
+    return f", with {VARIABLE}={variable}" if variable else f", {VARIABLE} is empty, which hides all"

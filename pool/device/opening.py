@@ -10,8 +10,7 @@ from dataclasses import replace
 import torch
 
 from loader.plugins.error_text import told
-from pool.device.cards import Card
-from pool.device.cuda_visible import VARIABLE, entries
+from pool.device.cards import VARIABLE, Card, entries
 from pool.device.lost import device_lost
 from pool.device.memory import memory_of_device, out_of_memory
 from pool.device.names import Device

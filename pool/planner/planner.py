@@ -22,7 +22,7 @@ from loader.stream.schema import BatchSchema
 from pool import numerics
 from pool.config.tree import Config
 from pool.crash_points import crash_point
-from pool.device.cuda_visible import VARIABLE, said
+from pool.device.cards import VARIABLE, hidden_in_words
 from pool.device.names import parse_device, resolve_devices, unused_devices
 from pool.device.plugins import add_devices
 from pool.device.precision import choose_computing
@@ -81,7 +81,7 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
     add_devices(module)
     specs, workers = config.pool.devices, config.num_cpu_workers
     try:
-        hidden = said(os.environ.get(VARIABLE))
+        hidden = hidden_in_words(os.environ.get(VARIABLE))
         return resolve_devices(specs, _cuda_count(), module, hidden, cpu_workers=workers), ""
     except UnavailableError as error:
         if not start.only_check:
@@ -309,7 +309,9 @@ def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
     if "auto" in config.pool.devices and count == 0:
         workers = f"{config.num_cpu_workers} CPU workers" if config.num_cpu_workers > 1 else "one CPU worker"
         yield f"pool.devices=auto: no CUDA device, so {workers}, by the number of cores and of batches in a step"
-    why = said(os.environ.get(VARIABLE)) or (": it is built without CUDA" if torch.version.cuda is None else "")
+    why = hidden_in_words(os.environ.get(VARIABLE)) or (
+        ": it is built without CUDA" if torch.version.cuda is None else ""
+    )
     if line := unused_devices(devices, count, cards, why):
         yield line
 

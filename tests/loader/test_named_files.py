@@ -16,7 +16,7 @@ from loader.files.named import read_named
 from loader.files.regular import open_regular
 from pool.config.load import load_config
 from pool.errors import ConfigError
-from pool.tasks.stockfish.quantized.nnue_file import read_net
+from pool.tasks.stockfish.nnue_file import read_net
 
 
 def pipe(path: Path) -> Path:

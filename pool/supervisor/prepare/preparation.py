@@ -101,8 +101,9 @@ def prepare(
     return run, forkserver
 
 
-def check(config: Config, show: Callable[[str], object]) -> None:
+def check(config: Config, show: Callable[[str], object]) -> tuple[str, ...]:
     """Does all that `prepare` and `reserve` do short of making or starting anything, and shows a page about the run.
+    Returns its devices, one a worker.
 
     Raises ConfigError, ResourceError, RunError; behind the page for devices that this machine lacks, and for too little
     memory or disk.
@@ -121,6 +122,7 @@ def check(config: Config, show: Callable[[str], object]) -> None:
     check_disk(disk)
     if (problem := shortage(rows, available)) is not None:
         raise ResourceError(problem)
+    return run.planned.devices
 
 
 def _find_files(config: Config, checkpoint: Path | None) -> DataFiles:

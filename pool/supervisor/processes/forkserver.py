@@ -65,7 +65,7 @@ class ForkServer(Child):
 
     def hear(self) -> Child | None:
         """Once the channel is readable: itself if it is ready now, or the process it was asked for, which waits for
-        its Launch; None if the fork server is dead. Raises OSError, also if there can be no more processes."""
+        its settings; None if the fork server is dead. Raises OSError, also if there can be no more processes."""
         number = lifeline.take_number(self.channel)
         if number is None:
             return None

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from pool.tasks.perspective.config import LossConfig, ModelConfig, complete_model
 
 if TYPE_CHECKING:
-    from pool.tasks.chess.training.loss_config import LossConfig as ChessLossConfig
+    from pool.tasks.chess.training.config import LossConfig as ChessLossConfig
     from pool.tasks.perspective.task import PerspectiveTask
 
 __all__ = ["EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "complete_model", "create_task"]
 
-NETWORKS = "pool.tasks.perspective.networks"
+NETWORKS = "pool.tasks.perspective.network"
 EXPORT_SUFFIX = ".bin"
 
 

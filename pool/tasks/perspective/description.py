@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from loader.errors import DataError
 from loader.files.named import read_named
 from pool.run_folder import strict_json
-from pool.tasks.chess.training.loss_config import LossConfig as ChessLossConfig
+from pool.tasks.chess.training.config import LossConfig as ChessLossConfig
 from pool.tasks.perspective.config import LossConfig, ModelConfig
 
 TASK = "perspective"

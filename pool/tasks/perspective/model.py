@@ -18,12 +18,11 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused
 from pool.tasks.chess.cuda import first_stage
 from pool.tasks.chess.layer_stacks import Form, Hidden, Kernels, kernels_for, outputs_on_cuda, path_of, serves_on_cuda
-from pool.tasks.chess.rounding import Rounding
-from pool.tasks.chess.training.batches import FIELD
-from pool.tasks.chess.training.clipping import clip_sum
-from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, floored, rounded
-from pool.tasks.perspective.files.evaluate import PAIR_SHIFT
-from pool.tasks.perspective.files.shape import Floats, Shape
+from pool.tasks.chess.quantization import Rounding
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored, rounded
+from pool.tasks.chess.training.loss import FIELD
+from pool.tasks.perspective.inference import PAIR_SHIFT
+from pool.tasks.perspective.shape import Floats, Shape
 
 _ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
 
@@ -113,7 +112,7 @@ class PerspectiveModel(nn.Module):
 
     @property
     def path(self) -> Backend:
-        """Which code computes it, where its weights are now."""
+        """The code that computes it, where its weights are now."""
         return path_of(self._kernels, self._stacks()[0].weight)
 
     def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "create_task"]
 
-COMMANDS = "pool.tasks.chess.commands"
-NETWORKS = "pool.tasks.stockfish.networks"
+COMMANDS = "pool.tasks.networks"
+NETWORKS = "pool.tasks.stockfish.network"
 EXPORT_SUFFIX = ".nnue"
 
 

@@ -14,7 +14,7 @@ from loader.stream.schema import BatchSchema, DenseField, SparseField
 from loader.stream.slots import allocate_slots, write_batch
 from pool.exchange.plan import make_plan
 from pool.exchange.tensors import specs, trained, views
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.perspective.config import ModelConfig as PerspectiveConfig
 from pool.tasks.perspective.task import PerspectiveTask

@@ -23,7 +23,7 @@ MODULE = "tests.fakegpu.fakegpu"
 @pytest.fixture(autouse=True)
 def _sound() -> Iterator[None]:
     yield
-    fakegpu.configure(bytes_per_us=0, fail_context=0, lost_devices=0)
+    fakegpu.configure(fail_context=0, lost_devices=0)
     fakegpu.mend()
 
 
@@ -36,23 +36,12 @@ def test_a_context_that_can_not_be_made_is_said() -> None:
     """Before this process has opened the device."""
     fakegpu.configure(fail_context=1)
     card = one()
-    assert (card.speeds, card.problem) == (None, "RuntimeError: FAKEGPU error: out of memory")
+    assert (card.page_locked, card.problem) == (True, "RuntimeError: FAKEGPU error: out of memory")
 
 
-def test_each_device_is_looked_at_once_and_measured() -> None:
+def test_each_device_is_looked_at_once() -> None:
     card = one()
     assert (card.device, card.name, card.page_locked, card.problem) == ("fakegpu:1", "fake GPU", True, "")
-    assert card.speeds is not None
-    assert min(vars(card.speeds).values()) > 0
-    assert fakegpu.counters().pageable_copies == 0
-
-
-def test_the_speed_of_a_slow_bus_is_measured() -> None:
-    fakegpu.configure(bytes_per_us=50)
-    speeds = one().speeds
-    assert speeds is not None
-    assert 0.01 < speeds.inward <= 0.05
-    assert 0.01 < speeds.outward <= 0.05
 
 
 def test_a_device_that_is_lost_is_said_and_the_others_are_looked_at() -> None:

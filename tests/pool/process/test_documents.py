@@ -14,7 +14,7 @@ from loader.stream.interface import Cursor
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from pool.checkpoint.overrides import Override
 from pool.config.tree import Config
-from pool.device.cards import Card, Link, Speeds
+from pool.device.cards import Card
 from pool.exchange.plan import TensorSpec, make_plan
 from pool.metrics.layout import Measured
 from pool.metrics.metric import Column
@@ -39,7 +39,7 @@ PLANNED = Planned(
     state_nbytes=1 << 40,
     fingerprint={"torch": "2"},
     cards=(
-        Card("cuda:0", "RTX", 2, 1, "8.9", "GPU-1", Link(4, 8, 5, 16), Speeds(1, 2, 3, 4, 5), False, ("cuda:1",)),
+        Card("cuda:0", "RTX", 2, 1, "8.9", "GPU-1", False, ("cuda:1",)),
         Card("cuda:1", "RTX", 2, 1, "8.9", problem="busy"),
     ),
 )

@@ -15,7 +15,7 @@ from torch import Tensor
 from pool.kernels.sparse import SparseInput, backend_for
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.cuda.in_effect import Rule, rows_in_effect
-from pool.tasks.chess.rounding import Rounding, Way
+from pool.tasks.chess.quantization import Rounding, Way
 
 _JUST_BELOW = 3e-5  # steps: a float32 that is a whole number but for its own rounding is not cut down to the one below
 _ROWS = 256  # that are rounded at a time on a CPU: they stay in the cache
@@ -119,3 +119,9 @@ def _on_grid_(values: Tensor, scale: float, way: Way | Literal["down"]) -> Tenso
         fraction = values.frac()
         values.trunc_().add_(fraction.abs().ge(0.5).to(values.dtype).mul_(fraction.sign()))
     return values.div_(scale)
+
+
+@torch.no_grad()
+def clip_sum(weight: Tensor, added: Tensor, low: float, high: float) -> None:
+    """Of weight + added, which is shaped as weight or broadcasts to it, by changing weight."""
+    weight.copy_(torch.clamp(weight, low - added, high - added))

@@ -13,8 +13,8 @@ import torch
 from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.task.task import Progress
+from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.loss import mean_loss, probability, score_weight
-from pool.tasks.chess.training.loss_config import LossConfig
 from tests.support.runs import DATA
 
 

@@ -12,17 +12,13 @@ import numpy as np
 import pytest
 
 from pool.commands.main import PROGRAM
-from pool.tasks.chess.facts import tensor_facts
-from pool.tasks.chess.pictures.figure import as_board, beside_one_another, masked
-from pool.tasks.chess.pictures.histograms import _borders
+from pool.tasks.chess.network import tensor_facts
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.chess.rounding import Rounding
+from pool.tasks.chess.quantization import Rounding
+from pool.tasks.networks.pictures import _borders, as_board, beside_one_another, masked
 from pool.tasks.perspective import LossConfig, ModelConfig, create_task
-from pool.tasks.perspective import networks as perspective
-from pool.tasks.perspective.networks import PerspectiveNetwork
-from pool.tasks.stockfish import networks as stockfish
-from pool.tasks.stockfish.networks import StockfishNetwork
-from pool.tasks.stockfish.quantized.nnue_file import write_net
+from pool.tasks.stockfish.network import StockfishNetwork
+from pool.tasks.stockfish.nnue_file import write_net
 from tests.pool.tasks.perspective.support import FACTORISED, RUNGS
 from tests.pool.tasks.stockfish.support import SAMPLE, random_net
 
@@ -34,13 +30,13 @@ WHITE_KING_G1 = "4k3/8/8/2n5/8/8/P7/6K1 w - - 0 1"  # pawn a2, knight c5
 
 def stockfish_boards() -> tuple[Any, Any]:
     network = StockfishNetwork(random_net(8, seed=1))
-    return network, stockfish.boards(network)
+    return network, network.boards()
 
 
 def perspective_boards() -> tuple[Any, Any]:
     task = create_task(ModelConfig(**FACTORISED), LossConfig())
-    network = PerspectiveNetwork(task.exported(task.build_model()))
-    return network, perspective.boards(network)
+    network = task.network(task.build_model())
+    return network, network.boards()
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ import numpy.typing as npt
 import pytest
 
 from pool.errors import ConfigError
-from pool.tasks.chess.export.probes import probe_fens
-from pool.tasks.chess.export.sparsity import BLOCK, find_order
-from pool.tasks.chess.positions import Inputs, Position, read_fen
-from pool.tasks.chess.sampled import sampled_positions
+from pool.tasks.chess.pair_order import BLOCK, find_order
+from pool.tasks.chess.positions import Inputs, Position, read_fen, sampled_positions
+from pool.tasks.chess.proof import probe_fens
+from tests.support.runs import ROOT
 
 NOWHERE = np.zeros(0, np.int64)
-SAMPLE = Path(__file__).resolve().parents[2] / "configs/sample/validation.binpack"
+SAMPLE = ROOT / "configs/sample/validation.binpack"
 INPUTS = Inputs("HalfKAv2_hm")
 
 

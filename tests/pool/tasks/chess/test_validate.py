@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pool.commands.main import main
-from pool.tasks.chess.network import open_network
 from pool.tasks.chess.positions import read_fen
+from pool.tasks.networks.opening import open_network
 from tests.loader.conftest import write_random_games
 from tests.loader.stream.test_in_order import scored
 from tests.pool.export.test_predict import saved

@@ -12,10 +12,10 @@ import torch
 
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.chess.positions import Position
-from pool.tasks.perspective import form
+from pool.tasks.perspective import shape as shapes
 from pool.tasks.perspective.config import ModelConfig
-from pool.tasks.perspective.files.integers import Net
-from pool.tasks.perspective.files.shape import Shape
+from pool.tasks.perspective.quantization import Net
+from pool.tasks.perspective.shape import Shape
 
 MIRRORED = (0, 1, 2, 3, 4, 4, 5, 5, *(6,) * 4, *(7,) * 4, *(8,) * 8, *(9,) * 8)
 SIMPLE: dict[str, Any] = {"features": "chess768", "king_buckets": (), "output_buckets": "single", "width": 32}
@@ -26,7 +26,7 @@ RUNGS = {"simple": SIMPLE, "buckets": BUCKETS, "factorised": FACTORISED, "layers
 
 
 def shape_of(model: dict[str, Any]) -> Shape:
-    return form.shape_of(ModelConfig(**model))
+    return shapes.shape_of(ModelConfig(**model))
 
 
 def random_floats(shape: Shape, seed: int = 1, size: float = 0.5) -> dict[str, npt.NDArray[np.float32]]:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from loader.chess.output_buckets import buckets_by_pieces
-from pool.tasks.chess.export.probes import probe_fens
 from pool.tasks.chess.positions import Inputs, read_fen
+from pool.tasks.chess.proof import probe_fens
 from pool.tasks.perspective.config import ModelConfig
-from pool.tasks.perspective.files.evaluate import evaluate
-from pool.tasks.perspective.files.integers import Net, quantise
-from pool.tasks.perspective.form import export_of
+from pool.tasks.perspective.export_list import export_list
+from pool.tasks.perspective.inference import evaluate
 from pool.tasks.perspective.model import PerspectiveModel
+from pool.tasks.perspective.quantization import Net, quantise
 from tests.pool.tasks.perspective.support import (
     BUCKETS,
     LAYERS,
@@ -36,7 +36,7 @@ MORE = {
 
 def net_of(model: dict[str, Any], size: float) -> Net:
     shape = shape_of(model)
-    return quantise(random_floats(shape, size=size), shape, export_of(ModelConfig(**model), shape), 400.0)
+    return quantise(random_floats(shape, size=size), shape, export_list(ModelConfig(**model), shape), 400.0)
 
 
 @pytest.mark.parametrize("size", [0.4, 20.0], ids=["usual", "clamped and wrapped"])

@@ -14,10 +14,10 @@ from pool.ensemble.batched import Batched
 from pool.ensemble.member import Member
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
-from pool.tasks.chess.export.probes import probe_positions
 from pool.tasks.chess.positions import Inputs, Position
+from pool.tasks.chess.proof import probe_positions
 from pool.tasks.perspective import LossConfig, ModelConfig, create_task
-from pool.tasks.perspective.files.evaluate import evaluate
+from pool.tasks.perspective.inference import evaluate
 from pool.tasks.perspective.model import PerspectiveModel
 from pool.tasks.perspective.task import PerspectiveTask
 from tests.pool.ensemble.models import InTurn
@@ -47,7 +47,7 @@ def differences(rung: dict[str, Any], fake: tuple[str, ...], **more: Any) -> np.
     """Of what a network says and what an engine computes with its file, in units."""
     task, model = trained(rung, fake, **more)
     positions = probe_positions(Inputs(rung["features"], rung["king_buckets"]), 200)
-    net = task.exported(model)
+    net = task.network(model).net
     value = evaluate(net, probe_positions(model.shape.inputs, 200), buckets_by_pieces(net.shape.output_buckets)).value
     made, order = batch(positions, model)
     found = np.empty(len(positions))

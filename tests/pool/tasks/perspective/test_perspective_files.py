@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from loader.chess.output_buckets import buckets_by_pieces
 from loader.errors import DataError
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.perspective.config import ModelConfig
-from pool.tasks.perspective.files import file_bytes
-from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate
-from pool.tasks.perspective.files.integers import dequantise, quantise
-from pool.tasks.perspective.files.tensors import ExportTensor
-from pool.tasks.perspective.form import export_of
+from pool.tasks.perspective import network_file
+from pool.tasks.perspective.config import ExportTensor, ModelConfig
+from pool.tasks.perspective.export_list import export_list
+from pool.tasks.perspective.inference import check_evaluable, evaluate
+from pool.tasks.perspective.quantization import dequantise, quantise
 from tests.pool.tasks.perspective.support import FACTORISED, LAYERS, RUNGS, SIMPLE, random_floats, shape_of
 from tests.support.runs import DATA
 
@@ -26,17 +25,17 @@ FILE = Path("net.bin")
 
 
 def entries_of(model: dict[str, object]) -> tuple[ExportTensor, ...]:
-    return export_of(ModelConfig.model_validate(model), shape_of(model))
+    return export_list(ModelConfig.model_validate(model), shape_of(model))
 
 
 def test_the_vectors_are_met_byte_for_byte() -> None:
     vectors = DATA / "vectors"
     raw, stored = (vectors / f"simple32.{kind}.bin" for kind in ("raw", "quantised"))
     shape, entries = shape_of(SIMPLE), entries_of(SIMPLE)
-    floats = file_bytes.parse_raw(raw.read_bytes(), shape, entries, raw)
-    assert file_bytes.raw_bytes(floats, entries) == raw.read_bytes()
-    assert file_bytes.quantised_bytes(quantise(floats, shape, entries, 400.0)) == stored.read_bytes()
-    net = file_bytes.parse_quantised(stored.read_bytes(), shape, entries, 400.0, stored)
+    floats = network_file.parse_raw(raw.read_bytes(), shape, entries, raw)
+    assert network_file.raw_bytes(floats, entries) == raw.read_bytes()
+    assert network_file.quantised_bytes(quantise(floats, shape, entries, 400.0)) == stored.read_bytes()
+    net = network_file.parse_quantised(stored.read_bytes(), shape, entries, 400.0, stored)
     fens = [line.partition("|")[0].strip() for line in (vectors / "positions.txt").read_text().splitlines()]
     found = evaluate(net, [read_fen(fen, shape.inputs) for fen in fens], buckets_by_pieces("single"))
     assert found.value.tolist() == [int(line) for line in (vectors / "simple32.evals.txt").read_text().split()]
@@ -46,19 +45,19 @@ def test_the_vectors_are_met_byte_for_byte() -> None:
 def test_a_quantised_file_is_read_back_and_converted_without_loss(rung: str) -> None:
     shape, entries = shape_of(RUNGS[rung]), entries_of(RUNGS[rung])
     net = quantise(random_floats(shape), shape, entries, 400.0)
-    data = file_bytes.quantised_bytes(net)
-    again = file_bytes.parse_quantised(data, shape, entries, 400.0, FILE)
+    data = network_file.quantised_bytes(net)
+    again = network_file.parse_quantised(data, shape, entries, 400.0, FILE)
     assert all(np.array_equal(again.tensors[name], values) for name, values in net.tensors.items())
-    assert file_bytes.quantised_bytes(quantise(dequantise(again), shape, entries, 400.0)) == data
+    assert network_file.quantised_bytes(quantise(dequantise(again), shape, entries, 400.0)) == data
 
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_files_of_floats_are_read_back(rung: str) -> None:
     shape, entries = shape_of(RUNGS[rung]), entries_of(RUNGS[rung])
     floats = random_floats(shape)
-    weights = file_bytes.parse_weights(file_bytes.weights_bytes(floats), shape, FILE)
+    weights = network_file.parse_weights(network_file.weights_bytes(floats), shape, FILE)
     listed = entries if not shape.num_virtual else (*entries, ExportTensor(weight="l0f"))
-    raw = file_bytes.parse_raw(file_bytes.raw_bytes(floats, listed), shape, listed, FILE)
+    raw = network_file.parse_raw(network_file.raw_bytes(floats, listed), shape, listed, FILE)
     for name, values in floats.items():
         assert np.array_equal(weights[name], values)
         assert np.array_equal(raw[name], values)
@@ -67,9 +66,9 @@ def test_files_of_floats_are_read_back(rung: str) -> None:
 @pytest.mark.parametrize("rung", ["factorised", "layers"])
 def test_a_file_without_its_factoriser_is_refused_with_what_to_take(rung: str) -> None:
     shape, entries = shape_of(RUNGS[rung]), entries_of(RUNGS[rung])
-    data = file_bytes.raw_bytes(random_floats(shape), entries)
+    data = network_file.raw_bytes(random_floats(shape), entries)
     with pytest.raises(DataError, match=r"does not list l0f, so this file has no factoriser: take weights\.bin; or"):
-        file_bytes.parse_raw(data, shape, entries, FILE)
+        network_file.parse_raw(data, shape, entries, FILE)
 
 
 def test_tensors_lie_as_bullet_stores_them() -> None:
@@ -77,7 +76,7 @@ def test_tensors_lie_as_bullet_stores_them() -> None:
     shape, entries = shape_of(LAYERS), entries_of(LAYERS)
     floats = random_floats(shape)
     net = quantise(floats, shape, entries, 400.0)
-    data = file_bytes.quantised_bytes(net)
+    data = network_file.quantised_bytes(net)
     assert len(data) % 64 == 0
     size = 2 * (7680 + 1) * 32 + 8 * 16 * 32 + 4 * (8 * 16 + 8 * 32 * 16 + 8 * 32 + 8 * 32 + 8)
     assert data[size:] == (b"bullet" * 11)[: -size % 64]
@@ -87,7 +86,7 @@ def test_tensors_lie_as_bullet_stores_them() -> None:
     assert l0w[768 * bucket + feature].tolist() == [int(np.trunc(v + np.copysign(0.5, v))) for v in merged * 255.0]
     l1w = np.frombuffer(data, "i1", 8 * 16 * 32, 2 * 7681 * 32).reshape(8 * 16, 32)
     assert np.array_equal(l1w[16 * 5 + 2], net.tensors["l1w"][5, 2])
-    raw = np.frombuffer(file_bytes.raw_bytes(floats, entries), "<f4")
+    raw = np.frombuffer(network_file.raw_bytes(floats, entries), "<f4")
     behind = raw[7680 * 32 + 32 :]
     assert np.array_equal(behind[: 8 * 16 * 32].reshape(32, 8 * 16)[:, 16 * 5 + 2], floats["l1w"][5, 2])
 
@@ -179,14 +178,14 @@ def test_a_damaged_file_is_named_with_the_place(kind: str, damage: Callable[[byt
     floats = random_floats(shape)
     data, parse = {
         "quantised": (
-            file_bytes.quantised_bytes(quantise(floats, shape, entries, 400.0)),
-            lambda data: file_bytes.parse_quantised(data, shape, entries, 400.0, FILE),
+            network_file.quantised_bytes(quantise(floats, shape, entries, 400.0)),
+            lambda data: network_file.parse_quantised(data, shape, entries, 400.0, FILE),
         ),
         "raw": (
-            file_bytes.raw_bytes(floats, entries),
-            lambda data: file_bytes.parse_raw(data, shape, entries, FILE),
+            network_file.raw_bytes(floats, entries),
+            lambda data: network_file.parse_raw(data, shape, entries, FILE),
         ),
-        "weights": (file_bytes.weights_bytes(floats), lambda data: file_bytes.parse_weights(data, shape, FILE)),
+        "weights": (network_file.weights_bytes(floats), lambda data: network_file.parse_weights(data, shape, FILE)),
     }[kind]
     with pytest.raises(DataError, match=said):
         parse(damage(data))

@@ -15,18 +15,18 @@ from loader.stream.schema import BatchSchema, DenseField, SparseField
 from pool.commands.main import PROGRAM
 from pool.config.load import parse_config
 from pool.errors import ConfigError
-from pool.tasks.chess.export.probes import probe_fens, probe_positions
-from pool.tasks.chess.network import open_network
 from pool.tasks.chess.positions import Inputs, read_fen
-from pool.tasks.perspective import LossConfig, ModelConfig, create_task
+from pool.tasks.chess.proof import probe_fens, probe_positions
+from pool.tasks.networks.opening import open_network
+from pool.tasks.perspective import LossConfig, ModelConfig, create_task, network_file
 from pool.tasks.perspective import task as module
+from pool.tasks.perspective.config import ExportTensor
 from pool.tasks.perspective.description import read_description
-from pool.tasks.perspective.files import file_bytes
-from pool.tasks.perspective.files.header import header
-from pool.tasks.perspective.files.tensors import ExportTensor
-from pool.tasks.perspective.form import export_of, shape_of
+from pool.tasks.perspective.export_list import export_list
+from pool.tasks.perspective.header import header
 from pool.tasks.perspective.model import PerspectiveModel
-from pool.tasks.perspective.networks import PerspectiveNetwork
+from pool.tasks.perspective.network import PerspectiveNetwork
+from pool.tasks.perspective.shape import shape_of
 from pool.tasks.perspective.task import PerspectiveTask
 from tests.pool.tasks.perspective.support import FACTORISED, LAYERS, MIRRORED, RUNGS, SIMPLE, batch_of, random_floats
 from tests.support.pages import DOCS, files
@@ -138,9 +138,9 @@ def test_an_exported_file_is_the_network_wherever_it_is_read(rung: str, name: st
     again = create_task(described[0].model_copy(update={"start_from": str(tmp_path / name)}), described[1])
     started = again.build_model()
     again.initialize(started)
-    for key, values in task.exported(model).tensors.items():
+    for key, values in task.network(model).net.tensors.items():
         assert (read.tensors[key] == values).all()
-        assert (again.exported(started).tensors[key] == values).all()
+        assert (again.network(started).net.tensors[key] == values).all()
 
 
 def test_a_raw_file_with_its_factoriser_listed_has_it_by_itself(tmp_path: Path) -> None:
@@ -188,10 +188,10 @@ def test_eval_knows_a_file_by_what_lies_beside_it_or_by_a_config(tmp_path: Path)
         f'task = "perspective"\n[data.chess]\nfeatures = "chess768^"\nking_buckets = {list(MIRRORED)}\n'
         'output_buckets = "material_count_8"\n[model]\nwidth = 32\n[loss]\noutput_unit = 361.0\n'
     )
-    named = open_network(tmp_path / "net.bin", None, tmp_path / "c.toml")
+    named = open_network(tmp_path / "net.bin", config_file=tmp_path / "c.toml")
     assert named.evaluate([read_fen(fen, inputs) for fen in fens]).value.tolist() == values
     task.export(model, tmp_path / "net.weights.bin", "")
-    floats = open_network(tmp_path / "net.weights.bin", None, tmp_path / "c.toml")
+    floats = open_network(tmp_path / "net.weights.bin", config_file=tmp_path / "c.toml")
     assert floats.evaluate([read_fen(fen, inputs) for fen in fens]).value.tolist() == values
 
 
@@ -214,9 +214,9 @@ def test_a_description_that_is_none_is_named(text: str, said: str, tmp_path: Pat
 def test_a_file_that_evaluates_to_anything_else_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = task_of(SIMPLE)
     model = model_of(task)
-    bytes_of = task.exported(model)
+    bytes_of = task.network(model).net
     wrong = {**bytes_of.tensors, "l1b": bytes_of.tensors["l1b"] + 300}
-    stored = file_bytes.quantised_bytes
+    stored = network_file.quantised_bytes
     monkeypatch.setattr(
         module, "quantised_bytes", lambda net: stored(type(net)(net.shape, net.entries, wrong, net.unit))
     )
@@ -248,7 +248,7 @@ def test_the_engine_of_the_tutorial_evaluates_to_exactly_what_pool_eval_says(tmp
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_headers_compile_and_agree_with_the_files_size(rung: str, tmp_path: Path) -> None:
-    net = task_of(RUNGS[rung]).exported(model_of(task_of(RUNGS[rung])))
+    net = task_of(RUNGS[rung]).network(model_of(task_of(RUNGS[rung]))).net
     (tmp_path / "net.h").write_text(header(net, "c", "net.bin"))
     (tmp_path / "x.c").write_text('#include "net.h"\nstruct net net;\n')
     compiler = need_program("cc", "gcc")
@@ -303,7 +303,7 @@ def test_the_order_of_pairs_is_free(name: str, tmp_path: Path) -> None:
     task = task_of(LAYERS)
     model = model_of(task)
     model.l0.weight.data = model.l0.weight.data[:, :4].repeat(1, 8)  # pairs 4 apart are 0 together
-    before = PerspectiveNetwork(task.exported(model))
+    before = task.network(model)
     said = task.reorder(model, [str(SAMPLE / "validation.binpack")])
     shares = [float(share) for share in re.findall(r"([\d.]+)%", said)]
     assert shares[1] > 1.2 * shares[0]
@@ -311,7 +311,7 @@ def test_the_order_of_pairs_is_free(name: str, tmp_path: Path) -> None:
     again = task_of({**LAYERS, "start_from": str(tmp_path / name)})
     started = again.build_model()
     again.initialize(started)
-    after = PerspectiveNetwork(again.exported(started))
+    after = again.network(started)
     positions = probe_positions(before.inputs)
     assert (after.evaluate(positions).values == before.evaluate(positions).values).all()
     assert (after.net.tensors["l0w"] != before.net.tensors["l0w"]).any()
@@ -351,7 +351,7 @@ def test_the_ready_made_lists_are_those_of_the_examples(name: str) -> None:
     wanted = tuple(ExportTensor(weight=weight, **settings) for weight, settings in tensors.items())
     for given in (name, "auto"):
         model = ModelConfig.model_validate({**RUNGS[rung], "export_as": given})
-        assert export_of(model, shape_of(model)) == wanted
+        assert export_list(model, shape_of(model)) == wanted
 
 
 def test_export_writes_a_header_on_request_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,14 +18,15 @@ from loader.chess.formats.binpack.file import entries
 from loader.chess.positions.entry import Entry
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.chess.positions import Position
-from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.evaluate import Evaluation
-from pool.tasks.stockfish.quantized.nnue_file import Net
-from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS, Version
-from pool.tasks.stockfish.quantized.versions import bucket as bucket_of
+from pool.tasks.stockfish import halfka
+from pool.tasks.stockfish.inference import Evaluation
+from pool.tasks.stockfish.nnue_file import Net
+from pool.tasks.stockfish.versions import NUM_BUCKETS, VERSIONS, Version
+from pool.tasks.stockfish.versions import bucket as bucket_of
+from tests.support.runs import ROOT
 
 V5 = VERSIONS["SFNNv5"]
-SAMPLE = Path(__file__).resolve().parents[2] / "configs/sample"
+SAMPLE = ROOT / "configs/sample"
 
 
 def slow_features(board: chess.Board, perspective: chess.Color) -> list[int]:

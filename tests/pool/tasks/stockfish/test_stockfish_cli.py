@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pool.tasks.chess.positions import Inputs, listed_positions, read_fen
-from pool.tasks.stockfish.quantized.evaluate import evaluate
-from pool.tasks.stockfish.quantized.nnue_file import Net, write_net
+from pool.tasks.stockfish.inference import evaluate
+from pool.tasks.stockfish.nnue_file import Net, write_net
 from tests.pool.tasks.stockfish.support import expected_integers, expected_print, random_net, sample_fens, slow_position
 from tests.support.warm import call_pool
 

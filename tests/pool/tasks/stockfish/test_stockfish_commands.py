@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pool.commands.main import PROGRAM
-from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, write_net
-from pool.tasks.stockfish.quantized.versions import VERSIONS
+from pool.tasks.stockfish.nnue_file import Net, read_net, write_net
+from pool.tasks.stockfish.versions import VERSIONS
 from tests.pool.tasks.stockfish.support import random_net
 
 V16 = VERSIONS["SFNNv16"]

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from pool.tasks.stockfish import LossConfig, ModelConfig, create_task
-from pool.tasks.stockfish.quantized.evaluate import evaluate
-from pool.tasks.stockfish.quantized.nnue_file import read_net, serialize_net, write_net
+from pool.tasks.stockfish.inference import evaluate
+from pool.tasks.stockfish.nnue_file import read_net, serialize_net, write_net
 from tests.pool.tasks.stockfish.support import (
     Engine,
     expected_integers,

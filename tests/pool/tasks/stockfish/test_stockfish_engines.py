@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pytest
 
 from pool.export.export import export_checkpoint
-from pool.tasks.chess.network import Evaluation, open_network
+from pool.tasks.chess.network import Evaluation
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.stockfish.networks import read_network
-from pool.tasks.stockfish.quantized.nnue_file import read_net, serialize_net, write_net
-from pool.tasks.stockfish.quantized.versions import VERSIONS
+from pool.tasks.networks.opening import open_network
+from pool.tasks.stockfish.network import read_network
+from pool.tasks.stockfish.nnue_file import read_net, serialize_net, write_net
+from pool.tasks.stockfish.versions import VERSIONS
 from tests.pool.tasks.stockfish.engines.nets import SUMS, own_net
 from tests.pool.tasks.stockfish.engines.running import engine_17, engine_18, values_of_19
 from tests.pool.tasks.stockfish.support import Engine, random_net

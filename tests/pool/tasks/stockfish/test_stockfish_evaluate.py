@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pool.tasks.chess.int32 import truncating_divide
 from pool.tasks.chess.positions import Inputs, Position, read_fen
-from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.evaluate import evaluate
-from pool.tasks.stockfish.quantized.nnue_file import Net
-from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS
+from pool.tasks.chess.quantization import truncating_divide
+from pool.tasks.stockfish import halfka
+from pool.tasks.stockfish.inference import evaluate
+from pool.tasks.stockfish.nnue_file import Net
+from pool.tasks.stockfish.versions import NUM_BUCKETS, VERSIONS
 from tests.pool.tasks.stockfish.support import random_net, sample_fens, slow_position
 
 FENS = [

@@ -12,15 +12,15 @@ import pytest
 import torch
 
 from pool.commands.main import PROGRAM
-from pool.tasks.chess.export.probes import probe_positions
-from pool.tasks.chess.training.loss_config import LossConfig
-from pool.tasks.stockfish import create_task, networks
+from pool.tasks.chess.proof import probe_positions
+from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.stockfish import create_task, network
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.stockfish.networks import StockfishNetwork, write_network
-from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, serialize_net
-from pool.tasks.stockfish.quantized.versions import VERSIONS
+from pool.tasks.stockfish.network import StockfishNetwork, write_network
+from pool.tasks.stockfish.nnue_file import Net, read_net, serialize_net
 from pool.tasks.stockfish.task import StockfishTask
+from pool.tasks.stockfish.versions import VERSIONS
 from tests.pool.tasks.stockfish.support import SAMPLE, V5, random_net, same_net
 
 
@@ -46,7 +46,7 @@ def test_a_file_that_is_not_the_network_is_not_kept(
 ) -> None:
     """Of what it would have replaced nothing is lost."""
     (tmp_path / "x.nnue").write_bytes(b"before")
-    monkeypatch.setattr(networks, "serialize_net", serialize)
+    monkeypatch.setattr(network, "serialize_net", serialize)
     with pytest.raises(ValueError, match=said):
         write_network(StockfishNetwork(random_net(16, seed=1)), tmp_path / "x.nnue")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"before"]
@@ -79,9 +79,9 @@ def planted(name: str) -> tuple[StockfishTask, StockfishModel]:
 @pytest.mark.parametrize("name", ["SFNNv5", "SFNNv16"])
 def test_another_order_of_pairs_makes_blocks_zero_and_nothing_else(name: str) -> None:
     task, model = planted(name)
-    before = StockfishNetwork(task.exported(model, ""))
+    before = task.network(model)
     said = task.reorder(model, [str(SAMPLE / "validation.binpack")])
-    after = StockfishNetwork(task.exported(model, ""))
+    after = task.network(model)
     shares = [float(share) for share in re.findall(r"([\d.]+)%", said)]
     assert shares[1] > 1.5 * shares[0] > 0
     assert not np.array_equal(after.net["transformer_weight"], before.net["transformer_weight"])

@@ -11,15 +11,15 @@ import torch
 
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.positions import Inputs, Position, read_fen
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
+from pool.tasks.stockfish.inference import evaluate
 from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.stockfish.quantized.evaluate import evaluate
-from pool.tasks.stockfish.quantized.quantize import dequantize
-from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, OUTPUT_UNIT, VERSIONS
-from pool.tasks.stockfish.quantized.versions import bucket as bucket_of
+from pool.tasks.stockfish.quantization import dequantize
 from pool.tasks.stockfish.task import StockfishTask
+from pool.tasks.stockfish.versions import NUM_BUCKETS, OUTPUT_UNIT, VERSIONS
+from pool.tasks.stockfish.versions import bucket as bucket_of
 from tests.pool.tasks.perspective.support import batch_of
 from tests.pool.tasks.stockfish.support import random_net, sample_fens
 
@@ -60,7 +60,7 @@ def test_what_is_trained_is_what_the_engine_computes(name: str, factorized: bool
     fens = sample_fens(200)
     version = VERSIONS[name]
     task, model = trained(name, factorized, EVERYTHING)
-    net = task.exported(model, "")
+    net = task.network(model).net
     value = evaluate(net, [read_fen(fen, Inputs(version.feature_set)) for fen in fens]).value
     seen = [read_fen(fen, Inputs(version.feature_set + "^" * factorized)) for fen in fens]
     difference = np.abs(value - outputs(model, seen))

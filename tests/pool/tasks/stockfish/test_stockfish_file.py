@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from loader.errors import DataError
-from pool.tasks.stockfish.quantized import halfka, hashes
-from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, serialize_net, stack_type, write_net
-from pool.tasks.stockfish.quantized.versions import VERSIONS
+from pool.tasks.stockfish import halfka, nnue_file
+from pool.tasks.stockfish.nnue_file import Net, read_net, serialize_net, stack_type, write_net
+from pool.tasks.stockfish.versions import VERSIONS
 from tests.pool.tasks.stockfish.support import V5, random_net, same_net
 
 
@@ -63,7 +63,7 @@ def test_sizes_and_hashes_are_those_of_the_table(name: str) -> None:
     version = VERSIONS[name]
     size, *expected = TABLE[name]
     l1 = version.l1
-    found = [of(version, l1) for of in (hashes.transformer_hash, hashes.stack_hash, hashes.network_hash)]
+    found = [of(version, l1) for of in (nnue_file.transformer_hash, nnue_file.stack_hash, nnue_file.network_hash)]
     assert found == expected
     kinds = version.kinds()
     arrays = sum(math.prod(shape) * kinds[array](0).nbytes for array, shape in version.shapes(l1).items())
@@ -164,7 +164,7 @@ def test_a_description_longer_than_the_file_is_refused(data: bytes, tmp_path: Pa
 
 def test_another_architecture_is_named(data: bytes, net: Net, tmp_path: Path) -> None:
     path = tmp_path / "other.nnue"
-    path.write_bytes(replaced(data, 12 + len(net.description), hashes.transformer_hash(V5, 2560)))
+    path.write_bytes(replaced(data, 12 + len(net.description), nnue_file.transformer_hash(V5, 2560)))
     assert "another architecture" in refusal(path).reason
     raw = serialize_net(random_net(8, seed=1, version=VERSIONS["SFNNv16"]))
     path.write_bytes(raw.replace(b"COMPRESSED_LEB128", b"UNCOMPRESSED_____", 1))
@@ -206,7 +206,7 @@ def test_a_pipe_is_not_replaced_by_a_net(net: Net, tmp_path: Path) -> None:
 
 
 def test_importing_the_file_format_does_not_import_torch() -> None:
-    names = ("networks", "quantized.nnue_file", "quantized.quantize")
-    modules = ", ".join(("pool.tasks.chess.commands.evaluating", *(f"pool.tasks.stockfish.{name}" for name in names)))
+    names = ("network", "nnue_file", "quantization")
+    modules = ", ".join(("pool.tasks.networks.eval", *(f"pool.tasks.stockfish.{name}" for name in names)))
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

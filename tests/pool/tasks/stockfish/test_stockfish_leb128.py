@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pool.tasks.stockfish.quantized import leb128
-from pool.tasks.stockfish.quantized.leb128 import BadNumberError, decode, encode
+from pool.tasks.stockfish import leb128
+from pool.tasks.stockfish.leb128 import BadNumberError, decode, encode
 
 EDGES = [sign * (1 << bit) + step for bit in range(31) for sign in (-1, 1) for step in (-1, 0, 1)]
 

@@ -13,15 +13,14 @@ from loader.chess.positions.entry import Entry
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.positions import Inputs, Position, read_fen
-from pool.tasks.chess.training.loss_config import LossConfig
-from pool.tasks.stockfish import create_task
+from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.stockfish import create_task, halfka
 from pool.tasks.stockfish.config import ModelConfig
+from pool.tasks.stockfish.inference import evaluate
 from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.evaluate import evaluate
-from pool.tasks.stockfish.quantized.nnue_file import read_net
-from pool.tasks.stockfish.quantized.quantize import dequantize, quantize
-from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, OUTPUT_UNIT, VERSIONS
+from pool.tasks.stockfish.nnue_file import read_net
+from pool.tasks.stockfish.quantization import dequantize, quantize
+from pool.tasks.stockfish.versions import NUM_BUCKETS, OUTPUT_UNIT, VERSIONS
 from tests.pool.tasks.stockfish.support import (
     V5,
     expected_integers,

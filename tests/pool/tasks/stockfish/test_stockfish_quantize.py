@@ -11,14 +11,12 @@ import torch
 
 from loader.errors import DataError
 from loader.stream.schema import BatchSchema, DenseField, SparseField
-from pool.tasks.chess.training.loss_config import LossConfig
-from pool.tasks.stockfish import create_task
-from pool.tasks.stockfish.clipping import clip_stacks
+from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.stockfish import create_task, halfka
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.nnue_file import read_net, write_net
-from pool.tasks.stockfish.quantized.quantize import dequantize, quantize
+from pool.tasks.stockfish.nnue_file import read_net, write_net
+from pool.tasks.stockfish.quantization import dequantize, quantize
 from tests.pool.tasks.stockfish.support import V5, random_net
 
 Floats = dict[str, np.ndarray]
@@ -100,7 +98,7 @@ def test_clipping_keeps_the_sum_with_the_shared_layer_in_range(shared: bool) -> 
         for parameter in stacks.parameters():
             parameter.normal_(0, 3)
     biases = {name: value.clone() for name, value in stacks.named_parameters() if "bias" in name}
-    clip_stacks(stacks)
+    stacks.clip()
     assert stacks.fc_0()[0].abs().max().item() == pytest.approx(1.984375, abs=1e-6)
     assert stacks.fc_1_weight.abs().max().item() == 1.984375
     assert stacks.fc_2_weight.abs().max().item() == pytest.approx(1.6801042, abs=1e-7)

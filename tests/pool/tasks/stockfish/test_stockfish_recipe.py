@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +12,9 @@ import torch
 from pool.config.load import load_config
 from pool.config.tree import Config
 from pool.tasks.stockfish import LossConfig, ModelConfig
-from tests.support.runs import DATA
+from tests.support.runs import DATA, ROOT
 
-CONFIG = Path(__file__).resolve().parents[2] / "configs" / "stockfish-2022.toml"
+CONFIG = ROOT / "configs" / "stockfish-2022.toml"
 Rows = list[tuple[list[float], list[float]]]
 
 

@@ -17,7 +17,7 @@ from pool.export.export import export_checkpoint
 from pool.export.load import load_trained
 from pool.supervisor.prepare.resuming import resume_point
 from pool.task.factory import make_task
-from pool.tasks.chess.network import open_network
+from pool.tasks.networks.opening import open_network
 from tests.support.crafted import Tree, reseal
 from tests.support.runs import ROOT
 

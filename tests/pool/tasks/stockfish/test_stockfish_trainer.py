@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
 import os
 import pickle
@@ -19,13 +20,12 @@ from torch import Tensor, nn
 
 from loader.errors import DataError
 from pool.commands.main import PROGRAM
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.networks import read_network
-from pool.tasks.stockfish.quantized.versions import VERSIONS, Version
-from pool.tasks.stockfish.trainer import torch_file
-from pool.tasks.stockfish.trainer.nnue_pytorch import read_trainer
+from pool.tasks.stockfish.network import read_network
+from pool.tasks.stockfish.nnue_pytorch import read_checkpoint, read_tensors
+from pool.tasks.stockfish.versions import VERSIONS, Version
 
 L1 = 16
 Tensors = dict[str, Tensor]
@@ -114,7 +114,7 @@ def test_the_numbers_are_those_of_the_checkpoint(name: str, make: Callable[[Vers
     version = VERSIONS[name]
     tensors = make(version)
     torch.save({"epoch": 3, "state_dict": collections.OrderedDict(tensors), "loops": {}}, tmp_path / "x.ckpt")
-    found = read_trainer(tmp_path / "x.ckpt")
+    found = read_checkpoint(tmp_path / "x.ckpt")
     assert (found.version.tables, found.l1) == (version.tables, L1)
     for feature in np.random.default_rng(1).integers(0, 22528, 200).tolist() + list(range(640, 704)):
         row = expected_row(tensors, version, feature).numpy()
@@ -160,7 +160,7 @@ def test_it_becomes_a_checkpoint_with_the_same_floats(tmp_path: Path, capsys: py
     )
     model = task.build_model()
     task.initialize(model)
-    floats = read_trainer(path).floats
+    floats = read_checkpoint(path).floats
     assert all(np.array_equal(values, floats[name]) for name, values in model.folded().items())
     with pytest.raises(ValueError, match=r"model.start_from: .* has l1 = 16; set model.l1 = 16"):
         create_task(
@@ -190,10 +190,26 @@ def test_a_whole_pickled_module_is_read_without_its_class(tmp_path: Path, monkey
     torch.save(Module(tensors), tmp_path / "x.pt")
     monkeypatch.delitem(sys.modules, "model.nnue")
     monkeypatch.delitem(sys.modules, "model")
-    found = torch_file.TorchFile(tmp_path / "x.pt")
-    assert set(found.tensors) == set(tensors)
-    assert all(np.array_equal(found.read(name), tensor.numpy()) for name, tensor in tensors.items())
+    found = read_tensors(tmp_path / "x.pt")
+    assert set(found) == set(tensors)
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
     assert "model" not in sys.modules
+
+
+def test_settings_of_known_classes_are_passed_over(tmp_path: Path) -> None:
+    tensors = of_2022(VERSIONS["SFNNv5"])
+    settings = {
+        "a": argparse.Namespace(lr=1e-3),
+        "b": Path("x"),
+        "c": {1, 2},
+        "d": slice(3),
+        "e": collections.Counter("x"),
+    }
+    optimizer = {"state": {0: {"step": torch.tensor(3.0)}}, "param_groups": [{"lr": 1e-3, "params": [0]}]}
+    parts = {"state_dict": tensors, "hyper_parameters": settings, "optimizer_states": [optimizer]}
+    found = read_tensors(save(tmp_path, parts))
+    assert set(found) == set(tensors)
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
 
 
 class Attack:
@@ -215,8 +231,7 @@ def test_a_pickle_with_code_is_refused_and_never_run(
         "eval": (eval, (f"__import__('os').mkdir({str(witness)!r})",)),
         "exec": (exec, (f"__import__('os').mkdir({str(witness)!r})",)),
     }
-    with zipfile.ZipFile(tmp_path / "x.ckpt", "w") as archive:
-        archive.writestr("x/data.pkl", pickle.dumps({"state_dict": Attack(calls[what])}, protocol))
+    torch.save({"state_dict": Attack(calls[what])}, tmp_path / "x.ckpt", pickle_protocol=protocol)
     assert PROGRAM.main(["convert", str(tmp_path / "x.ckpt"), "-o", str(tmp_path / "run")]) == 65
     said = capsys.readouterr().err
     assert "it is not run, and the file not read" in said
@@ -248,7 +263,7 @@ def without(tensors: Tensors, name: str) -> Tensors:
         (lambda t: without(t, "layer_stacks.l2.bias"), r"no tensor layer_stacks.l2.bias, of \[256\]"),
         (lambda t: without(t, "input.weight"), "no tensor input.weight: not a checkpoint of nnue-pytorch"),
         (lambda t: {**t, "input.bias": torch.full((24,), torch.nan)}, "input.bias: 24 of 24 numbers are not finite"),
-        (lambda t: {**t, "input.bias": torch.zeros(24, dtype=torch.int64)}, "input.bias: a LongStorage; floats"),
+        (lambda t: {**t, "input.bias": torch.zeros(24, dtype=torch.int64)}, "input.bias: torch.int64; floats"),
         (lambda _: {"epoch": 1}, "has no tensors"),
         (lambda _: [1, 2], "has no tensors"),
     ],
@@ -256,7 +271,7 @@ def without(tensors: Tensors, name: str) -> Tensors:
 def test_what_does_not_fit_is_named(change: Callable[[Tensors], Any], said: str, tmp_path: Path) -> None:
     path = save(tmp_path, change(of_2022(VERSIONS["SFNNv5"])))
     with pytest.raises(DataError, match=said):
-        read_trainer(path)
+        read_checkpoint(path)
 
 
 def test_tensors_that_claim_more_than_there_is_are_refused(tmp_path: Path) -> None:
@@ -264,17 +279,17 @@ def test_tensors_that_claim_more_than_there_is_are_refused(tmp_path: Path) -> No
     one = torch.zeros(1).expand(23296, 24)
     path = save(tmp_path, {**of_2022(VERSIONS["SFNNv5"]), "input.weight": one})
     with pytest.raises(DataError, match=r"input.weight: \[23296, 24\] is more than its 1 numbers"):
-        read_trainer(path)
+        read_checkpoint(path)
     with zipfile.ZipFile(tmp_path / "y.ckpt", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x/data.pkl", b"." * (1 << 20))
     with pytest.raises(DataError, match=r"x/data\.pkl is compressed"):
-        read_trainer(tmp_path / "y.ckpt")
+        read_checkpoint(tmp_path / "y.ckpt")
     path = save(tmp_path, of_2022(VERSIONS["SFNNv5"]))
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "z.ckpt", "w") as new:
         for name in old.namelist():
             new.writestr(name, old.read(name)[: -1 if name.endswith("data/1") else None])
-    with pytest.raises(DataError, match=r"input\.bias: 95 bytes, and 96 are expected"):
-        read_trainer(tmp_path / "z.ckpt")
+    with pytest.raises(DataError, match=r"input\.bias: 96 bytes are expected, and no storage of the file has so many"):
+        read_checkpoint(tmp_path / "z.ckpt")
 
 
 def test_damage_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -290,13 +305,13 @@ def test_damage_is_refused_in_one_line(tmp_path: Path) -> None:
                 for name, content in others.items():
                     archive.writestr(name, content)
             with pytest.raises(DataError):
-                read_trainer(tmp_path / "y.ckpt")
+                read_checkpoint(tmp_path / "y.ckpt")
     for end in range(0, len(data), 97):
         (tmp_path / "z.ckpt").write_bytes(data[:end])
         with pytest.raises(DataError):
-            read_trainer(tmp_path / "z.ckpt")
+            read_checkpoint(tmp_path / "z.ckpt")
     with pytest.raises(DataError, match="can't be read: No such file"):
-        read_trainer(tmp_path / "none.ckpt")
+        read_checkpoint(tmp_path / "none.ckpt")
     torch.save({"x": torch.zeros(1)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     with pytest.raises(DataError, match="not a file that torch has saved: a zip archive"):
-        read_trainer(tmp_path / "old.pt")
+        read_checkpoint(tmp_path / "old.pt")

@@ -10,8 +10,8 @@ import chess
 import pytest
 
 from pool.tasks.chess.positions import Inputs, read_fen
-from pool.tasks.stockfish.quantized.evaluate import evaluate
-from pool.tasks.stockfish.quantized.nnue_file import read_net, write_net
+from pool.tasks.stockfish.inference import evaluate
+from pool.tasks.stockfish.nnue_file import read_net, write_net
 from tests.pool.tasks.stockfish.support import Engine, expected_print, random_net, sample_fens
 from tests.support.refusals import refused
 from tests.support.runs import ROOT, Ended, WholeRun, run_well

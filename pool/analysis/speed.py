@@ -1,0 +1,91 @@
+"""What a run's devices give: a few real steps with one of them and with all, and what bounds them.
+
+The numbers are the run's own metrics, so the whole way counts: files, loader, forward, backward, gradients on their
+way, the optimizer, and the messages between processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any
+
+from pool.config.changes import Change
+from pool.errors import RunError
+
+STEPS = 60
+WARM_UP = 20  # steps at the beginning that are not counted: memory is touched and kernels are compiled
+PAYS = 1.1  # times the speed of one device that several must reach
+_BOUNDS = {
+    "compute": "computing",
+    "loader": "the loader",
+    "reduce": "the coordinator's sums of gradients",
+    "optimizer": "the coordinator's optimizer",
+    "weights": "the exchange",
+}  # by what the workers' time goes into
+_LEAST = 0.05  # share of the time that is said
+
+
+@dataclass(frozen=True)
+class Speed:
+    devices: tuple[str, ...]
+    samples_per_second: float  # median over the steps
+    shares: Mapping[str, float]  # of the workers' time, as `pool.protocol.messages.Shares`
+
+    @property
+    def bound(self) -> str:
+        """What most of the workers' time goes into."""
+        return _BOUNDS[max(_BOUNDS, key=lambda name: self.shares[name])]
+
+    def __str__(self) -> str:
+        named = sorted(((self.shares[name], words) for name, words in _BOUNDS.items()), reverse=True)
+        said = ", ".join(f"{words} {share:.0%}" for share, words in named if share >= _LEAST)
+        return f"{self.samples_per_second:,.0f} samples/s, bound by {said or self.bound}"
+
+
+def device_sets(devices: Sequence[str]) -> list[tuple[str, ...]]:
+    """Returns what is measured: one device, and all if there are more."""
+    return list(dict.fromkeys((tuple(devices[:1]), tuple(devices))))
+
+
+def changes_for(devices: Sequence[str], run_dir: str) -> list[Change]:
+    """Returns what turns a config into that of a short run on these devices."""
+    values = {
+        "run.dir": run_dir,
+        "run.sinks": [],
+        "run.trace": "",
+        "pool.devices": list(devices),
+        "train.steps": STEPS,
+        "train.validate_every": 0,
+        "train.best_metric": "loss",
+        "train.early_stopping": None,
+        "train.checkpoint_every": 0,
+        "train.checkpoint_minutes": 0,
+        "train.on_end": [],
+        "schedule": {},
+        "data.validation": [],
+        "data.validation_share": 0.0,
+    }
+    return [Change(key, value, is_toml=True) for key, value in values.items()]
+
+
+def speed_of(devices: Sequence[str], steps: Sequence[Mapping[str, Any]]) -> Speed:
+    """`steps`: the run's records. Raises RunError if there are too few."""
+    counted = steps[WARM_UP:]
+    if not counted:
+        raise RunError(f"--measure: {len(steps)} steps are too few to say anything; {WARM_UP + 1} are needed")
+    shares = {name: fmean(step.get(name, 0.0) for step in counted) for name in _BOUNDS}
+    return Speed(tuple(devices), median(step["samples_per_second"] for step in counted), shares)
+
+
+def lines(speeds: Sequence[Speed]) -> Iterator[str]:
+    """Yields names and values for people; `speeds`: with one device, and with all if there are more."""
+    one, every = speeds[0], speeds[-1]
+    yield f"{'with 1 device':22}{one}"
+    if len(speeds) == 1:
+        return
+    times = every.samples_per_second / one.samples_per_second if one.samples_per_second > 0 else 0.0
+    yield f"{f'with {len(every.devices)} devices':22}{every}: {times:.2f} times as fast"
+    if times < PAYS:
+        yield f"{'':22}more than one device does not pay here: {every.bound} bounds the step"

@@ -1,1 +1,0 @@
-"""What a step would cost on the devices there are."""
