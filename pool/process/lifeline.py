@@ -1,10 +1,10 @@
 """The socket pair between the supervisor and each of its children.
 
 Through it a child gets its start document (`pool.process.start`), with the descriptors of its log, the run folder and
-its memory, and another run folder if that was deleted; its end is the news that the supervisor is dead, which the kernel also tells by signal. A
-child that ends by an exception leaves its `Failure` here: what lies in a socket outlives its sender and needs no
-reader, so it is complete when the death is seen. The fork server is sent such sockets through its own, one for each
-process to fork, and says the pid. Free of torch.
+its memory, and another run folder if that was deleted; its end is the news that the supervisor is dead, which the
+kernel also tells by signal. A child that ends by an exception leaves its `Failure` here: what lies in a socket outlives
+its sender and needs no reader, so it is complete when the death is seen. The fork server is sent such sockets through
+its own, one for each process to fork, and says the pid. Free of torch.
 """
 
 from __future__ import annotations
