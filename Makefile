@@ -9,7 +9,7 @@ DOCS := $(VENV)/docs-installed
 LINT := $(VENV)/lint-installed
 NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name '*.in' -o -name CMakeLists.txt)
 FAKEGPU := build/fakegpu/libfakegpu.so
-NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/fakegpu/native -name '*.cpp' -o -name '*.h')
+NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/gpu/fake/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
 KERNELS := $(wildcard pool/kernels/cuda/src/* pool/tasks/*/cuda/*.cu*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
 CUDA_TOOLS ?= build/cuda-tools
@@ -66,8 +66,8 @@ image-check:  ## the steps of deploy/Dockerfile without docker, as root: 2 minut
 test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 15 minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-$(FAKEGPU): $(STAMP) $(wildcard tests/fakegpu/native/*)
-	cmake -S tests/fakegpu/native -B $(@D) -DTORCH=$$($(BIN)/python -c 'import torch; print(*torch.__path__)')
+$(FAKEGPU): $(STAMP) $(wildcard tests/gpu/fake/native/*)
+	cmake -S tests/gpu/fake/native -B $(@D) -DTORCH=$$($(BIN)/python -c 'import torch; print(*torch.__path__)')
 	cmake --build $(@D) --parallel 2
 
 fakegpu: $(FAKEGPU)  ## the GPU of the tests: a torch device made of threads
@@ -156,7 +156,7 @@ fuzz:  ## libFuzzer with sanitizers on each parser; RUNS=20000 for minutes, else
 # Whatever may go wrong, often: simulated runs, crash points in every way, random kills. Hours; KILLS=30
 # SEEDS=1000 for a short one.
 chaos: $(STAMP)  ## simulated runs, crash points in every way, random kills: hours; KILLS=30 SEEDS=1000 for a short one
-	$(BIN)/python -m tests.pool.simulate --seeds $(if $(SEEDS),$(SEEDS),200000)
+	$(BIN)/python -m tests.pool.simulation --seeds $(if $(SEEDS),$(SEEDS),200000)
 	$(BIN)/python -m tests.chaos.points
 	$(BIN)/python -m tests.chaos.kills --kills $(if $(KILLS),$(KILLS),1000)
 
@@ -164,11 +164,11 @@ chaos: $(STAMP)  ## simulated runs, crash points in every way, random kills: hou
 # on a fake GPU, each of which five runs must find, and 780 runs there without a bug.
 chaos-mutants: $(STAMP) $(FAKEGPU)  ## seeded bugs and races, each of which must be found: hours
 	$(BIN)/python -m tests.chaos.mutants
-	$(BIN)/python -m tests.fakegpu.races --runs 40
-	$(BIN)/python -m tests.fakegpu.device_races --runs 15
+	$(BIN)/python -m tests.gpu.fake.races --runs 40
+	$(BIN)/python -m tests.gpu.fake.device_races --runs 15
 
 fakegpu-sound: $(STAMP) $(FAKEGPU)  ## 360 runs on the fake GPU without a false alarm: 5 minutes
-	$(BIN)/python -m tests.fakegpu.races --sound --runs 40
+	$(BIN)/python -m tests.gpu.fake.races --sound --runs 40
 
 # Hostile use at random: files that change, odd values for every key, hostile tasks, planted folders, crafted checkpoints.
 hostile: $(STAMP)  ## hostile use at random; MINUTES=60

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.paths import ROOT
+
 PACKAGES = ("loader", "pool", "sparsepool")
 NATIVE = (".cpp", ".h", ".cu", ".cuh")
 MOST_ARGUMENTS = 8

@@ -13,6 +13,8 @@ import typer
 from pool.commands.arguments import Averaged, Checkpoint, Force, Member, TrustedTask, check_new
 from pool.errors import ConfigError
 
+# late imports: every command starts without what it does not use
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="export")(export)

@@ -14,6 +14,8 @@ from pool.errors import ConfigError
 
 STATE_CODES = {"finished": 0, "crashed": 1, "running": 3, "stopped": 4}
 
+# late imports: every command starts without what it does not use
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="runs")(runs)

@@ -12,6 +12,8 @@ import typer
 
 from pool.commands.arguments import AllowDifferentNumerics, Overrides, Resume, TraceFile
 
+# late imports: every command starts without what it does not use
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="sweep")(sweep)
@@ -50,8 +52,7 @@ def sweep(
     of memory holds all members. Train such runs one by one, and compare them by pool runs. Example: pool sweep
     configs/clicks.toml --vary optimizer.args.lr=1e-3,3e-3,1e-2 --seeds 3
     """
-    from pool.analysis.sweep import as_data, look_at, rows
-    from pool.analysis.variations import SEED, Variation, sweep_config
+    from pool.analysis.sweep import SEED, Variation, as_data, look_at, rows, sweep_config
     from pool.commands.tables import show
     from pool.supervisor.prepare import preparation
     from pool.supervisor.summary import sweep_command

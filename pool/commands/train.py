@@ -18,6 +18,8 @@ from pool.errors import ConfigError
 if TYPE_CHECKING:
     from pool.config.changes import Change
 
+# late imports: every command starts without what it does not use
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="train")(train)

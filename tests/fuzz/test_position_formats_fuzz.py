@@ -17,7 +17,7 @@ from loader.chess.positions.reader import fault_behind
 from loader.formats.errors import Fault
 from tests.fuzz.mutants import change_bytes
 from tests.fuzz.test_binpack_fuzz import MemoryFile
-from tests.loader.formats.position_files import FORMATS, GAMES, HEADERS, RECORDS, codec, encode, open_path, sample
+from tests.support.positions import FORMATS, GAMES, HEADERS, RECORDS, codec, encode, open_path, sample
 
 MUTANTS = 1500  # of each format
 DAMAGED = 30

@@ -31,8 +31,9 @@ from pool.process.plan_result import Accepted
 from pool.process.start import PlannerStart, start_of
 from pool.protocol.identity import PLANNER, Peer
 from tests.hostile.attack import assert_said_well
+from tests.support.paths import ROOT
 from tests.support.run_plans import run_plan
-from tests.support.runs import ROOT, TOY, Ended, command, elsewhere, toml, toml_value
+from tests.support.runs import TOY, Ended, command, elsewhere, toml, toml_value
 
 PARSED = 150  # draws of an attack that are only parsed
 PLANNED = 8  # of them that are planned

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:

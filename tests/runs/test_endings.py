@@ -21,8 +21,9 @@ from pool.config.schedule import MOST_STEPS
 from pool.supervisor.outcome import outcome_of, tell
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
+from tests.support.paths import ROOT
 from tests.support.processes import children, role_pid, roles
-from tests.support.runs import ROOT, TOY, Ended, WholeRun, command, pids_of, run, run_well, steps_done
+from tests.support.runs import TOY, Ended, WholeRun, command, pids_of, run, run_well, steps_done
 from tests.support.wait import wait_for
 
 WHOLE = {**TOY, "train.steps": 60}

@@ -14,7 +14,7 @@ import pytest
 import sparsepool
 from loader.chess.positions.entry import Entry
 from loader.cli.main import main
-from tests.loader.formats.position_files import SUFFIXES, encode, read_file, sample
+from tests.support.positions import SUFFIXES, encode, read_file, sample
 
 COUNT = 3000
 WITHOUT = {

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file
 
+from tests.support.paths import ROOT
 from tests.support.warm import call_pool
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-DATA = ROOT / "tests/data"
 
 TOY = {
     "task": "tests.support.toy",

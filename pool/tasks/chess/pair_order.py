@@ -34,7 +34,7 @@ Order = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Sparsity:
-    """What an order gains on positions that it was not found with."""
+    """The gain of an order, on positions that it was not searched with."""
 
     order: Order  # [pairs]: which pair comes to each place
     before: float  # share of blocks that are 0

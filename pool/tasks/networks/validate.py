@@ -12,6 +12,8 @@ import typer
 
 from pool.commands.arguments import NetworkConfig, TrustedTask
 
+# late imports: torch
+
 
 def validate(
     nets: Annotated[

@@ -115,7 +115,7 @@ def parse_raw(
 
 
 def holds_factoriser(entries: Iterable[ExportTensor]) -> bool:
-    """Whether a file of the list's tensors has the factoriser by itself."""
+    """Says whether a file of the list's tensors has the factoriser by itself."""
     return any(entry.weight == "l0f" for entry in entries)
 
 

@@ -26,13 +26,13 @@ class BadNumberError(ValueError):
 
 
 def encode(numbers: npt.NDArray[np.signedinteger[Any]]) -> bytes:
-    """The numbers of a block, without its header."""
+    """Returns the numbers of a block, without its header."""
     flat = numbers.reshape(-1)
     return b"".join(_encoded(flat[i : i + _PIECE].astype(np.int64)) for i in range(0, flat.size, _PIECE))
 
 
 def decode(data: memoryview, count: int, kind: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
-    """All bytes of a block as `count` numbers of an integer type. Raises BadNumberError."""
+    """Returns all bytes of a block as `count` numbers of an integer type. Raises BadNumberError."""
     found = np.empty(count, kind)
     done = 0
     for numbers, offset in _pieces(data, kind):
@@ -60,7 +60,7 @@ def _encoded(numbers: npt.NDArray[np.int64]) -> bytes:
 
 
 def _pieces(data: memoryview, kind: type[np.signedinteger[Any]]) -> Iterator[tuple[npt.NDArray[np.int64], int]]:
-    """Numbers, and the offset of their first byte."""
+    """Yields numbers, and the offset of their first byte."""
     start = 0
     while start < len(data):
         piece = np.frombuffer(data[start : start + _PIECE], np.uint8)

@@ -28,7 +28,8 @@ from loader.engines.rescore_positions import RECORD, rescored
 from loader.engines.score import internal_score
 from loader.errors import EngineError
 from tests.loader.conftest import write_random_games
-from tests.support.programs.scripted_engine import ROOT, write_engine
+from tests.support.paths import ROOT
+from tests.support.programs.scripted_engine import write_engine
 from tests.support.tools import need_program
 from tests.support.wait import wait_for
 

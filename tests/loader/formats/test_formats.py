@@ -27,10 +27,10 @@ from loader.stream.interface import Cursor
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, format_name, open_stream, origin_of, samples_per_epoch
-from tests.loader.formats.position_files import SAMPLE
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_of, wait
 from tests.support.data import text_format
+from tests.support.paths import VALIDATION
 
 TEXT = "tests.support.data.text_format"
 CONFIG = data_config(batch_size=100, window_chunks=3, chess={"features": "chess768", "filters": KEEP_ALL})
@@ -130,7 +130,7 @@ def test_a_format_is_called_what_data_format_says(text_files: list[Path], monkey
     (file,) = identify(text_files[:1])
     for name in (TEXT, f"{TEXT}:OBJECT", "text"):
         assert format_name(CONFIG.model_copy(update={"format": name}), file) == name
-    assert format_name(CONFIG, *identify([SAMPLE])) == "binpack"
+    assert format_name(CONFIG, *identify([VALIDATION])) == "binpack"
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

@@ -34,7 +34,8 @@ from pool.errors import CheckpointError
 from pool.protocol.messages import RunReport, Shares
 from pool.supervisor.failover import choose
 from pool.supervisor.summary import closing_lines
-from tests.support.runs import ROOT, TOY, Ended, run_well
+from tests.support.paths import ROOT
+from tests.support.runs import TOY, Ended, run_well
 
 
 def state(step: int, validations: Validations = NONE) -> Checkpoint:

@@ -102,7 +102,7 @@ def fingerprint(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dic
 
 
 def test_the_table_has_every_key_of_the_fingerprint() -> None:
-    """Bucket limits reach it through the plan: tests/pool/optim/test_buckets.py and test_fingerprint.py; what CUDA
+    """Bucket limits reach it through the plan: tests/pool/exchange/test_buckets.py and test_fingerprint.py; what CUDA
     devices compute with, through their kind: tests/pool/kernels/cuda/test_launcher.py."""
     elsewhere = {"pool.first_bucket_mb", "pool.bucket_mb", "pool.own_kernels"}
     assert NUMERICS.keys() | CUDA_ALONE.keys() | elsewhere == keys_of(Effect.NUMERICS)

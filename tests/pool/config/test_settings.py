@@ -1,4 +1,4 @@
-"""What is said of settings is what the config's classes say. (The page made of it: tests/test_docs.py.)"""
+"""What is said of settings is what the config's classes say. (The page made of it: tests/project/test_docs.py.)"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pool.config.load import parse_config
 from pool.config.reference import groups, plain, show
 from pool.config.tree import config_class
 from pool.errors import ConfigError
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 
 def test_every_key_has_a_meaning_and_allowed_values() -> None:

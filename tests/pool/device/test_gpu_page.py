@@ -1,4 +1,4 @@
-"""What is said of GPUs before a run: of made-up cards; tests/fakegpu/alone looks at fake ones."""
+"""What is said of GPUs before a run: of made-up cards; tests/gpu/fake/alone looks at fake ones."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from pool.export.export import export_checkpoint
 from pool.export.member import Choice
 from pool.task.factory import make_task
 from tests.support.crafted import reseal
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 from tests.support.toy import LossConfig, ModelConfig, create_task
 
 TASK = "tests.support.toy"

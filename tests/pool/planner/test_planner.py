@@ -21,8 +21,8 @@ from pool.process.plan_result import ANSWER, Accepted, Answer, Refused
 from pool.protocol.identity import PLANNER, Peer
 from pool.run_folder import opening
 from tests.pool.config.test_values import EXTREME, NUMERIC, bounds
+from tests.support.paths import VALIDATION
 from tests.support.run_plans import run_plan
-from tests.support.runs import ROOT
 
 ODD = {
     "task": "tests.support.tasks.odd_task",
@@ -158,11 +158,10 @@ NNUE = {
     "data": {"train": ["x"]},
     "pool": {"devices": ["fake:0"]},
 }
-SAMPLE = ROOT / "configs/sample/validation.binpack"
 
 
 def test_a_file_name_with_a_line_end_is_told_in_one_line() -> None:
-    answer = refused(plan({**NNUE, "model": {"l1": 16, "start_from": "/nowhere/a\nb"}}, (SAMPLE,)))
+    answer = refused(plan({**NNUE, "model": {"l1": 16, "start_from": "/nowhere/a\nb"}}, (VALIDATION,)))
     assert answer.error.startswith("/nowhere/a\\nb: can't be read")
 
 
@@ -171,7 +170,7 @@ def test_a_file_name_with_a_line_end_is_told_in_one_line() -> None:
 def test_extreme_numbers_that_are_allowed_give_a_plan_or_one_line(data: st.DataObject, task: str) -> None:
     """Limits are those of what comes behind the config: sizes of memory included."""
     keys = [(key, field) for its, key, field in NUMERIC if its == task]
-    base, files = (NNUE, (SAMPLE,)) if task == "stockfish" else (TOY, ())
+    base, files = (NNUE, (VALIDATION,)) if task == "stockfish" else (TOY, ())
     tree: dict[str, Any] = json.loads(json.dumps(base))
     for key, field in data.draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3)):
         low, high = bounds(field)

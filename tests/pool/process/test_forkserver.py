@@ -26,7 +26,8 @@ from pool.supervisor.processes.child import Child
 from pool.supervisor.processes.forkserver import ForkServer, be_the_parent, environment
 from pool.supervisor.resources.run_memory import RunMemory
 from tests.support import run_plans
-from tests.support.runs import ROOT, TOY, command
+from tests.support.paths import ROOT
+from tests.support.runs import TOY, command
 from tests.support.wait import wait_for
 
 GRACE = 60.0

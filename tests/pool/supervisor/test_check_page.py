@@ -10,9 +10,9 @@ from loader.chess.filters import FilterConfig
 from loader.stream.sources import data_config, samples_per_epoch
 from pool.config.load import parse_config
 from tests.pool.tasks.stockfish.test_stockfish_training import SMALL, validation_losses
-from tests.support.runs import ROOT, run, run_well
+from tests.support.paths import ROOT, SAMPLE
+from tests.support.runs import run, run_well
 
-SAMPLE = ROOT / "configs/sample"
 TRAIN = SAMPLE / "train.binpack"
 VALIDATION = SAMPLE / "validation.binpack"
 NO_EVERY = {key: value for key, value in SMALL.items() if key != "train.validate_every"}

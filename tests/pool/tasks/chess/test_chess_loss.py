@@ -15,7 +15,7 @@ from pool.errors import ConfigError
 from pool.task.task import Progress
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.loss import mean_loss, probability, score_weight
-from tests.support.runs import DATA
+from tests.support.paths import DATA
 
 
 def test_probabilities_and_losses_are_those_of_the_reference() -> None:

@@ -20,7 +20,8 @@ from pool.tasks.perspective import LossConfig, ModelConfig, create_task
 from pool.tasks.stockfish.network import StockfishNetwork
 from pool.tasks.stockfish.nnue_file import write_net
 from tests.pool.tasks.perspective.support import FACTORISED, RUNGS
-from tests.pool.tasks.stockfish.support import SAMPLE, random_net
+from tests.pool.tasks.stockfish.support import random_net
+from tests.support.paths import SAMPLE
 
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 needs_matplotlib = pytest.mark.skipif(not HAS_MATPLOTLIB, reason="no matplotlib (pip install 'sparsepool[pictures]')")

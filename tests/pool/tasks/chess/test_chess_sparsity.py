@@ -15,10 +15,9 @@ from pool.errors import ConfigError
 from pool.tasks.chess.pair_order import BLOCK, find_order
 from pool.tasks.chess.positions import Inputs, Position, read_fen, sampled_positions
 from pool.tasks.chess.proof import probe_fens
-from tests.support.runs import ROOT
+from tests.support.paths import VALIDATION
 
 NOWHERE = np.zeros(0, np.int64)
-SAMPLE = ROOT / "configs/sample/validation.binpack"
 INPUTS = Inputs("HalfKAv2_hm")
 
 
@@ -90,7 +89,7 @@ def test_what_can_not_be_ordered_is_refused(pairs: int, count: int, said: str) -
 def test_positions_are_those_of_data_and_of_lists(tmp_path: Path) -> None:
     fens = list(probe_fens(5))
     (tmp_path / "x.epd").write_text("\n".join(fens))
-    found = sampled_positions([str(tmp_path / "*.epd"), str(SAMPLE)], INPUTS, "--permute", most=700)
+    found = sampled_positions([str(tmp_path / "*.epd"), str(VALIDATION)], INPUTS, "--permute", most=700)
     assert len(found) == 700
     assert [one.own.tolist() for one in found[:5]] == [read_fen(fen, INPUTS).own.tolist() for fen in fens]
     assert len({tuple(one.own.tolist()) for one in found}) > 600

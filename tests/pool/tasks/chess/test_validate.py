@@ -14,7 +14,7 @@ from pool.tasks.chess.positions import read_fen
 from pool.tasks.networks.opening import open_network
 from tests.loader.conftest import write_random_games
 from tests.loader.stream.test_in_order import scored
-from tests.pool.export.test_predict import saved
+from tests.pool.analysis.test_predict import saved
 
 STOCKFISH = {"task": "stockfish", "model": {"l1": 32}, "data": {"batch_size": 64, "threads": 1}}
 PERSPECTIVE = {

@@ -19,7 +19,7 @@ from pool.tasks.perspective.export_list import export_list
 from pool.tasks.perspective.inference import check_evaluable, evaluate
 from pool.tasks.perspective.quantization import dequantise, quantise
 from tests.pool.tasks.perspective.support import FACTORISED, LAYERS, RUNGS, SIMPLE, random_floats, shape_of
-from tests.support.runs import DATA
+from tests.support.paths import DATA
 
 FILE = Path("net.bin")
 

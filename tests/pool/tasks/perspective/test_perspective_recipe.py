@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from loader import _native
-from tests.support.runs import ROOT, run_well
+from tests.support.paths import ROOT
+from tests.support.runs import run_well
 
 RECIPE = {
     "task": "perspective",

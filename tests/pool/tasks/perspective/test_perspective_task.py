@@ -30,11 +30,10 @@ from pool.tasks.perspective.shape import shape_of
 from pool.tasks.perspective.task import PerspectiveTask
 from tests.pool.tasks.perspective.support import FACTORISED, LAYERS, MIRRORED, RUNGS, SIMPLE, batch_of, random_floats
 from tests.support.pages import DOCS, files
-from tests.support.runs import DATA, ROOT
+from tests.support.paths import DATA, SAMPLE
 from tests.support.tools import need_program
 from tests.support.warm import call_pool
 
-SAMPLE = ROOT / "configs/sample"
 PAGE = DOCS / "tutorial/own-engine.md"
 
 

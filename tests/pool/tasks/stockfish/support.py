@@ -23,10 +23,9 @@ from pool.tasks.stockfish.inference import Evaluation
 from pool.tasks.stockfish.nnue_file import Net
 from pool.tasks.stockfish.versions import NUM_BUCKETS, VERSIONS, Version
 from pool.tasks.stockfish.versions import bucket as bucket_of
-from tests.support.runs import ROOT
+from tests.support.paths import SAMPLE
 
 V5 = VERSIONS["SFNNv5"]
-SAMPLE = ROOT / "configs/sample"
 
 
 def slow_features(board: chess.Board, perspective: chess.Color) -> list[int]:

@@ -21,7 +21,8 @@ from pool.tasks.stockfish.network import StockfishNetwork, write_network
 from pool.tasks.stockfish.nnue_file import Net, read_net, serialize_net
 from pool.tasks.stockfish.task import StockfishTask
 from pool.tasks.stockfish.versions import VERSIONS
-from tests.pool.tasks.stockfish.support import SAMPLE, V5, random_net, same_net
+from tests.pool.tasks.stockfish.support import V5, random_net, same_net
+from tests.support.paths import SAMPLE
 
 
 def changed(name: str, by: int) -> Callable[[Net], bytes]:

@@ -12,7 +12,7 @@ import torch
 from pool.config.load import load_config
 from pool.config.tree import Config
 from pool.tasks.stockfish import LossConfig, ModelConfig
-from tests.support.runs import DATA, ROOT
+from tests.support.paths import DATA, ROOT
 
 CONFIG = ROOT / "configs" / "stockfish-2022.toml"
 Rows = list[tuple[list[float], list[float]]]

@@ -19,7 +19,7 @@ from pool.supervisor.prepare.resuming import resume_point
 from pool.task.factory import make_task
 from pool.tasks.networks.opening import open_network
 from tests.support.crafted import Tree, reseal
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 DATA = [ROOT / "configs/sample/validation.binpack"]
 BATCHES = 2  # of a step

@@ -13,11 +13,11 @@ from pool.tasks.chess.positions import Inputs, read_fen
 from pool.tasks.stockfish.inference import evaluate
 from pool.tasks.stockfish.nnue_file import read_net, write_net
 from tests.pool.tasks.stockfish.support import Engine, expected_print, random_net, sample_fens
+from tests.support.paths import ROOT, SAMPLE
 from tests.support.refusals import refused
-from tests.support.runs import ROOT, Ended, WholeRun, run_well
+from tests.support.runs import Ended, WholeRun, run_well
 from tests.support.warm import call_pool
 
-SAMPLE = ROOT / "configs/sample"
 SMALL = {
     "task": "stockfish",
     "data.train": [str(SAMPLE / "train.binpack")],

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 CACHE = ROOT / "build/engines"
 SUMS = {
