@@ -25,7 +25,7 @@ TORCH_FREE = (
     "pool.exchange.contribution",
     "pool.kernels.tree",
     "pool.feeder.feeder",
-    "pool.process.launch",
+    "pool.process.start",
     "pool.protocol.channel",
     "pool.process.roles",
     "pool.shm.memory",
