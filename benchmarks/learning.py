@@ -21,7 +21,7 @@ from typing import Any
 import sparsepool
 from benchmarks.rotated import REAL, ROOT
 from loader import _native
-from loader.chess.formats.binpack.file import entries
+from loader.chess.positions.inputs import entries
 from pool.tasks.stockfish.network import read_network
 from pool.tasks.stockfish.versions import VERSIONS
 

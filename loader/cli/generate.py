@@ -117,7 +117,7 @@ def generate_file(
     """
     if importlib.util.find_spec("chess") is None:
         raise UsageError("loader generate needs python-chess: pip install 'sparsepool[generate]'")
-    from loader.chess.positions.kind import BINPACK, target_of
+    from loader.chess.positions.format import BINPACK, target_of
     from loader.cli.position_progress import position_progress
     from loader.engines.engine import EngineSettings, Limits
     from loader.engines.game import GameSettings

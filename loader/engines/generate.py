@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from loader.chess.formats.binpack.file import damage_error, encode, rechunk
+from loader.chess.positions.binpack_writer import encode, rechunk
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.file import damage_error
 from loader.engines.book import Book, read_book
 from loader.engines.engine_pool import Attempt, EnginePool, try_engine
 from loader.engines.game import play_game

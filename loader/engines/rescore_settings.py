@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loader.chess.positions.kind import Target
+from loader.chess.positions.format import Target
 from loader.engines.engine import EngineSettings, Limits
 from loader.engines.selfplay_settings import digest_of
 from loader.files.identity import DataFile
@@ -43,7 +43,7 @@ class RescoreSettings:
         options = [f"{name}={value}{digest_of(value)}" for name, value in sorted(self.engine.options)]
         return {
             "scores of version": VERSION,
-            "format": f"{target.kind.name} {target.packing or ''}".strip(),
+            "format": f"{target.format.name} {target.packing or ''}".strip(),
             "--engine": f"{Path(program).name}{digest_of(program)}",
             "--option": ", ".join(options) or None,
             "--units-per-100cp": self.engine.units_per_100cp,

@@ -127,9 +127,8 @@ class Statistics(Protocol):
         """Names and values for people."""
 
 
-@runtime_checkable
-class InspectedFormat(Protocol):
-    """What a format has besides, for the commands `loader verify`, `inspect` and `dump`."""
+class RowsFormat(Protocol):
+    """What a format of rows has besides, for the commands `loader verify`, `inspect` and `dump`."""
 
     def verify(self, path: Path, threads: int, progress: OnProgress | None) -> Verdict:
         """Reads every entry of a file, up to the first damage."""

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.chess.formats.binpack.file import dump, entries
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.inputs import entries
 from loader.errors import DataError
 from tests.fuzz.mutants import mutants, payloads_of
 from tests.loader.chess.formats.binpack_bytes import EXAMPLE, chunk
+from tests.support.looked_into import dump
 from tests.support.paths import VALIDATION
 
 MUTANTS = 20_000
@@ -67,7 +68,7 @@ class Checker:
         error: DataError | None = None
         lines = 0
         try:
-            for block in dump(self.path):
+            for block in dump(self.path, format="binpack"):
                 lines += block.count(b"\n")
         except DataError as caught:
             error = caught

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from loader import _native
-from loader.chess.positions.reader import fault_behind
+from loader.chess.positions.file import fault_behind
 from loader.formats.errors import Fault
 from tests.fuzz.mutants import change_bytes
 from tests.fuzz.test_binpack_fuzz import MemoryFile

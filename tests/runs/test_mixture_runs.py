@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
-from loader.chess.positions.kind import target_of
 from loader.chess.tools.convert import convert
 from tests.pool.tasks.stockfish.test_training import SMALL
 from tests.support.paths import SAMPLE

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from loader import _native
-from loader.chess.formats.binpack.file import entries
 from loader.chess.positions.entry import Entry, entry_of
+from loader.chess.positions.inputs import entries
 from tests.support.paths import DATA, VALIDATION
 
 VECTORS = DATA / "vectors"

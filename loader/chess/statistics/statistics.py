@@ -92,12 +92,6 @@ class FileStatistics:
         """Share of the positions that repeat one of the others; exact if `counts.one_in` is 1."""
         return 1.0 - self.counts.different / max(self.counts.sampled, 1) if self.counts.sampled else 0.0
 
-    def rows(self) -> list[tuple[str, str]]:
-        """Names and values for people."""
-        from loader.chess.statistics.text import rows
-
-        return rows(self)
-
     def to_dict(self) -> dict[str, Any]:
         """For JSON. What the format does not have is left out."""
         facts = asdict(self.facts)

@@ -202,7 +202,7 @@ def test_dump_stops_quietly_when_its_reader_has_gone(example: Path) -> None:
 
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     code = (
-        "import sys; from loader.cli import main; main(['--help'])\n"
+        "import sys; from loader.cli.main import main; main(['--help'])\n"
         "heavy = {'torch', 'numpy', 'chess', 'rich', 'pydantic', 'loader._native'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

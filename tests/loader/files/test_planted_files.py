@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from loader.chess.formats.binpack.file import Writer
 from loader.chess.positions import game_index
+from loader.chess.positions.binpack_writer import Writer
 from loader.cli.main import main
 from loader.errors import UsageError
 from loader.exit_codes import EXIT_USAGE

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from loader.chess.filters import FilterConfig
-from loader.chess.formats.binpack.file import entries
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.inputs import entries
 from loader.chess.readers import open_readers
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, identify

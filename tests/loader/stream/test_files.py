@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.chess.formats.binpack.file import verify
 from loader.chess.stream import ChessStream
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, check_unchanged, identify
@@ -22,6 +21,7 @@ from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream, whole_files
 from tests.loader.stream.batch_contents import digest
 from tests.support.data.binpack_data import chunks, make_files, other_chunk
+from tests.support.looked_into import verify
 
 CONFIG = data_config(batch_size=32, window_chunks=1, threads=1)
 GROWING = CONFIG.model_copy(update={"growing": "ignore_new"})

@@ -67,7 +67,7 @@ def test_on_a_terminal_there_are_tables_with_the_names_of_the_sections() -> None
 
 
 def test_the_command_is_plain_where_nobody_looks_and_does_not_import_torch() -> None:
-    code = "import sys; from pool.cli import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
+    code = "import sys; from pool.commands.main import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
     done = subprocess.run(
         [sys.executable, "-c", code, "settings"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )

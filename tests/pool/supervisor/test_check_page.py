@@ -153,6 +153,7 @@ def test_many_files_are_not_all_named(tmp_path: Path) -> None:
     assert "... and 4 more" in page
 
 
+@pytest.mark.runs
 def test_a_resumed_run_keeps_the_scales_of_scores(tmp_path: Path) -> None:
     def settings(scale: float, of_validation: float = 1.0) -> dict[str, object]:
         return {

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from loader import _native
 from loader.chess.filters import PARTS
-from loader.chess.formats.binpack.file import entries
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.inputs import entries
 from tests.support.paths import VALIDATION
 
 VALUES = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, chess.QUEEN: 9, chess.KING: 0}

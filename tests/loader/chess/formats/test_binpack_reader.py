@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from loader._native import BinpackFile, set_simd_level, simd_level, simd_levels
-from loader.chess.formats.binpack.file import dump, entries, verify
 from loader.chess.positions.entry import Entry
-from loader.chess.statistics.counting import inspect
+from loader.chess.positions.inputs import entries
 from loader.cli.main import main
 from loader.errors import DataError
 from tests.loader.chess.formats.binpack_bytes import EXAMPLE, EXAMPLE_MOVES, EXAMPLE_SCORES
 from tests.support.damage import DAMAGES, Damage
+from tests.support.looked_into import dump, inspect, verify
 from tests.support.paths import SAMPLE
 
 SMALL_SHA256 = "7d7d62d29141bcca9b062f873016964cacb36f34527a01f236a68ce4803a8fa9"

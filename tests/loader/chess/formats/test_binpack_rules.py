@@ -7,9 +7,10 @@ from pathlib import Path
 import chess
 import pytest
 
-from loader.chess.formats.binpack.file import entries, verify
+from loader.chess.positions.inputs import entries
 from loader.formats.format import Verdict
 from tests.loader.chess.formats.binpack_bytes import START, Stem, chunk, codes, move_word, text
+from tests.support.looked_into import verify
 
 KINGS = {chess.E1: 10, chess.E8: 11}
 ZERO_SCORE = (0, 5)

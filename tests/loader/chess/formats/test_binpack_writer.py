@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader._native import BinpackFile, BinpackWriter, play
-from loader.chess.formats.binpack.file import Writer, encode, entries, rechunk
+from loader.chess.positions.binpack_writer import Writer, encode, rechunk
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.inputs import entries
 from loader.errors import DataError
 from tests.loader.chess.formats.binpack_bytes import EXAMPLE, Stem, chunk
 from tests.support.paths import SAMPLE

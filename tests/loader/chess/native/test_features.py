@@ -13,7 +13,7 @@ import chess
 import pytest
 
 from loader import _native
-from loader.chess.formats.binpack.file import entries
+from loader.chess.positions.inputs import entries
 from tests.loader.chess.native.slow_threats import V10, V16, pawn_pairs, threats
 from tests.support.paths import DATA, VALIDATION
 

@@ -16,6 +16,7 @@ import pytest
 from loader._native import extract_fen, pack_records, set_simd_level, simd_levels
 from loader.chess.fields import batch_schema
 from loader.chess.formats.text import FORMAT as TEXT
+from loader.chess.positions.file import open_files
 from loader.chess.stream import ChessStream
 from loader.files.identity import identify
 from loader.stream.config import DataConfig
@@ -66,7 +67,7 @@ def config_of(features: str, batch_size: int) -> DataConfig:
 def rows_and_digests(config: DataConfig, file: Path) -> tuple[list[list[int]], list[str]]:
     """Own bags then the opponents' of each batch, and what identifies it."""
     rows, digests = [], []
-    reader = TEXT.open_files(identify([file]), may_grow=False, skip_damaged=False)  # keeps what no game can have
+    reader = open_files(TEXT, identify([file]), may_grow=False, skip_damaged=False)  # keeps what no game can have
     with closing(ChessStream(config, batch_schema(config), [reader], seed=1)) as stream:
         for batch in islice(read_batches(stream, 8), 8):
             (field,) = batch.sparse.values()

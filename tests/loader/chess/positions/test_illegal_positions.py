@@ -10,7 +10,7 @@ import chess
 import pytest
 
 from loader import _native
-from loader.chess.formats.binpack.file import entries as binpack_entries
+from loader.chess.positions.inputs import entries as binpack_entries
 from loader.cli.main import main
 from loader.errors import DataError
 from loader.stream.slots import read_batches

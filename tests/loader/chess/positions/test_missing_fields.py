@@ -10,8 +10,8 @@ import chess
 import pytest
 
 from loader import _native
-from loader.chess.formats.binpack.file import entries
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.inputs import entries
 from loader.cli.main import main
 from tests.support.positions import encode, read_file
 

@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from loader.chess.filters import FilterConfig
+from loader.chess.positions.format import named_format
 from loader.chess.positions.input import Source, all_units, open_sources
 from loader.chess.positions.inputs import open_input
-from loader.chess.positions.kind import kind_of_name
-from loader.chess.positions.pipe_filter import PassingUnits
-from loader.chess.positions.pipe_verify import dump, verify
 from loader.chess.positions.units import joined
+from loader.chess.positions.verify import dump, verify
+from loader.chess.tools.filter import PassingUnits
 from loader.cli.main import main
 from loader.errors import DataError, InterruptedBySignalError
 from tests.support.paths import VALIDATION
@@ -115,7 +115,7 @@ def dumped(source: Source) -> tuple[str, int | None, str]:
 
 def test_random_filters_leave_the_same_of_a_pipe(files: dict[str, Path]) -> None:
     filters = FilterConfig(random_skip=2.0, where="ply > 10", piece_count=True)
-    target, found = kind_of_name("packedsfen"), []
+    target, found = named_format("packedsfen"), []
     sources: list[Source] = [*open_sources([files["viriformat"], files["binpack"]])]
     with piped(files["viriformat"].read_bytes()) as one, piped(files["binpack"].read_bytes()) as two:
         for inputs in (sources, [open_input(one, needs_ply=True), open_input(two, needs_ply=True)]):
@@ -128,7 +128,7 @@ def test_random_filters_leave_the_same_of_a_pipe(files: dict[str, Path]) -> None
 
 def test_a_conversion_of_a_pipe_has_the_bytes_of_one_of_the_file(files: dict[str, Path]) -> None:
     for name, into in (("viriformat", "binpack"), ("binpack", "viriformat"), ("text", "bulletformat")):
-        target = kind_of_name(into)
+        target = named_format(into)
         expected = joined(list(all_units(open_sources([files[name]]), target, 1)))
         with piped(files[name].read_bytes()) as pipe:
             made = joined(list(all_units([open_input(pipe)], target, 2)))

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.chess.formats.binpack.file import encode as binpack
 from loader.chess.positions import game_index
+from loader.chess.positions.binpack_writer import encode as binpack
 from loader.chess.positions.entry import Entry, entry_of
 from loader.chess.readers import open_readers
 from loader.cli.main import main

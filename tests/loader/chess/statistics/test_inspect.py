@@ -16,12 +16,12 @@ import pytest
 from loader import _native
 from loader.chess.filters import CASTLING, MOVE, PLY, SIDE, FilterConfig
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.format import named_format, target_of
 from loader.chess.positions.input import open_sources
-from loader.chess.positions.kind import kind_of_name, target_of
 from loader.chess.statistics.calibration import ZERO, Calibration
-from loader.chess.statistics.counting import inspect
 from loader.chess.tools.filter import filter_positions
 from loader.cli.main import main
+from tests.support.looked_into import inspect
 from tests.support.paths import VALIDATION
 from tests.support.positions import FORMATS, SUFFIXES, encode, sample
 
@@ -157,7 +157,7 @@ def test_each_format_gives_the_same_numbers_as_far_as_it_has_them(
 ) -> None:
     assert run("inspect", "--json", files["binpack"], files[name]) == 0
     whole, found = map(json.loads, capsys.readouterr().out.splitlines())
-    kind = kind_of_name("viriformat" if name == "packed" else name)
+    kind = named_format("viriformat" if name == "packed" else name)
     for key in (whole.keys() | found.keys()) - OWN:
         if NEEDED.get(key) in kind.lacks:
             assert key == "duplicates" or key not in found

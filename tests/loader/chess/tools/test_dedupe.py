@@ -16,8 +16,8 @@ import pytest
 
 from loader import _native
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
-from loader.chess.positions.kind import target_of
 from loader.chess.tools import dedupe as deduping
 from loader.chess.tools.dedupe import dedupe
 from loader.chess.tools.external_sort.row_spill import Rows

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from loader.chess.filters import FilterConfig
-from loader.chess.formats.binpack.file import entries
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
-from loader.chess.positions.kind import target_of
+from loader.chess.positions.inputs import entries
 from loader.chess.tools.filter import filter_positions
 from loader.cli.main import main
 from loader.stream.slots import allocate_slots, read_batches

@@ -20,8 +20,8 @@ import pytest
 from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.positions import output, resumed_output
+from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
-from loader.chess.positions.kind import target_of
 from loader.chess.tools import dedupe as deduping
 from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import convert

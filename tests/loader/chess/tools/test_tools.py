@@ -19,10 +19,9 @@ import pytest
 
 from loader import _native
 from loader.chess.positions import output as outputs
-from loader.chess.positions.games import FIRST, begins_of_games
+from loader.chess.positions.format import Target, named_format, target_of
 from loader.chess.positions.input import all_units, open_sources
-from loader.chess.positions.kind import Target, kind_of_name, target_of
-from loader.chess.positions.units import UnitBlock, joined
+from loader.chess.positions.units import FIRST, UnitBlock, begins_of_games, joined
 from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import change_of, convert, first_units, sampled_units
 from loader.chess.tools.external_sort.nameless_file import NamelessFile
@@ -64,7 +63,7 @@ def ended(process: subprocess.Popen[Any]) -> bool:
 def units_in(path: Path) -> list[bytes]:
     """A file's records, lines, games or chains."""
     (source,) = open_sources([path])
-    block = joined(list(all_units([source], source.kind, 1)))
+    block = joined(list(all_units([source], source.format, 1)))
     return [bytes(block.bytes[begin:end]) for begin, end in zip(block.begins, block.ends, strict=True)]
 
 
@@ -134,7 +133,7 @@ def test_what_is_lost_is_named_and_refused(
     assert not list(tmp_path.iterdir())
     assert run("convert", files["viriformat"], "-o", made, "--lossy") == 0
     assert "left out, marlinformat has no room for it: move" in capsys.readouterr().err
-    change = change_of(open_sources([files["bulletformat"]]), kind_of_name("text"), lossy=False)
+    change = change_of(open_sources([files["bulletformat"]]), named_format("text"), lossy=False)
     assert change.lost == []
     assert "castling rights" in change.made_up
 
@@ -235,14 +234,14 @@ def test_a_game_in_several_parts_stays_on_one_side(
     assert run("filter", files["viriformat"], "-o", parts, "--random-skip", "0.5", "--keep-no-score") == 0
     assert run("convert", parts, "-o", viri) == 0
     (whole,) = open_sources([files["viriformat"]])
-    games = int(sum(len(block) for block in all_units([whole], whole.kind, 1)))
+    games = int(sum(len(block) for block in all_units([whole], whole.format, 1)))
     for path in (parts, viri):
         assert run("split", path, "--validation", "0.5", "--seed", "2") == 0
         assert "may be on both sides" not in capsys.readouterr().err
         sides = [Counter(units_in(part)) for part in part_paths(path, None)]
         (source,) = open_sources([path])
-        (block,) = all_units([source], source.kind, 1)
-        new, _ = begins_of_games(source.kind, block, FIRST)
+        (block,) = all_units([source], source.format, 1)
+        new, _ = begins_of_games(source.format, block, FIRST)
         assert games * 0.9 <= new.sum() <= games < len(block) / 5
         units = [bytes(block.bytes[begin:end]) for begin, end in zip(block.begins, block.ends, strict=True)]
         for game in np.split(np.arange(len(block)), np.flatnonzero(new)[1:]):
@@ -259,7 +258,7 @@ def test_a_split_is_a_function_of_its_seed(files: dict[str, Path], tmp_path: Pat
         folder = tmp_path / str(i)
         folder.mkdir()
         paths = part_paths(source.path, folder)
-        split(source, Target(source.kind), paths, 0.3, seed, threads)
+        split(source, Target(source.format), paths, 0.3, seed, threads)
         made[i] = [path.read_bytes() for path in paths]
     assert made[0] == made[1] != made[2]
 
@@ -375,7 +374,7 @@ def test_games_are_interleaved_whole(files: dict[str, Path], tmp_path: Path) -> 
 
 def test_a_sample_is_drawn_from_all_alike(files: dict[str, Path]) -> None:
     sources = open_sources([files["bulletformat"]])
-    kind = sources[0].kind
+    kind = sources[0].format
     units = units_in(files["bulletformat"])
     places = {unit: i for i, unit in enumerate(units)}
     counts = np.zeros(10)
@@ -395,7 +394,7 @@ def test_head_and_count_take_whole_games(
     made = tmp_path / "head.viri"
     assert run("head", files["viriformat"], "-n", "3", "-o", made) == 0
     assert units_in(made) == units_in(files["viriformat"])[:3]
-    assert sum(len(block) for block in first_units(open_sources([VALIDATION]), kind_of_name("binpack"), 7)) == 7
+    assert sum(len(block) for block in first_units(open_sources([VALIDATION]), named_format("binpack"), 7)) == 7
     capsys.readouterr()
     assert run("count", VALIDATION, made) == 0
     out = capsys.readouterr().out.splitlines()

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from loader.chess.formats.binpack.file import entries
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.inputs import entries
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.chess.positions import Position
 from pool.tasks.stockfish import halfka
