@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -174,13 +174,13 @@ def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:
         data = data_class(source, PoolDataConfig)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    return create_model(
-        "Config",
-        __base__=Config,
-        data=(data, data()),
-        model=(model, model()),
-        loss=(module.LossConfig, module.LossConfig()),
-    )
+    return _with_sections(data, model, module.LossConfig)
+
+
+@cache
+def _with_sections(data: type[PoolDataConfig], model: type[Section], loss: type[Section]) -> type[Config]:
+    """Returns one class for each triple of classes, however often it is asked for."""
+    return create_model("Config", __base__=Config, data=(data, data()), model=(model, model()), loss=(loss, loss()))
 
 
 def _absolute(text: str, key: str) -> Path:

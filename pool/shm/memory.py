@@ -11,11 +11,9 @@ import numpy.typing as npt
 
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Purpose
-from pool.shm.eventfd import Bell, name_of
-from pool.shm.exception_slot import Raised
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS, VALIDATION_SLOTS, WEIGHTS, MemoryMap, gradients
 from pool.shm.segment import PAGE, Segment, SegmentHandle
-from pool.shm.signals import CoordinatorEnd, Words, WorkerEnd, finished_words, published
+from pool.shm.signals import Bell, CoordinatorEnd, Raised, Words, WorkerEnd, finished_words, name_of, published
 
 _IN_WORK_WORDS = 2
 

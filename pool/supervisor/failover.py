@@ -12,7 +12,7 @@ from pool.checkpoint.state import BEST, LAST
 from pool.protocol.identity import Peer
 from pool.shm.memory_map import SNAPSHOTS
 from pool.shm.segment import Segment, read_only
-from pool.supervisor.prepare.resuming import resume_point
+from pool.supervisor.prepare.resume import resume_point
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_folder import RunFolder
 

@@ -35,14 +35,14 @@ from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.process_state import Patience
 from pool.supervisor.process_table import Places
 from pool.supervisor.processes.child import Child
+from pool.supervisor.processes.children import Children
 from pool.supervisor.processes.forkserver import ForkServer
-from pool.supervisor.processes.living import Children
 from pool.supervisor.resources.logs import log_into
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.run_memory import RunMemory
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.resources.system_memory import oom_kills
-from pool.supervisor.stopping import Ending, StopPlan
+from pool.supervisor.stop_plan import Ending, StopPlan
 from pool.supervisor.systemd import ServiceManager
 from pool.telemetry.progress import ProgressLine
 

@@ -25,7 +25,7 @@ from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, descri
 from pool.config.tree import Config
 from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
 from pool.protocol.messages import Purpose
-from pool.supervisor.prepare.file_lines import mixed_units, score_lines
+from pool.supervisor.prepare.data_size import mixed_units, score_lines
 from pool.supervisor.prepare.run_plan import RunPlan
 
 Recorded = Sequence[tuple[str, int]]  # as SavedState.data

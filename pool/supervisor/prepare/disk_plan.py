@@ -9,7 +9,7 @@ from pathlib import Path
 from pool.checkpoint.folder import checkpoints
 from pool.checkpoint.state import FOLDER
 from pool.errors import ResourceError, RunError
-from pool.supervisor.prepare.memory_plan import mib
+from pool.supervisor.prepare.memory import mib
 from pool.supervisor.prepare.run_plan import RunPlan
 
 _STATE = 1 << 20  # of a checkpoint, beside its tensors and what it holds of the data

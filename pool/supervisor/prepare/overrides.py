@@ -11,7 +11,7 @@ from pool.checkpoint.overrides import Override, allowed, to_apply
 from pool.config.changes import toml_value
 from pool.config.values import unfit
 from pool.errors import ConfigError
-from pool.supervisor.prepare.resuming import saved_state
+from pool.supervisor.prepare.resume import saved_state
 from pool.supervisor.resources.run_folder import RunFolder
 
 
