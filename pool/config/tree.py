@@ -79,12 +79,12 @@ class Config(BaseModel):
 
     @property
     def model_seed(self) -> int:
-        """Of the first weights and of dropout."""
+        """The seed of the first weights and of dropout."""
         return self.run.seed if self.run.model_seed is None else self.run.model_seed
 
     @property
     def net(self) -> Net:
-        """What this network's task, model and loss are made with."""
+        """The settings that this network's task, model and loss are made with."""
         return Net(self.task, self.model, self.loss, self.model_seed)
 
     @property
@@ -99,7 +99,7 @@ class Config(BaseModel):
 
     @property
     def trace_file(self) -> Path | None:
-        """Where the trace goes; None if there is to be none. Raises ConfigError."""
+        """The file that the trace goes to; None if there is to be none. Raises ConfigError."""
         return _absolute(self.run.trace, "run.trace") if self.run.trace else None
 
     @property

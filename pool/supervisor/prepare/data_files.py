@@ -182,7 +182,7 @@ def _scaled(scales: Sequence[tuple[int, float]]) -> str:
 
 
 def _recorded(paths: Sequence[Path], known: Recorded) -> list[Path]:
-    """Those of the names that are on record, in its order."""
+    """Returns the names that are on record, in its order."""
     found: list[Path] = []
     for path in paths:
         if len(found) < len(known) and path.name == known[len(found)][0]:

@@ -15,7 +15,7 @@ from pool.supervisor.prepare.run_plan import RunPlan
 
 
 def estimate(run: RunPlan, *, validation: bool = False) -> int | None:
-    """Of a pass over the training data, or over those of validations; None if that can't be said."""
+    """Returns about how many samples a pass over the training or validation data has; None if that can't be said."""
     config, files = run.config, run.validation_files if validation else run.train_files
     try:
         return samples_per_epoch(config.data, files, config.run.seed, validation=validation)

@@ -91,8 +91,8 @@ def _windows(run: RunPlan, files: Sequence[DataFile]) -> int:
 
 
 def most_sums(config: Config) -> int:
-    """Of one step, that the coordinator may hold at a time: more than one only where a worker has fewer gradient slots
-    than a step has groups, so that parts of it may have to be added up early (I2)."""
+    """Returns the most sums of one step that the coordinator may hold at a time: more than one only where a worker has
+    fewer gradient slots than a step has groups, so that parts of it may have to be added up early (I2)."""
     groups = Groups(config.train.batches_per_step, config.train.batches_per_group).per_step
     return most_nodes(groups) if config.pool.gradient_slots < groups else 1
 
@@ -111,7 +111,7 @@ def shortage(rows: Sequence[Row], available: Available) -> str | None:
 
 
 def table(rows: Sequence[Row], available: Available) -> str:
-    """For people: a line for each piece, then the sum and what there is."""
+    """Returns the table for people: a line for each part, then the sum and what there is."""
     total = Row("together", sum(row.nbytes for row in rows), "")
     there = Row("available", available.nbytes, f"{available.where}; a run may take {SHARE:.0%} of it")
     width = max(len(row.what) for row in (*rows, total))

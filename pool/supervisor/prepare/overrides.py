@@ -16,7 +16,7 @@ from pool.supervisor.resources.run_folder import RunFolder
 
 
 def parse(text: str) -> tuple[str, Any]:
-    """Of `KEY=VALUE`, with a value as in a config file. Raises ConfigError."""
+    """Parses `KEY=VALUE`, with a value as in a config file. Raises ConfigError."""
     key, equals, value = text.partition("=")
     try:
         if not equals or not key.strip():

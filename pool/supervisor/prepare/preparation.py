@@ -1,4 +1,4 @@
-"""What happens before the first process of a run: files found, plan made, compared with the checkpoint.
+"""Prepares a run before its first process: files are found, the plan is made and compared with the checkpoint.
 
 Every problem is one clear line here, and nothing has been started or written yet but the run folder.
 """
