@@ -29,8 +29,8 @@ RECORDS = {"bulletformat": 32, "marlinformat": 32, "packedsfen": 40}
 
 
 def codec(name: str) -> _native.Codec:
-    found: _native.Codec = getattr(_native, name)()
-    return found
+    made: _native.Codec = getattr(_native, name)()
+    return made
 
 
 @cache
