@@ -56,20 +56,20 @@ def find_lr(
         check_new([plot], force)
     folder = Path(tempfile.mkdtemp(prefix="find-lr-"))
     try:
-        found = _tested(load_config(config, [*(overrides or ()), *changes_for(steps, low, high, str(folder / "run"))]))
+        test = _tested(load_config(config, [*(overrides or ()), *changes_for(steps, low, high, str(folder / "run"))]))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if as_json:
-        sys.stdout.write(json.dumps(asdict(found)) + "\n")
+        sys.stdout.write(json.dumps(asdict(test)) + "\n")
     else:
         from pool.analysis.range_test import draw
 
-        sys.stdout.write(draw(found.rates, found.smoothed, found.suggested))
+        sys.stdout.write(draw(test.rates, test.smoothed, test.suggested))
         sys.stdout.write(
-            f"lowest smoothed loss at {found.lowest:.2e}; suggested: --set optimizer.args.lr={found.suggested:.2g}\n"
+            f"lowest smoothed loss at {test.lowest:.2e}; suggested: --set optimizer.args.lr={test.suggested:.2g}\n"
         )
     if plot is not None:
-        plot_rates(found, plot)
+        plot_rates(test, plot)
 
 
 def _tested(config: Config) -> RangeTest:

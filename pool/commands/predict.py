@@ -56,8 +56,8 @@ def predict(
     from pool.export.member import Choice, parse_member
 
     parsed = [Change.parse(text) for text in changes or ()]
-    asked = Predictor.open(checkpoint, task, "predict", Choice(parse_member(member), averaged=averaged))
-    with sample_count("predict") as told:
-        samples = predict_file(asked, data, output, parsed, told, ids=ids, header=header)
+    predictor = Predictor.open(checkpoint, task, "predict", Choice(parse_member(member), averaged=averaged))
+    with sample_count("predict") as on_progress:
+        samples = predict_file(predictor, data, output, parsed, on_progress, ids=ids, header=header)
     news = sys.stderr if is_stream(output) else sys.stdout
-    news.write(f"{output}: {samples:,} samples, from {asked}\n")
+    news.write(f"{output}: {samples:,} samples, from {predictor}\n")

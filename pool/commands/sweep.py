@@ -74,11 +74,11 @@ def sweep(
         code = train(settings, resume=resume, allow_different_numerics=allow_different_numerics, again=again)
     if code != 0:
         raise typer.Exit(code)
-    found = look_at(settings.run_dir)
+    result = look_at(settings.run_dir)
     varied = [variation.key for variation in variations] + ([] if seeds == 1 else [SEED])
     if as_json:
-        for row in as_data(found, varied):
+        for row in as_data(result, varied):
             sys.stdout.write(json.dumps(row) + "\n")
     else:
-        show(rows(found, varied), left="member")
-        sys.stdout.write(f"{found.note}\n")
+        show(rows(result, varied), left="member")
+        sys.stdout.write(f"{result.note}\n")

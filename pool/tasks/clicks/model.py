@@ -138,8 +138,8 @@ def pair_scores(total: Tensor, bias: Tensor) -> Tensor:
     if torch._C._are_functorch_transforms_active():  # they know no gradient that is written down
         parts = _parts(total, len(bias))
         return bias + parts[:, :, 0] + parts[:, :, 1:].square().sum(dim=2) / 2
-    found: Tensor = _PairScores.apply(total, bias)  # type: ignore[no-untyped-call]
-    return found
+    scores: Tensor = _PairScores.apply(total, bias)  # type: ignore[no-untyped-call]
+    return scores
 
 
 def _parts(total: Tensor, num_scores: int) -> Tensor:

@@ -80,17 +80,19 @@ def compare(
         raise ConfigError(f"validate: is for networks of {', '.join(families())}, and the task here is {base.task}")
     try:
         files = identify(find_files(patterns, "--data"))
-        found = []
+        evaluated = []
         for net, evaluator in zip(nets, opened, strict=True):
-            found.append(_evaluated(str(net), evaluator, _data_of(evaluator, base), files, base.run.seed, on_progress))
+            evaluated.append(
+                _evaluated(str(net), evaluator, _data_of(evaluator, base), files, base.run.seed, on_progress)
+            )
     except ValueError as error:
         if hasattr(error, "offset") or isinstance(error, ConfigError):
             raise
         raise ConfigError(str(error)) from None
     weight = score_weight(base.loss, Progress(MOST_STEPS, MOST_STEPS))
-    first = found[0]
+    first = evaluated[0]
     rows = []
-    for net, (values, score, result) in zip(nets, found, strict=True):
+    for net, (values, score, result) in zip(nets, evaluated, strict=True):
         if len(values) != len(first[0]):
             raise ConfigError(f"{net}: sees {len(values)} positions of the data, and {nets[0]} {len(first[0])}")
         output = torch.from_numpy(values / base.loss.output_unit)

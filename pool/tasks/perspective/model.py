@@ -205,12 +205,12 @@ class PerspectiveModel(nn.Module):
     def _named(self) -> list[tuple[str, Tensor]]:
         real = self.shape.num_real
         assert self.l0.bias is not None
-        found: list[tuple[str, Tensor]] = [("l0w", self.l0.weight[:real]), ("l0b", self.l0.bias)]
+        named: list[tuple[str, Tensor]] = [("l0w", self.l0.weight[:real]), ("l0b", self.l0.bias)]
         if self.shape.num_virtual:
-            found.append(("l0f", self.l0.weight[real:]))
+            named.append(("l0f", self.l0.weight[real:]))
         for number, layer in enumerate(self._stacks(), 1):
-            found += [(f"l{number}w", layer.weight), (f"l{number}b", layer.bias)]
-        return found
+            named += [(f"l{number}w", layer.weight), (f"l{number}b", layer.bias)]
+        return named
 
     def _stacks(self) -> list[StackedLinear]:
         return [layer for layer in self.layers if isinstance(layer, StackedLinear)]

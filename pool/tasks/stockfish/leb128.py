@@ -33,16 +33,16 @@ def encode(numbers: npt.NDArray[np.signedinteger[Any]]) -> bytes:
 
 def decode(data: memoryview, count: int, kind: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
     """Returns all bytes of a block as `count` numbers of an integer type. Raises BadNumberError."""
-    found = np.empty(count, kind)
+    block = np.empty(count, kind)
     done = 0
     for numbers, offset in _pieces(data, kind):
         if done + len(numbers) > count:
             raise BadNumberError(f"more than the {count} numbers of the block", offset)
-        found[done : done + len(numbers)] = numbers
+        block[done : done + len(numbers)] = numbers
         done += len(numbers)
     if done < count:
         raise BadNumberError(f"the block has {done} numbers, and {count} are expected", len(data))
-    return found
+    return block
 
 
 def _encoded(numbers: npt.NDArray[np.int64]) -> bytes:
@@ -87,10 +87,10 @@ def _decoded(
     half = np.int64(1) << np.maximum(7 * sizes - 8, 0)  # of the range that one byte less can say
     long = (sizes > 1) & (numbers >= -half) & (numbers < half)
     info = np.iinfo(kind)
-    for found, reason in (
+    for mask, reason in (
         (long, "a number is not in its shortest form"),
         ((numbers < info.min) | (numbers > info.max), f"a number does not fit {info.dtype}"),
     ):
-        if (wrong := np.flatnonzero(found)).size:
+        if (wrong := np.flatnonzero(mask)).size:
             raise BadNumberError(reason, offset + int(starts[wrong[0]]))
     return numbers

@@ -131,25 +131,25 @@ class _Reader:
         return Net(version, description, arrays)
 
     def _check_word(self) -> None:
-        found, words = bytes(self._data[:4]), {version.word for version in VERSIONS.values()}
-        if not any(found == word.to_bytes(4, "little")[: len(found)] for word in words):
+        word, words = bytes(self._data[:4]), {version.word for version in VERSIONS.values()}
+        if not any(word == known.to_bytes(4, "little")[: len(word)] for known in words):
             expected = " or ".join(f"{word:#010x}" for word in sorted(words, reverse=True))
-            version = int.from_bytes(found, "little")
+            version = int.from_bytes(word, "little")
             raise self._error(f"not a .nnue file: version {version:#010x}, expected {expected}", 0)
 
     def _version(self, word: int, network: int) -> tuple[Version, int]:
         """Version and width, once all hashes agree about them."""
         start = self._at
-        found = int.from_bytes(self._take(4, "the transformer's hash"), "little")
+        value = int.from_bytes(self._take(4, "the transformer's hash"), "little")
         compressed = self._data[start + 4 : start + 4 + len(leb128.MAGIC)] == leb128.MAGIC
         fitting = [
             (version, l1)
             for version in VERSIONS.values()
-            if version.word == word and (l1 := l1_of_transformer_hash(version, found)) is not None
+            if version.word == word and (l1 := l1_of_transformer_hash(version, value)) is not None
         ]
         if not fitting:
             raise self._error(
-                f"another architecture: transformer hash {found:#010x}; known are {_known_hashes()}, "
+                f"another architecture: transformer hash {value:#010x}; known are {_known_hashes()}, "
                 "and those of other widths",
                 start,
             )

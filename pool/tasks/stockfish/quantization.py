@@ -65,4 +65,4 @@ def _padded(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]
     """Adds zero columns up to the shape."""
     if array.shape == shape:
         return array
-    return np.pad(array, [(0, wanted - found) for wanted, found in zip(shape, array.shape, strict=True)])
+    return np.pad(array, [(0, wanted - size) for wanted, size in zip(shape, array.shape, strict=True)])

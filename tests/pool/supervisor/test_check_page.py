@@ -9,7 +9,7 @@ import pytest
 from loader.chess.filters import FilterConfig
 from loader.stream.sources import data_config, samples_per_epoch
 from pool.config.load import parse_config
-from tests.pool.tasks.stockfish.test_stockfish_training import SMALL, validation_losses
+from tests.pool.tasks.stockfish.test_training import SMALL, validation_losses
 from tests.support.paths import ROOT, SAMPLE
 from tests.support.runs import run, run_well
 
