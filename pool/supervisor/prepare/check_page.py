@@ -11,8 +11,8 @@ from pool.supervisor.prepare.data_size import estimate, file_lines, mixed_units,
 from pool.supervisor.prepare.disk_plan import DiskPlan
 from pool.supervisor.prepare.gpu_page import gpu_lines
 from pool.supervisor.prepare.learning_rate import rate_lines
-from pool.supervisor.prepare.memory import mib
 from pool.supervisor.prepare.run_plan import RunPlan
+from pool.supervisor.resources.system_memory import mib
 
 WIDTH = 22  # of the left column
 

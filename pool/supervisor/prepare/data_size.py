@@ -10,8 +10,8 @@ from itertools import groupby
 from loader.files.identity import DataFile
 from loader.stream.config import DataConfig
 from loader.stream.sources import format_name, portions, samples_per_epoch, score_unit
-from pool.supervisor.prepare.memory import mib
 from pool.supervisor.prepare.run_plan import RunPlan
+from pool.supervisor.resources.system_memory import mib
 
 
 def estimate(run: RunPlan, *, validation: bool = False) -> int | None:

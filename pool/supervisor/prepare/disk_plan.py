@@ -9,8 +9,8 @@ from pathlib import Path
 from pool.checkpoint.folder import checkpoints
 from pool.checkpoint.state import FOLDER
 from pool.errors import ResourceError, RunError
-from pool.supervisor.prepare.memory import mib
 from pool.supervisor.prepare.run_plan import RunPlan
+from pool.supervisor.resources.system_memory import mib
 
 _STATE = 1 << 20  # of a checkpoint, beside its tensors and what it holds of the data
 _OF_A_FILE = 300  # bytes in a checkpoint, name included

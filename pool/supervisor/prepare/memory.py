@@ -25,7 +25,7 @@ from pool.supervisor.prepare import data_files
 from pool.supervisor.prepare.resume import saved_state
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_memory import RunMemory
-from pool.supervisor.resources.system_memory import Available, available_memory
+from pool.supervisor.resources.system_memory import Available, available_memory, mib
 
 SHARE = 0.9  # of what is available; the rest is for activations and others
 _MIB = 1 << 20
@@ -116,10 +116,6 @@ def table(rows: Sequence[Row], available: Available) -> str:
     there = Row("available", available.nbytes, f"{available.where}; a run may take {SHARE:.0%} of it")
     width = max(len(row.what) for row in (*rows, total))
     return "\n".join(f"{row.what:{width}}  {mib(row.nbytes):>12}  {row.keys}".rstrip() for row in (*rows, total, there))
-
-
-def mib(size: int) -> str:
-    return f"{size / _MIB:,.0f} MiB"
 
 
 def reserve(run: RunPlan) -> RunMemory:
