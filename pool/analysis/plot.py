@@ -14,6 +14,8 @@ from pool.analysis.rates import RangeTest
 from pool.analysis.records import Run
 from pool.errors import ConfigError
 
+# late imports: matplotlib is an extra, and takes long to load
+
 SUFFIXES = (".png", ".svg")
 
 

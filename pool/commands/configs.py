@@ -11,6 +11,8 @@ import typer
 
 from pool.errors import ConfigError
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="configs")(configs)

@@ -13,6 +13,8 @@ import typer
 from pool.commands.arguments import Averaged, Checkpoint, Force, Member, TrustedTask, check_new
 from pool.errors import ConfigError
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="export")(export)

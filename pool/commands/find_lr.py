@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pool.analysis.rates import RangeTest
     from pool.config.tree import Config
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="find-lr")(find_lr)

@@ -10,6 +10,8 @@ import typer
 
 from pool.commands.arguments import Averaged, Checkpoint, Member, TrustedTask
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="predict")(predict)

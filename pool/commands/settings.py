@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="settings")(settings)

@@ -12,6 +12,8 @@ import typer
 
 from pool.commands.arguments import AllowDifferentNumerics, Overrides, Resume, TraceFile
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="sweep")(sweep)

@@ -18,6 +18,8 @@ from pool.errors import ConfigError
 if TYPE_CHECKING:
     from pool.config.changes import Change
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="train")(train)

@@ -12,6 +12,8 @@ import typer
 
 from pool.commands.arguments import NetworkConfig, TrustedTask
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def validate(
     nets: Annotated[
