@@ -11,12 +11,13 @@ NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmak
 FAKEGPU := build/fakegpu/libfakegpu.so
 NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/gpu/fake/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
+SELECTED := $(shell sed -nE "s/^addopts.*-m '([^']*)'.*/\1/p" pyproject.toml)
 KERNELS := $(wildcard pool/kernels/cuda/src/* pool/tasks/*/cuda/*.cu*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: help install demo test fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
+.PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
         hostile test-hostile soak stubs structure gpu-check gpu-bench gpu-dry wheel-check image-check fakegpu-sound digests clean
 
 help:  ## this list
@@ -63,8 +64,11 @@ wheel-check: $(STAMP)  ## the wheel, built and used from an empty folder: 2 minu
 image-check:  ## the steps of deploy/Dockerfile without docker, as root: 2 minutes
 	unshare --mount $(PYTHON) -m tests.project.image
 
-test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 15 minutes on two cores
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 6 minutes on two cores
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "$(SELECTED) and not runs"
+
+test-runs: $(STAMP) $(FAKEGPU)  ## whole runs with real processes, and the commands of the documentation: 6 minutes on two cores
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "$(SELECTED) and runs"
 
 $(FAKEGPU): $(STAMP) $(wildcard tests/gpu/fake/native/*)
 	cmake -S tests/gpu/fake/native -B $(@D) -DTORCH=$$($(BIN)/python -c 'import torch; print(*torch.__path__)')
@@ -185,7 +189,7 @@ digests: $(STAMP)  ## a digest of the weights of eight runs, to compare before a
 GPU_PYTHON ?= $(if $(wildcard $(STAMP)),$(BIN)/python,$(PYTHON))
 ON_GPU = $(GPU_PYTHON) benchmarks/gpu/install.py $(if $(WHEELS),--wheels $(WHEELS)) --
 gpu-check:  ## tests on the CUDA devices of this machine; WHEELS=FOLDER where there is no network
-	$(ON_GPU) -m pytest -m gpu -p no:cacheprovider tests/gpu
+	$(ON_GPU) -m pytest -m gpu -p no:cacheprovider tests/gpu --ignore=tests/gpu/fake
 
 gpu-bench:  ## what the cards make of kernels, exchange and pool: ten minutes
 	$(ON_GPU) -m benchmarks.gpu

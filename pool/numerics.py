@@ -57,7 +57,7 @@ def reference(
         "gradient_dtype": config.train.gradient_dtype,
         "buckets": _digest(json.dumps(asdict(plan)).encode()),
         **_constants(constants),
-        "optimizer": "; ".join(dict.fromkeys(_optimizer(member.optimizer) for member in config.members())),
+        "optimizer": "; ".join(dict.fromkeys(_optimizer(member.optimizer) for member in config.members)),
     }
 
 

@@ -13,7 +13,7 @@ import typer
 from pool.commands.arguments import Averaged, Checkpoint, Force, Member, TrustedTask, check_new
 from pool.errors import ConfigError
 
-# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+# late imports: every command starts without what it does not use
 
 
 def register(app: typer.Typer) -> None:

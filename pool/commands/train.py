@@ -18,7 +18,7 @@ from pool.errors import ConfigError
 if TYPE_CHECKING:
     from pool.config.changes import Change
 
-# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+# late imports: every command starts without what it does not use
 
 
 def register(app: typer.Typer) -> None:

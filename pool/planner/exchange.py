@@ -86,7 +86,7 @@ def _problems(
             yield f"a worker is on {worker.torch_name}, which is no {_kind(home)}"
     if is_there and sharing(home.kind) is None:
         yield f"two processes can't share the memory of {home.torch_name}{_remedy(home)}"
-    for member in config.members():
+    for member in config.members:
         made = load_class(member.optimizer.name, "optimizer.name")
         if not (isinstance(made, type) and issubclass(made, NativeOptimizer) and made.on_devices):
             yield f"{member.optimizer.name} has no step there, as pool.optim.Adam and pool.optim.SparseAdam have"

@@ -55,7 +55,7 @@ def state_nbytes(
     its parameters; `plans`: of each member. Raises ConfigError if optimizer or schedule can't be used."""
     known: dict[str, _Tried] = {}  # members whose optimizers are the same are tried once
     tried = []
-    for m, (member, plan) in enumerate(zip(config.members(), plans, strict=True)):
+    for m, (member, plan) in enumerate(zip(config.members, plans, strict=True)):
         kind = f"{member.optimizer} {member.schedule}"
         if kind not in known:
             with _naming(config, m):
@@ -110,7 +110,7 @@ def try_state(config: Config, plans: Sequence[Plan], checkpoint: Path, overrides
     """Another step of each member with what a checkpoint's state.json says of optimizer and schedule, and the names and
     dtypes of its tensors. Raises CheckpointError if they are no good, ConfigError if they are with the overrides
     only."""
-    saved, members = read_state(checkpoint), config.members()
+    saved, members = read_state(checkpoint), config.members
     header = functools.cache(lambda: read_header(checkpoint, saved, OPTIMIZER))
     states = states_of(members, plans, ({}, saved.optimizer.plain()))
     given = [override for override in overrides if override not in saved.optimizer.overrides]

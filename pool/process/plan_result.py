@@ -28,7 +28,7 @@ class LearningRates:
 
 @dataclass(frozen=True)
 class Planned:
-    """What every other process of the run is told (`Launch`)."""
+    """What the supervisor makes the documents of all other processes from (`pool.supervisor.prepare.run_plan`)."""
 
     schema: BatchSchema
     plans: tuple[Plan, ...]  # of each member
@@ -41,7 +41,7 @@ class Planned:
     on_meta: bool = False  # models are built without numbers: they are too large for every process to draw them
     rates: tuple[LearningRates | None, ...] = ()  # of each member; None: the schedule has too many steps to compute it
     about_devices: tuple[str, ...] = ()  # lines for the user: what `auto` is here, devices that are not used
-    missing: str = ""  # why the run can't be on this machine, which lacks devices: of `Launch.only_check` alone
+    missing: str = ""  # why the run can't be on this machine, which lacks devices: of a run that is only checked
     exchange: Exchange = HOST
     cards: tuple[Card, ...] = ()  # the GPUs among `devices`, each once
 

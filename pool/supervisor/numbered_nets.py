@@ -19,8 +19,8 @@ from pool.nets.exporting import Export
 from pool.nets.numbers import joined, numbers_of
 from pool.nets.plan import NetPlan
 from pool.nets.record import NETS, Net, add_to_record, net_name, read_record, write_record
-from pool.process.launch import Launch
 from pool.protocol.messages import NetNews, NetNumbers, RunReport
+from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.program import Program, ended
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.task.registry import task_module
@@ -33,17 +33,17 @@ RETRY_SECONDS = 30.0  # after an export that the disk did not take
 
 class NumberedNets:
     def __init__(
-        self, launch: Launch, folder: RunFolder, poller: zmq.Poller, say: Callable[[str], object], saved: int
+        self, run: RunPlan, folder: RunFolder, poller: zmq.Poller, say: Callable[[str], object], saved: int
     ) -> None:
         """`say`: to the run's user; `saved`: step of the newest checkpoint, -1: none. Raises OSError."""
-        self._config = launch.config
-        self._train = launch.config.train
+        self._config = run.config
+        self._train = run.config.train
         self._folder = folder
         self._poller = poller
         self._say = say
         self._saved = saved
-        self._members = len(launch.planned.plans)
-        self._suffix = getattr(task_module(launch.config.task), "EXPORT_SUFFIX", "")
+        self._members = len(run.planned.plans)
+        self._suffix = getattr(task_module(run.config.task), "EXPORT_SUFFIX", "")
         self._exporter: Program | None = None
         self._command: Program | None = None
         self._step = -1  # that the command is run for
@@ -54,7 +54,7 @@ class NumberedNets:
         self._no_room = ""  # why the disk did not take the newest export
         self._retry = 0.0  # time of the next one
         states = read_record(folder.inside) if self._train.export_every else {}
-        known = {step: net for step, net in states.items() if step <= launch.step}
+        known = {step: net for step, net in states.items() if step <= run.step}
         if known != states:  # steps that are done again; others may follow from them than before
             write_record(folder.inside, known)
         self._plan = NetPlan(self._train.export_every, known, has_command=bool(self._train.on_export))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pool.task.registry import TASKS
+from tests import structure
 from tests.support.paths import ROOT
 
 ROLES = ("planner", "coordinator", "feeder", "worker", "supervisor")
@@ -24,7 +25,7 @@ TORCH_FREE = (
     "pool.exchange.contribution",
     "pool.kernels.tree",
     "pool.feeder.feeder",
-    "pool.process.launch",
+    "pool.process.start",
     "pool.protocol.channel",
     "pool.process.roles",
     "pool.shm.memory",
@@ -80,14 +81,6 @@ def imports(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             assert node.level == 0, f"{path}: relative import"
             yield node.module
-
-
-def imported_modules(path: Path) -> Iterator[str]:
-    """As `imports`; of `from a import b` also `a.b`, which may be a module."""
-    yield from imports(path)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def root(module: str) -> str:
@@ -194,17 +187,22 @@ def test_decisions_are_made_without_sockets_clocks_threads_or_torch() -> None:
     assert not wrong
 
 
-def test_folders_of_the_pool_know_one_another_without_circles() -> None:
-    """A module that lies beside the folders counts as one."""
-    home = {name: ".".join(name.split(".")[: max(2, name.count("."))]) for name, _ in modules("pool")}
-    known: dict[str, set[str]] = {folder: set() for folder in home.values()}
-    for name, path in modules("pool"):
-        if name not in ("pool.__init__", "pool.__main__"):  # names for code from outside; the command
-            known[home[name]] |= {home[found] for found in imported_modules(path) if found in home} - {home[name]}
-    while free := [folder for folder, others in known.items() if not others & known.keys()]:
-        for folder in free:
-            del known[folder]
-    assert not {folder: others & known.keys() for folder, others in known.items()}
+@pytest.mark.xfail(reason="until the end of issue 26", strict=False)
+@pytest.mark.parametrize("package", structure.PACKAGES)
+def test_files_and_folders_know_one_another_without_circles(package: str) -> None:
+    """Late imports count: a circle that one of them hides is a circle."""
+    found = structure.modules(ROOT, package)
+    assert structure.circles(structure.file_arrows(found)) == []
+    assert structure.circles(structure.folder_arrows(found)) == []
+    assert structure.two_way(structure.folder_arrows(found)) == []
+
+
+@pytest.mark.xfail(reason="until the end of issue 26", strict=False)
+@pytest.mark.parametrize("package", structure.PACKAGES)
+def test_a_late_import_says_its_reason(package: str) -> None:
+    """`# late: REASON` on its line or above its block; `# late imports: REASON` in a module that has one for all."""
+    late = structure.late_imports(structure.modules(ROOT, package))
+    assert [f"{name}:{each.line}: {each.module}" for name, each in late if not each.has_reason] == []
 
 
 def test_the_runtime_knows_no_chess() -> None:

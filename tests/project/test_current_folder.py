@@ -48,6 +48,7 @@ def call(folder: Path, words: list[str]) -> Ended:
 SETTINGS = {**TOY, "task": "my_task", "optimizer.name": "my_optimizer.Mine", "train.steps": 2}
 
 
+@pytest.mark.runs
 def test_the_installed_command_works_beside_files_of_any_name(folder: Path, tmp_path: Path) -> None:
     for name in PYTHONS_OWN:
         (folder / f"{name}.py").write_text(f"raise SystemExit('imported {name}.py')\n", encoding="utf-8")
@@ -58,6 +59,7 @@ def test_the_installed_command_works_beside_files_of_any_name(folder: Path, tmp_
     assert (ended.code, ended.err) == (0, ""), ended.out
 
 
+@pytest.mark.runs
 def test_so_does_python_m_pool(folder: Path, tmp_path: Path) -> None:
     """As far as Python itself lets it: what `python -m` imports before us is not ours to choose."""
     ended = call(folder, [*command(tmp_path / "run", SETTINGS), "--check"])

@@ -43,6 +43,7 @@ def programs(folder: Path, changes: tuple[str, ...]) -> Path:
     return folder
 
 
+@pytest.mark.runs
 @pytest.mark.timeout(TIMEOUT + 20)
 @pytest.mark.parametrize("page", [page for page in PAGES if script(page)], ids=lambda page: page.stem)
 def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> None:

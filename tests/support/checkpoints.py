@@ -31,7 +31,7 @@ def save(
     tensors."""
     run.mkdir(exist_ok=True)
     config = parse_config(tree, "test")
-    members = config.members()
+    members = config.members
     weights = {
         prefix(m, len(members)) + name: tensor
         for m, member in enumerate(members)

@@ -17,8 +17,8 @@ from pool.checkpoint.state import WEIGHTS, OptimizerNumbers, SavedState, read_he
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, UnavailableError
 from pool.exchange.member_layout import prefix
-from pool.process.launch import Launch
 from pool.run_folder.strict_json import ABSENT, printable, said, same_entry, value_at
+from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.task.start import KEY
 
@@ -26,10 +26,10 @@ _LAYOUT = ("buckets", "optimizer")  # of the fingerprint: what the state of a ch
 _OF_CONFIG = ("batches_per_step", "batches_per_group", "gradient_dtype", "dense products", "members")
 
 
-def compare_model(launch: Launch, checkpoint: Path, saved: SavedState, *, to_start: bool = False) -> None:
+def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start: bool = False) -> None:
     """`to_start`: every member may begin with the weights of the one that the checkpoint holds. Raises ConfigError that
     names the first layer that differs, CheckpointError."""
-    plans = launch.planned.plans
+    plans = run.planned.plans
     try:
         header = read_header(checkpoint, saved, WEIGHTS)
     except OSError as error:
@@ -41,15 +41,15 @@ def compare_model(launch: Launch, checkpoint: Path, saved: SavedState, *, to_sta
         tensors = [replace(tensor, name=tensor.name.removeprefix(first)) for tensor in of_one]
     difference = first_difference(header, tensors)
     if difference is not None:
-        changes = _changes("model", launch.config.model_dump(mode="json"), saved.config)
+        changes = _changes("model", run.config.model_dump(mode="json"), saved.config)
         keys = ", ".join(change for change in changes if not change.startswith(f"model.{KEY}:"))
         raise ConfigError(f"another model than that of {checkpoint}: {difference}" + (f"; {keys}" if keys else ""))
 
 
-def compare_numerics(launch: Launch, checkpoint: Path, saved: SavedState, folder: RunFolder, *, allowed: bool) -> None:
+def compare_numerics(run: RunPlan, checkpoint: Path, saved: SavedState, folder: RunFolder, *, allowed: bool) -> None:
     """Other numerics give other bits (I2), so they have to be asked for. Raises ConfigError if the config makes them,
     UnavailableError if the machine or the installation does, which an update may put back."""
-    then, now = saved.fingerprint, launch.planned.fingerprint
+    then, now = saved.fingerprint, run.planned.fingerprint
     different = printable(differences(then, now), 1000)
     if not different:
         return
@@ -65,7 +65,7 @@ def compare_numerics(launch: Launch, checkpoint: Path, saved: SavedState, folder
             f"other numerics than those of {checkpoint}: {different}; the run would not end with the bits "
             f"it would have had; {advice}"
         )
-    folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {launch.step}")
+    folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {run.step}")
 
 
 def compare_optimizer(
@@ -75,7 +75,7 @@ def compare_optimizer(
     given = config.model_dump(mode="json")
     in_force = _in_force(saved.optimizer)
     steps = value_at(saved.config, "train.steps")
-    follows = steps != config.train.steps and any(member.run_schedule.in_shares for member in config.members())
+    follows = steps != config.train.steps and any(member.run_schedule.in_shares for member in config.members)
     if follows:
         folder.note(
             f"train.steps: {config.train.steps} now, {said(steps)} then; the schedule is in shares of it, and goes on "

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from loader.stream.sources import portions, samples_per_epoch
-from pool.process.launch import Launch
+from pool.supervisor.prepare.run_plan import RunPlan
 
 
-def estimate(launch: Launch, *, validation: bool = False) -> int | None:
+def estimate(run: RunPlan, *, validation: bool = False) -> int | None:
     """Of a pass over the training data, or over those of validations; None if that can't be said."""
-    config, files = launch.config, launch.validation_files if validation else launch.train_files
+    config, files = run.config, run.validation_files if validation else run.train_files
     try:
         return samples_per_epoch(config.data, files, config.run.seed, validation=validation)
     except Exception:  # a source of the user's may raise anything; damage further on is the run's to tell
         return None
 
 
-def mixture(launch: Launch) -> str | None:
+def mixture(run: RunPlan) -> str | None:
     """One line: what an epoch has of each entry of data.train, if they have shares; else None."""
-    config = launch.config
+    config = run.config
     try:
-        found = portions(config.data, launch.train_files, config.run.seed)
+        found = portions(config.data, run.train_files, config.run.seed)
     except Exception:  # as above
         return None
     entries = [
@@ -30,12 +30,12 @@ def mixture(launch: Launch) -> str | None:
     return f"data.train: samples of an epoch, about: {', '.join(entries)}" if entries else None
 
 
-def short_validation(launch: Launch) -> str | None:
+def short_validation(run: RunPlan) -> str | None:
     """One line if validations take more samples than there are; else None."""
-    train, batch = launch.config.train, launch.config.data.batch_size
-    if not launch.config.validate_every or not launch.validation_files:
+    train, batch = run.config.train, run.config.data.batch_size
+    if not run.config.validate_every or not run.validation_files:
         return None
-    there = estimate(launch, validation=True)
+    there = estimate(run, validation=True)
     if not there or there >= train.validation_batches * batch:
         return None
     return (

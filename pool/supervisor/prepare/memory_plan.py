@@ -15,8 +15,8 @@ from loader.stream.sources import window_nbytes
 from pool.config.tree import Config
 from pool.exchange.groups import Groups
 from pool.kernels.tree import most_nodes
-from pool.process.launch import Launch
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS
+from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.system_memory import Available
 
 SHARE = 0.9  # of what is available; the rest is for activations and others
@@ -34,16 +34,16 @@ class Row:
     keys: str  # settings that make it smaller
 
 
-def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
+def memory_plan(run: RunPlan, sizes: Mapping[str, int]) -> list[Row]:
     """`sizes`: of the segments, by name."""
-    planned = launch.planned
+    planned = run.planned
     keys = {
         RING: "data.batch_size, pool.ring_slots",
         SUMS: "data.train",
         **dict.fromkeys(SNAPSHOTS, "optimizer.name, model"),
     }
     gradients = sum(size for name, size in sizes.items() if name.startswith("gradients."))
-    workers, grouped = len(planned.devices), launch.config.train.batches_per_group > 1
+    workers, grouped = len(planned.devices), run.config.train.batches_per_group > 1
     exchange = planned.exchange
     is_cuda = any(device.startswith("cuda:") for device in exchange.devices)
     cards = sum(device.startswith("cuda:") for device in planned.devices)
@@ -57,27 +57,27 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
         Row("gradients (shared)", gradients, "pool.gradient_slots, pool.devices, model"),
         *([Row("sums of groups", workers * planned.plan.nbytes, "train.batches_per_group")] if grouped else []),
     ]
-    if launch.config.train.gradient_dtype != "float32":
+    if run.config.train.gradient_dtype != "float32":
         rows.append(Row("gradients before they are rounded", (workers - cards) * planned.plan.nbytes, "model"))
     if exchange.on_device:
         rows.append(Row("copy of the device's state", planned.state_nbytes, "optimizer.name, model"))
     else:
-        rows.append(Row("sums of gradients", most_sums(launch.config) * planned.plan.nbytes, "model"))
+        rows.append(Row("sums of gradients", most_sums(run.config) * planned.plan.nbytes, "model"))
         state = max(0, planned.state_nbytes - planned.plan.nbytes)
         rows.append(Row("optimizer state", state, "optimizer.name, model"))
-    if collected := launch.config.train.validation_batches * planned.measured.collected_nbytes(len(planned.plans)):
+    if collected := run.config.train.validation_batches * planned.measured.collected_nbytes(len(planned.plans)):
         rows.append(Row("metrics", _WORKING * collected, "train.validation_batches, data.batch_size"))
-    streams = (launch.train_files, launch.validation_files)
-    if windows := sum(_windows(launch, files) for files in streams):
+    streams = (run.train_files, run.validation_files)
+    if windows := sum(_windows(run, files) for files in streams):
         rows.append(Row("loader windows", windows, "data.window_chunks"))
     base = 2 * _PROCESS + (2 + workers - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
     rows.append(Row(f"{workers + 4} processes", base, "pool.devices"))
     return rows
 
 
-def _windows(launch: Launch, files: Sequence[DataFile]) -> int:
+def _windows(run: RunPlan, files: Sequence[DataFile]) -> int:
     try:
-        return window_nbytes(launch.config.data, files)
+        return window_nbytes(run.config.data, files)
     except DataError:  # damage is the stream's to tell
         return 0
 

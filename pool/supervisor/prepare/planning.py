@@ -13,9 +13,10 @@ from loader.files.identity import DataFile
 from pool.errors import PoolError, RunError
 from pool.process import lifeline
 from pool.process.document import from_json
-from pool.process.launch import Launch
 from pool.process.plan_result import ANSWER, Answer, Refused
+from pool.process.start import PlannerStart
 from pool.protocol.identity import FORKSERVER, PLANNER, Peer
+from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.child import Child
 from pool.supervisor.processes.forkserver import ForkServer, be_the_parent
 from pool.supervisor.resources.run_memory import RunMemory
@@ -25,8 +26,8 @@ GRACE = 5.0  # seconds that a planner which gives up may take to say why
 LOOK = 0.5  # seconds at most that a look takes; what the machine sleeps meanwhile counts for no more
 
 
-def ask_planner(launch: Launch, logs: Path, signals: StopSignals | None) -> tuple[Launch, ForkServer]:
-    """The launch with the planner's answer, and the fork server.
+def ask_planner(run: RunPlan, logs: Path, signals: StopSignals | None) -> tuple[RunPlan, ForkServer]:
+    """The run with the planner's answer, and the fork server.
 
     If either dies both are restarted, `pool.restarts` times; once if one was killed because it did not answer. Raises
     the planner's error, RunError if it gives no answer or a signal comes; OSError.
@@ -34,11 +35,11 @@ def ask_planner(launch: Launch, logs: Path, signals: StopSignals | None) -> tupl
     be_the_parent()
     planner, forkserver = Peer(PLANNER), Peer(FORKSERVER)
     for attempt in itertools.count(1):
-        server = ForkServer(forkserver, launch.config, logs / forkserver.log)
+        server = ForkServer(forkserver, run.config, logs / forkserver.log)
         try:
-            answer, last = _ask(server, replace(launch, peer=planner), logs, signals)
+            answer, last = _ask(server, run.planner_start(planner), run.config.pool.start_timeout, logs, signals)
             if answer is not None:
-                return with_answer(launch, from_json(ANSWER, answer)), server
+                return with_answer(run, from_json(ANSWER, answer)), server
         except BaseException:
             server.end()
             raise
@@ -48,25 +49,26 @@ def ask_planner(launch: Launch, logs: Path, signals: StopSignals | None) -> tupl
             planner = replace(planner, incarnation=planner.incarnation + 1)
         forkserver = replace(forkserver, incarnation=attempt + 1)
         gave_up = last.returncode is not None and last.returncode > 0
-        if gave_up or attempt > (1 if last.killed_since else launch.config.pool.restarts):
+        if gave_up or attempt > (1 if last.killed_since else run.config.pool.restarts):
             since = f" since it {last.killed_since}" if last.killed_since else ""
             raise RunError(f"the {last.peer} {how}{since}\n{last.last_lines()}".strip())
     raise AssertionError("unreachable")
 
 
-def _ask(server: ForkServer, launch: Launch, logs: Path, signals: StopSignals | None) -> tuple[bytes | None, Child]:
+def _ask(
+    server: ForkServer, start: PlannerStart, timeout: float, logs: Path, signals: StopSignals | None
+) -> tuple[bytes | None, Child]:
     """The planner's answer and the planner, which has ended; or None and the process that died, not reaped."""
-    timeout = launch.config.pool.start_timeout
     _wait_for(server, timeout, signals)
     if server.hear() is None:
         return None, server
-    server.ask_for(launch.peer, logs / launch.peer.log)
+    server.ask_for(start.peer, logs / start.peer.log)
     _wait_for(server, timeout, signals)
     planner = server.hear()
     if planner is None:
         return None, server
     try:
-        planner.tell(launch, RunMemory())
+        planner.tell(start, RunMemory())
         _wait_for(planner, timeout, signals)
         answer = lifeline.take_answer(planner.channel)
     except BaseException:
@@ -77,14 +79,14 @@ def _ask(server: ForkServer, launch: Launch, logs: Path, signals: StopSignals | 
     return answer, planner
 
 
-def with_answer(launch: Launch, answer: Answer) -> Launch:
+def with_answer(run: RunPlan, answer: Answer) -> RunPlan:
     """Raises PoolError if that is a refusal."""
     if isinstance(answer, Refused):
         raise PoolError(answer.error, answer.exit_code)
     return replace(
-        launch,
-        train_files=_up_to(launch.train_files, answer.sizes["train"]),
-        validation_files=_up_to(launch.validation_files, answer.sizes["validate"]),
+        run,
+        train_files=_up_to(run.train_files, answer.sizes["train"]),
+        validation_files=_up_to(run.validation_files, answer.sizes["validate"]),
         answer=answer.planned,
     )
 

@@ -60,7 +60,7 @@ def check_validation(config: Config) -> None:
             f"train.early_stopping: {config.train.early_stopping}, but there are no validations; name files in "
             "data.validation or set train.validate_every, or leave train.early_stopping out"
         )
-    patience = next((p for m in config.members() if (p := m.schedule.plateau.patience) is not None), None)
+    patience = next((p for m in config.members if (p := m.schedule.plateau.patience) is not None), None)
     if patience is not None and config.validate_every == 0:
         raise ConfigError(
             f"schedule.plateau.patience: {patience}, but there are no validations; name files "

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from pool.errors import ResourceError
-from pool.process.launch import Launch
 from pool.shm import eventfd, segment
 from pool.shm.memory import write_sums
 from pool.shm.memory_map import SUMS
 from pool.supervisor.prepare import data_files
 from pool.supervisor.prepare.memory_plan import memory_plan, mib, shortage, table
 from pool.supervisor.prepare.resuming import saved_state
+from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_memory import RunMemory
 from pool.supervisor.resources.system_memory import available_memory
 
 
-def reserve(launch: Launch) -> RunMemory:
+def reserve(run: RunPlan) -> RunMemory:
     """Makes the run's memory. Raises ResourceError if there is not enough, RunError if the data are not those of the
     checkpoint; OSError if there can be no bells."""
-    sizes = launch.memory_map().sizes()
-    rows = memory_plan(launch, sizes)
+    sizes = run.memory_map().sizes()
+    rows = memory_plan(run, sizes)
     remaining = sum(sizes.values())
 
     def before_chunk(nbytes: int) -> None:
@@ -34,13 +34,13 @@ def reserve(launch: Launch) -> RunMemory:
     if (problem := shortage(rows, available_memory())) is not None:
         raise ResourceError(problem)
     known = {}
-    if launch.checkpoint is not None:
-        known = data_files.saved_sums(launch, saved_state(launch.checkpoint), launch.checkpoint)
+    if run.checkpoint is not None:
+        known = data_files.saved_sums(run, saved_state(run.checkpoint), run.checkpoint)
     segments: dict[str, int] = {}
     try:
         for name, size in sizes.items():
             segments[name] = segment.create(name, size, before_chunk)
-        write_sums(segments[SUMS], launch.planned.num_chunks, known)
+        write_sums(segments[SUMS], run.planned.num_chunks, known)
     except (OSError, ResourceError) as error:
         RunMemory(segments).close()
         if isinstance(error, ResourceError):
@@ -49,7 +49,7 @@ def reserve(launch: Launch) -> RunMemory:
             f"shared memory can't be made: {error.strerror}\n{table(rows, available_memory())}"
         ) from None
     try:
-        return RunMemory(segments, sizes, eventfd.make(len(launch.planned.devices)))
+        return RunMemory(segments, sizes, eventfd.make(len(run.planned.devices)))
     except OSError:
         RunMemory(segments).close()
         raise

@@ -28,7 +28,7 @@ def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFi
     if saved.step > config.train.steps:
         raise ConfigError(f"train.steps: {config.train.steps} is less than the {saved.step} steps done already")
     _compare_fixed(config, checkpoint, saved)
-    members = len(config.members())
+    members = len(config.members)
     for name, of_members in (("members", saved.members), ("validations.members", saved.validations.members)):
         if len(of_members) not in (0, members):
             raise not_ours(checkpoint / STATE, f"{name}: {len(of_members)} entries, of a run of {members}")

@@ -65,7 +65,7 @@ class ForkServer(Child):
 
     def hear(self) -> Child | None:
         """Once the channel is readable: itself if it is ready now, or the process it was asked for, which waits for
-        its Launch; None if the fork server is dead. Raises OSError, also if there can be no more processes."""
+        its settings; None if the fork server is dead. Raises OSError, also if there can be no more processes."""
         number = lifeline.take_number(self.channel)
         if number is None:
             return None
@@ -107,7 +107,7 @@ def environment() -> dict[str, str]:
 
 def imported(config: Config) -> str:
     """What every process of this run would import for itself: torch's optimizers import torch._dynamo, ours do not."""
-    ours = all(member.optimizer.name.startswith("pool.optim.") for member in config.members())
+    ours = all(member.optimizer.name.startswith("pool.optim.") for member in config.members)
     return "" if ours else "torch._dynamo"
 
 

@@ -15,7 +15,7 @@ import zmq
 
 from pool.config.tree import Config
 from pool.process import lifeline
-from pool.process.launch import Launch
+from pool.process.start import RunStart
 from pool.protocol.identity import WORKER, Peer
 from pool.shm.memory import held_batch
 from pool.supervisor.processes.child import Child
@@ -52,7 +52,7 @@ class Children:
 
     def hear(self, events: Mapping[object, int]) -> Child | None:
         """What `events` of the poller say of the fork server: itself when it has got ready, or the process it was asked
-        for, which waits for its Launch. Raises OSError."""
+        for, which waits for its settings. Raises OSError."""
         if self._forkserver is None or self._forkserver.channel.fileno() not in events:
             return None
         child = self._forkserver.hear()
@@ -60,11 +60,11 @@ class Children:
             self._take_in(child)
         return child
 
-    def tell(self, child: Child, launch: Launch) -> None:
-        """Sends a child its Launch. Raises OSError."""
-        coordinator = self._living.get(launch.coordinator.place)
-        launch = replace(launch, coordinator_pid=coordinator.pid if coordinator is not None else None)
-        child.tell(launch, self._memory)
+    def tell(self, start: RunStart) -> None:
+        """Sends a child what it is started with. Raises OSError."""
+        coordinator = self._living.get(start.coordinator.place)
+        pid = None if coordinator is None else coordinator.pid
+        self[start.peer].tell(replace(start, coordinator_pid=pid), self._memory)
 
     def dead(self, events: Mapping[object, int]) -> Iterator[Child]:
         """Those of the living whose death `events` of the poller shows."""

@@ -95,7 +95,7 @@ class NetworkTask(Protocol):
 
 @dataclass(frozen=True)
 class TensorFacts:
-    """What one array holds."""
+    """The numbers of one array, in short."""
 
     name: str
     shape: tuple[int, ...]
@@ -110,7 +110,7 @@ class TensorFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a network file is."""
+    """The contents of a network file, in short."""
 
     about: Mapping[str, str | int]  # version, engine, widths
     tensors: Sequence[TensorFacts]

@@ -34,7 +34,7 @@ Order = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Sparsity:
-    """What an order gains on positions that it was not found with."""
+    """The gain of an order, on positions that it was not searched with."""
 
     order: Order  # [pairs]: which pair comes to each place
     before: float  # share of blocks that are 0
@@ -127,14 +127,14 @@ def _swaps(bits: Bits) -> list[tuple[int, int]]:
     gain[block[:, None] == block[None]] = 0
     best_of_block = gain.reshape(len(blocks), BLOCK, len(blocks), BLOCK).max(axis=(1, 3))
     ones, others_of = np.nonzero(np.triu(best_of_block) > 0)
-    found, used = [], np.zeros(len(blocks), bool)
+    swaps, used = [], np.zeros(len(blocks), bool)
     for one, other in sorted(zip(ones, others_of, strict=True), key=lambda pair: -float(best_of_block[pair])):
         if not (used[one] or used[other]):
             used[one] = used[other] = True
             part = gain[BLOCK * one : BLOCK * (one + 1), BLOCK * other : BLOCK * (other + 1)]
             i, j = np.unravel_index(int(np.argmax(part)), part.shape)
-            found.append((int(BLOCK * one + i), int(BLOCK * other + j)))
-    return found
+            swaps.append((int(BLOCK * one + i), int(BLOCK * other + j)))
+    return swaps
 
 
 def reorder(network_of: Callable[[], FileNetwork], put: Callable[[Order], object], patterns: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ _START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 
 @dataclass(frozen=True)
 class Position:
-    """What a network sees of a position."""
+    """The part of a position that a network sees."""
 
     own: npt.NDArray[Any]  # active features from the side to move's point of view
     opponent: npt.NDArray[Any]

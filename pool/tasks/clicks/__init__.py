@@ -21,7 +21,7 @@ EXPORT_SUFFIX = ".safetensors"
 
 
 def create_task(model: ModelConfig, loss: LossConfig) -> ClicksTask:
-    """The task of a run with these settings."""
-    from pool.tasks.clicks.task import ClicksTask
+    """Makes the task of a run with these settings."""
+    from pool.tasks.clicks.task import ClicksTask  # late: torch
 
     return ClicksTask(model, loss)

@@ -16,7 +16,7 @@ from loader.stream.config import DataConfig
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
 from loader.stream.sources import find_files
-from pool.analysis.predict import Asked, data_config
+from pool.analysis.predict import Predictor, data_config
 from pool.config.changes import Change
 from pool.config.load import changed_config, load_config
 from pool.config.schedule import MOST_STEPS
@@ -59,7 +59,7 @@ class NetworkFile:
 
     network: FileNetwork
 
-    def ask(self, batch: SparseBatch, samples: int) -> npt.NDArray[Any]:
+    def predict(self, batch: SparseBatch, samples: int) -> npt.NDArray[Any]:
         """Returns [samples, 1] in the order of the batch: internal units, the side to move's view."""
         return self.network.evaluate(list(positions_of(batch, samples))).value[:, None]
 
@@ -80,17 +80,19 @@ def compare(
         raise ConfigError(f"validate: is for networks of {', '.join(families())}, and the task here is {base.task}")
     try:
         files = identify(find_files(patterns, "--data"))
-        found = []
+        evaluated = []
         for net, evaluator in zip(nets, opened, strict=True):
-            found.append(_evaluated(str(net), evaluator, _data_of(evaluator, base), files, base.run.seed, on_progress))
+            evaluated.append(
+                _evaluated(str(net), evaluator, _data_of(evaluator, base), files, base.run.seed, on_progress)
+            )
     except ValueError as error:
         if hasattr(error, "offset") or isinstance(error, ConfigError):
             raise
         raise ConfigError(str(error)) from None
     weight = score_weight(base.loss, Progress(MOST_STEPS, MOST_STEPS))
-    first = found[0]
+    first = evaluated[0]
     rows = []
-    for net, (values, score, result) in zip(nets, found, strict=True):
+    for net, (values, score, result) in zip(nets, evaluated, strict=True):
         if len(values) != len(first[0]):
             raise ConfigError(f"{net}: sees {len(values)} positions of the data, and {nets[0]} {len(first[0])}")
         output = torch.from_numpy(values / base.loss.output_unit)
@@ -100,20 +102,20 @@ def compare(
     return Comparison(len(first[0]), weight, sorted(rows, key=lambda row: row.loss))
 
 
-def _opened(net: Path, config_file: Path | None, task: str | None) -> Asked | NetworkFile:
+def _opened(net: Path, config_file: Path | None, task: str | None) -> Predictor | NetworkFile:
     if net.is_dir():
-        return Asked.open(net, task, "validate")
+        return Predictor.open(net, task, "validate")
     return NetworkFile(read_file(net, config_file))
 
 
-def _base(opened: Sequence[Asked | NetworkFile], changes: Sequence[Change], config_file: Path | None) -> Config:
+def _base(opened: Sequence[Predictor | NetworkFile], changes: Sequence[Change], config_file: Path | None) -> Config:
     """Returns the settings that all share."""
     if wrong := [change.key for change in changes if change.key.partition(".")[0] not in SECTIONS]:
         raise ConfigError(f"--set {wrong[0]}: validate takes keys of {' and '.join(SECTIONS)} alone")
     if config_file is not None:
         return load_config(config_file, changes)
     for each in opened:
-        if isinstance(each, Asked):
+        if isinstance(each, Predictor):
             return data_config(each.members[0], changes, "validate", SECTIONS)
     first = opened[0]
     assert isinstance(first, NetworkFile)
@@ -121,7 +123,7 @@ def _base(opened: Sequence[Asked | NetworkFile], changes: Sequence[Change], conf
     return changed_config({key: tree[key] for key in ("task", *SECTIONS) if key in tree}, changes, "validate")
 
 
-def _data_of(evaluator: Asked | NetworkFile, base: Config) -> DataConfig:
+def _data_of(evaluator: Predictor | NetworkFile, base: Config) -> DataConfig:
     """Returns the shared settings with the network's own inputs."""
     if base.data.section != "chess":
         raise ConfigError(f"validate: data.source = {base.data.source} has no positions")
@@ -136,7 +138,7 @@ def _data_of(evaluator: Asked | NetworkFile, base: Config) -> DataConfig:
 
 def _evaluated(
     net: str,
-    evaluator: Asked | NetworkFile,
+    evaluator: Predictor | NetworkFile,
     data: DataConfig,
     files: Sequence[Any],
     seed: int,
@@ -146,10 +148,10 @@ def _evaluated(
     blocks: list[tuple[Numbers, Numbers, Numbers]] = []
     samples = 0
     for batch, order in batches_in_order(data, files, seed):
-        if isinstance(evaluator, Asked):
-            values = evaluator.ask(TensorBatch.from_numpy(batch), len(order))
+        if isinstance(evaluator, Predictor):
+            values = evaluator.predict(TensorBatch.from_numpy(batch), len(order))
         else:
-            values = evaluator.ask(batch, len(order))
+            values = evaluator.predict(batch, len(order))
         if values.shape[1] != 1:
             raise ConfigError(f"{net}: gives {values.shape[1]} numbers a position; one is expected")
         block = np.empty((3, len(order)))

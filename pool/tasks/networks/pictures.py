@@ -67,7 +67,7 @@ def draw(
 
 
 def draw_histograms(facts: Sequence[TensorFacts], tensors: Mapping[str, npt.NDArray[Any]], path: Path) -> None:
-    """A panel a tensor of integers."""
+    """Draws a panel for each tensor of integers."""
     facts = [fact for fact in facts if fact.limits is not None]
     rows = -(-len(facts) // _TENSORS_A_ROW)
     title = "integers of each tensor, share of the numbers; red: limits of the integer type, or of training"
@@ -100,7 +100,8 @@ def _panel(axes: Any, fact: TensorFacts, values: npt.NDArray[Any]) -> None:
 
 
 def _borders(fact: TensorFacts) -> tuple[npt.NDArray[np.float64], float]:
-    """Between whole numbers, evenly along the axis; and the number from which on it is logarithmic (0: nowhere)."""
+    """Returns borders between whole numbers, evenly along the axis; and the number from which on it is logarithmic (0:
+    nowhere)."""
     low, high = _limits(fact)
     if fact.used >= _NEAR:
         step = max(1, -(-(high - low + 1) // _BINS))
@@ -117,7 +118,7 @@ def _limits(fact: TensorFacts) -> tuple[int, int]:
 
 
 def _placed(numbers: Any, bend: float) -> Any:
-    """On the axis."""
+    """Returns places on the axis."""
     return np.arcsinh(np.asarray(numbers) / bend) if bend else numbers
 
 
@@ -130,7 +131,7 @@ def _ticks(fact: TensorFacts, bend: float) -> list[int]:
 
 
 def draw_sizes(boards: Boards, path: Path) -> None:
-    """Of each piece a small board for each square of the own king: the mean magnitude over all outputs."""
+    """Draws for each piece a small board for each square of the own king: the mean magnitude over all outputs."""
     sizes = _mean_magnitudes(boards)
     ranks, files = len(boards.kings), len(boards.kings[0])
     rows = -(-len(boards.pieces) // _PIECES_A_ROW)
@@ -151,7 +152,7 @@ def draw_sizes(boards: Boards, path: Path) -> None:
 
 
 def draw_outputs(boards: Boards, path: Path) -> None:
-    """The outputs with the largest weights: a row each, a board for each piece, mean over the kings' buckets."""
+    """Draws the outputs with the largest weights: a row each, a board for each piece, mean over the kings' buckets."""
     mean = boards.weights.mean(axis=0, dtype=np.float64) / boards.one  # [pieces, 64, outputs]
     strongest = np.argsort(-np.abs(mean).mean(axis=(0, 1)), kind="stable")[:_OUTPUTS]
     rows, names = [], []
@@ -170,7 +171,7 @@ def draw_outputs(boards: Boards, path: Path) -> None:
 
 
 def draw_worth(boards: Boards, worth: npt.NDArray[np.float64], path: Path) -> None:
-    """PSQT by piece: its mean by square, and its mean by output bucket."""
+    """Draws PSQT by piece: its mean by square, and its mean by output bucket."""
     by_square = worth.mean(axis=(0, 3))  # [pieces, 64]
     pieces = [p for p, piece in enumerate(boards.pieces) if not piece.startswith("king")]
     with picture(path, "PSQT in internal units, mean over the king's buckets", 13, 8.2) as figure:
@@ -195,12 +196,12 @@ def draw_worth(boards: Boards, worth: npt.NDArray[np.float64], path: Path) -> No
 
 
 def _mean_magnitudes(boards: Boards) -> npt.NDArray[np.float64]:
-    """[buckets, pieces, 64]. A bucket at a time: the table is large."""
+    """Returns [buckets, pieces, 64]. A bucket at a time: the table is large."""
     return np.stack([np.abs(bucket.astype(np.int32)).mean(axis=2) for bucket in boards.weights]) / boards.one
 
 
 def draw_zeros(network: FileNetwork, positions: Sequence[Position], path: Path) -> None:
-    """Both sides of each position count."""
+    """Draws how often each input of the layer behind the first is 0; both sides of each position count."""
     zeros = np.concatenate(
         [network.activations(positions[start : start + _AT_ONCE]) == 0 for start in range(0, len(positions), _AT_ONCE)]
     )
@@ -228,20 +229,20 @@ def draw_zeros(network: FileNetwork, positions: Sequence[Position], path: Path) 
 
 
 def masked(piece: str, squares: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """[64, ...] with NaN where the piece never is."""
-    found = np.array(squares, np.float64)
+    """Returns [64, ...] with NaN where the piece never is."""
+    board = np.array(squares, np.float64)
     if piece.endswith("pawn"):
-        found[:8] = found[56:] = np.nan
-    return found
+        board[:8] = board[56:] = np.nan
+    return board
 
 
 def as_board(squares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """[64] -> [8, 8], the eighth rank on top."""
+    """Turns [64] into [8, 8], the eighth rank on top."""
     return squares.reshape(8, 8)[::-1]
 
 
 def beside_one_another(boards: Sequence[Sequence[npt.NDArray[np.float64]]]) -> npt.NDArray[np.float64]:
-    """Rows of boards [8, 8] in one image, with a gap of NaN between them."""
+    """Puts rows of boards [8, 8] into one image, with a gap of NaN between them."""
     rows = []
     for row in boards:
         padded = [np.pad(board, ((0, 1), (0, 1)), constant_values=np.nan) for board in row]
@@ -250,7 +251,7 @@ def beside_one_another(boards: Sequence[Sequence[npt.NDArray[np.float64]]]) -> n
 
 
 def show(axes: Any, image: npt.NDArray[np.float64], colours: str, low: float, high: float) -> Any:
-    """The image without ticks; returns what a bar of colours is made of."""
+    """Shows the image without ticks; returns what a bar of colours is made of."""
     import matplotlib
 
     shown = axes.imshow(

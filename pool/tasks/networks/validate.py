@@ -12,7 +12,7 @@ import typer
 
 from pool.commands.arguments import NetworkConfig, TrustedTask
 
-# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+# late imports: torch
 
 
 def validate(
@@ -45,15 +45,17 @@ def validate(
     from pool.metrics.formatting import in_digits
     from pool.tasks.networks.comparison import compare
 
-    with sample_count("validate") as told:
-        found = compare(nets, data, [Change.parse(text) for text in changes or ()], config, task, told)
+    with sample_count("validate") as on_progress:
+        comparison = compare(nets, data, [Change.parse(text) for text in changes or ()], config, task, on_progress)
     if as_json:
-        for net in found.nets:
-            sys.stdout.write(json.dumps({**asdict(net), "samples": found.samples, "lambda": found.weight}) + "\n")
+        for net in comparison.nets:
+            sys.stdout.write(
+                json.dumps({**asdict(net), "samples": comparison.samples, "lambda": comparison.weight}) + "\n"
+            )
         return
     rows = [
         [net.net, in_digits(net.loss), f"{net.mean_difference:.3f}", f"{net.largest_difference:.3f}"]
-        for net in found.nets
+        for net in comparison.nets
     ]
     show([["net", "loss", "mean difference", "largest difference"], *rows], left="net")
-    sys.stdout.write(f"{found.samples:,} positions, lambda {found.weight:g}; differences from {nets[0]}\n")
+    sys.stdout.write(f"{comparison.samples:,} positions, lambda {comparison.weight:g}; differences from {nets[0]}\n")

@@ -23,7 +23,7 @@ EXPORT_SUFFIX = ".bin"
 
 
 def create_task(model: ModelConfig, loss: ChessLossConfig) -> PerspectiveTask:
-    """The task of a run with these settings."""
-    from pool.tasks.perspective.task import PerspectiveTask
+    """Makes the task of a run with these settings."""
+    from pool.tasks.perspective.task import PerspectiveTask  # late: torch
 
     return PerspectiveTask(model, loss)

@@ -1,4 +1,5 @@
-"""What lies beside an exported file, FILE.json: which network it holds. The file itself is nothing but numbers."""
+"""The description of an exported file, FILE.json beside it: which network it holds. The file itself is nothing but
+numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def beside(file: Path) -> Path:
 
 
 def description(model: ModelConfig, loss: ChessLossConfig, data: bytes, text: str) -> bytes:
-    """Of a file with these bytes."""
+    """Returns the description of a file with these bytes."""
     tree = {
         "task": TASK,
         "description": text,

@@ -13,7 +13,7 @@ _C_TYPES = {"i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "f32": "float"}
 
 
 def header(net: Net, language: str, file_name: str) -> str:
-    """`language`: c or rust."""
+    """Returns the source; `language`: c or rust."""
     return _c(net, file_name) if language == "c" else _rust(net, file_name)
 
 
@@ -80,7 +80,8 @@ def _number(value: float) -> str:
 
 
 def _sizes(entry: ExportTensor, net: Net) -> tuple[int, ...]:
-    """As the numbers lie in the file; without places of size 1 that only one-output layers and single buckets have."""
+    """Returns sizes as the numbers lie in the file, without places of size 1 that only one-output layers and single
+    buckets have."""
     shape = net.shape.tensors[entry.weight]
     if entry.weight == "l0w":
         sizes = shape[::-1] if entry.transpose else shape
@@ -98,7 +99,7 @@ def _meaning(entry: ExportTensor) -> str:
 
 
 def _is_aligned(net: Net) -> bool:
-    """A compiler would put no padding between the tensors, nor behind the last."""
+    """Says whether a compiler would put no padding between the tensors, nor behind the last."""
     offset, widest = 0, 1
     for entry in net.entries:
         item = np.dtype(TYPES[entry.type]).itemsize

@@ -1,4 +1,4 @@
-"""What an engine computes with an exported file, exact to the last bit. numpy only, every step written down.
+"""Inference as an engine does it with an exported file, exact to the last bit. numpy only, every step written down.
 
 The first layer adds up int16, which wraps. With one layer behind it all is integers:
 
@@ -35,7 +35,7 @@ _Floats = npt.NDArray[np.float32]
 
 
 def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) -> Evaluation:
-    """All output buckets of each position; bucket_of: by number of pieces. Pawns are hundreds of units."""
+    """Evaluates all output buckets of each position; bucket_of: by number of pieces. Pawns are hundreds of units."""
     values = np.zeros((len(positions), net.shape.buckets), np.int64)
     if positions:
         values = _behind_the_first_layer(net, first_activations(net, positions))
@@ -45,7 +45,7 @@ def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) 
 
 
 def first_activations(net: Net, positions: Sequence[Position]) -> Ints:
-    """[n, inputs of the layer behind the first], the own side's first."""
+    """Returns [n, inputs of the layer behind the first], the own side's first."""
     qa = int(net.entry("l0w").scale)
     sides = (_accumulate(net, [getattr(position, side) for position in positions]) for side in ("own", "opponent"))
     return np.concatenate([_activated(side, net.shape, qa) for side in sides], axis=1)
@@ -70,12 +70,12 @@ def check_evaluable(net: Net) -> None:
 
 
 def is_whole(shape: Shape) -> bool:
-    """All is integers: one layer behind the first, and no products."""
+    """Says whether all is integers: one layer behind the first, and no products."""
     return not shape.hidden and shape.activation != "pairwise"
 
 
 def _accumulate(net: Net, bags: Sequence[npt.NDArray[np.int64]]) -> Ints:
-    """[n, N] of one perspective."""
+    """Returns the sums of one perspective, [n, N]."""
     rows, bias = net.tensors["l0w"], net.tensors["l0b"].astype(np.int16)
     sums = np.stack([rows[bag].sum(axis=0, dtype=np.int16) for bag in bags])
     return (sums + bias).astype(np.int64)
@@ -117,7 +117,7 @@ def _float_activated(y: _Floats, activation: str) -> _Floats:
 
 
 def _float_layer(net: Net, number: int, x: _Floats) -> _Floats:
-    """[n, B, inputs] -> [n, B, outputs], added up input by input."""
+    """Turns [n, B, inputs] into [n, B, outputs], added up input by input."""
     weight, bias = _float_tensor(net, f"l{number}w"), _float_tensor(net, f"l{number}b")
     y = np.broadcast_to(bias, (len(x), *bias.shape)).copy()
     for i in range(weight.shape[2]):

@@ -104,18 +104,18 @@ def parse_raw(
             "model.export does not list l0f, so this file has no factoriser: take weights.bin; or a config without ^ "
             "behind data.chess.features, if it is added to l0w already, as pool export does",
         )
-    found: dict[str, npt.NDArray[np.float32]] = {}
+    floats: dict[str, npt.NDArray[np.float32]] = {}
     offset = 0
     for entry in entries:
-        found[entry.weight] = _take_floats(data, offset, shape, entry.weight, file)
-        offset += found[entry.weight].nbytes
+        floats[entry.weight] = _take_floats(data, offset, shape, entry.weight, file)
+        offset += floats[entry.weight].nbytes
     if len(data) != offset:
         raise DataError(file, f"{len(data):,} bytes; a network of this shape has {offset:,}", min(offset, len(data)))
-    return found
+    return floats
 
 
 def holds_factoriser(entries: Iterable[ExportTensor]) -> bool:
-    """Whether a file of the list's tensors has the factoriser by itself."""
+    """Says whether a file of the list's tensors has the factoriser by itself."""
     return any(entry.weight == "l0f" for entry in entries)
 
 
@@ -129,12 +129,12 @@ def weights_bytes(floats: Floats) -> bytes:
 
 def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArray[np.float32]]:
     """Raises DataError. A factoriser that is not there is 0."""
-    found: dict[str, npt.NDArray[np.float32]] = {}
+    floats: dict[str, npt.NDArray[np.float32]] = {}
     offset = 0
     while offset < len(data):
         end = data.find(b"\n", offset, offset + _LONGEST_NAME)
         name = data[offset:end].decode("utf-8", "replace") if end >= 0 else ""
-        if name not in shape.tensors or name in found:
+        if name not in shape.tensors or name in floats:
             what = f"tensor {name!r}" if name else "no name of a tensor"
             raise DataError(file, f"{what}; expected is each of {', '.join(shape.tensors)} once", offset)
         offset = end + 1
@@ -143,14 +143,14 @@ def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArra
         if count != wanted:
             raise DataError(file, f"{name} has {count:,} numbers; a network of this shape has {wanted:,}", offset)
         offset += _COUNT.itemsize
-        found[name] = _take_floats(data, offset, shape, name, file)
-        offset += found[name].nbytes
-    missing = [name for name in shape.tensors if name not in found and name != "l0f"]
+        floats[name] = _take_floats(data, offset, shape, name, file)
+        offset += floats[name].nbytes
+    missing = [name for name in shape.tensors if name not in floats and name != "l0f"]
     if missing:
         raise DataError(file, f"no tensor {', '.join(missing)}", len(data))
-    if shape.num_virtual and "l0f" not in found:
-        found["l0f"] = np.zeros(shape.tensors["l0f"], np.float32)
-    return found
+    if shape.num_virtual and "l0f" not in floats:
+        floats["l0f"] = np.zeros(shape.tensors["l0f"], np.float32)
+    return floats
 
 
 def _stored(entry: ExportTensor, values: npt.NDArray[Any]) -> bytes:

@@ -19,7 +19,7 @@ TYPES: Mapping[str, type[np.number[Any]]] = {"i8": np.int8, "i16": np.int16, "i3
 
 @dataclass(frozen=True)
 class Net:
-    """What an exported file holds. Tensors are shaped as in pool.tasks.perspective.shape, l0f merged into l0w."""
+    """The contents of an exported file. Tensors are shaped as in pool.tasks.perspective.shape, l0f merged into l0w."""
 
     shape: Shape
     entries: tuple[ExportTensor, ...]
@@ -31,7 +31,8 @@ class Net:
 
 
 def quantise(floats: Floats, shape: Shape, entries: Sequence[ExportTensor], unit: float) -> Net:
-    """Raises ValueError for a value that does not fit its type, and for a factoriser that would be lost."""
+    """Returns the numbers of an exported file. Raises ValueError for a value that does not fit its type, and for a
+    factoriser that would be lost."""
     if shape.num_virtual:
         for entry in entries:
             _check_merge(entry)

@@ -66,13 +66,13 @@ class Shape:
     @property
     def tensors(self) -> dict[str, tuple[int, ...]]:
         """Shapes by name."""
-        found: dict[str, tuple[int, ...]] = {"l0w": (self.num_real, self.width), "l0b": (self.width,)}
+        shapes: dict[str, tuple[int, ...]] = {"l0w": (self.num_real, self.width), "l0b": (self.width,)}
         if self.num_virtual:
-            found["l0f"] = (self.num_virtual, self.width)
+            shapes["l0f"] = (self.num_virtual, self.width)
         for number, (inputs, outputs) in enumerate(self.layers, 1):
-            found[f"l{number}w"] = (self.buckets, outputs, inputs)
-            found[f"l{number}b"] = (self.buckets, outputs)
-        return found
+            shapes[f"l{number}w"] = (self.buckets, outputs, inputs)
+            shapes[f"l{number}b"] = (self.buckets, outputs)
+        return shapes
 
 
 def shape_of(model: ModelConfig) -> Shape:

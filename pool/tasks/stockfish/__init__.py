@@ -23,7 +23,7 @@ EXPORT_SUFFIX = ".nnue"
 
 
 def create_task(model: ModelConfig, loss: LossConfig) -> StockfishTask:
-    """The task of a run with these settings."""
-    from pool.tasks.stockfish.task import StockfishTask
+    """Makes the task of a run with these settings."""
+    from pool.tasks.stockfish.task import StockfishTask  # late: torch
 
     return StockfishTask(model, loss)

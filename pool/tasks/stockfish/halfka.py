@@ -15,18 +15,18 @@ PIECES = ("pawn", "knight", "bishop", "rook", "queen")  # planes 0 and 1, 2 and 
 
 
 def king_bucket(rank: int, file: int) -> int:
-    """Of the own king, which is on the files e to h (4 to 7); its own ranks."""
+    """Returns the bucket of the own king, which is on the files e to h (4 to 7); its own ranks."""
     return (7 - rank) * 4 + 7 - file
 
 
 def planes() -> npt.NDArray[np.int64]:
-    """[INPUTS]: the plane of each input."""
-    found: npt.NDArray[np.int64] = np.arange(INPUTS) // SQUARES % PLANES
-    return found
+    """Returns the plane of each input, [INPUTS]."""
+    of_inputs: npt.NDArray[np.int64] = np.arange(INPUTS) // SQUARES % PLANES
+    return of_inputs
 
 
 def virtual_features() -> npt.NDArray[np.int64]:
-    """[INPUTS]: the virtual feature (0 .. VIRTUAL - 1) that each real one is a case of.
+    """Returns the virtual feature (0 .. VIRTUAL - 1) that each real one is a case of, [INPUTS].
 
     Same plane and square without the king bucket. Both kings share a real plane; the own king is the
     one on the square that the king bucket stands for.

@@ -25,7 +25,7 @@ _Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Of n positions; the side to move's view."""
+    """The sums of n positions, from the side to move's point of view."""
 
     bucket: _Ints  # [n], the one that value is made of
     psqt: _Ints  # [n, 8], material term, sixteenths
@@ -35,7 +35,7 @@ class Evaluation:
 
 
 def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
-    """All buckets of each position. `positions`: with the inputs of the net's version."""
+    """Evaluates all buckets of each position. `positions`: with the inputs of the net's version."""
     blocks = [positions[i : i + _BLOCK] for i in range(0, len(positions), _BLOCK)]
     terms = [_terms(net, block) for block in blocks]
     psqt = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[0] for block in terms)])
@@ -49,7 +49,7 @@ def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
 
 
 def pair_products(net: Net, positions: Sequence[Position]) -> _Ints:
-    """[n, l1]: what enters fc_0, the own side's pairs first."""
+    """Returns what enters fc_0, [n, l1], the own side's pairs first."""
     sides = [[_accumulate(net, getattr(position, side))[0] for position in positions] for side in ("own", "opponent")]
     return np.concatenate([_pair(net.version, np.stack(sums)) for sums in sides], axis=1)
 
@@ -64,7 +64,7 @@ def _terms(net: Net, positions: Sequence[Position]) -> tuple[_Ints, _Ints]:
 
 
 def _accumulate(net: Net, features: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int16], _Ints]:
-    """First layer of one perspective: int16 sums that wrap [l1], PSQT sums [8]."""
+    """Computes the first layer of one perspective: int16 sums that wrap [l1], PSQT sums [8]."""
     sums = net["transformer_bias"].copy()
     psqt = np.zeros(NUM_BUCKETS, np.int64)
     for table in net.version.tables:
@@ -75,7 +75,7 @@ def _accumulate(net: Net, features: npt.NDArray[Any]) -> tuple[npt.NDArray[np.in
 
 
 def _pair(version: Version, sums: npt.NDArray[np.int16]) -> _Ints:
-    """[n, l1] -> [n, l1 / 2]: the clamped halves multiplied."""
+    """Multiplies the clamped halves: [n, l1] -> [n, l1 / 2]."""
     clamped = np.clip(sums.astype(np.int64) * (2 if version.doubled else 1), 0, version.largest_sum)
     half = clamped.shape[1] // 2
     product: _Ints = clamped[:, :half] * clamped[:, half:] >> 9
@@ -83,7 +83,7 @@ def _pair(version: Version, sums: npt.NDArray[np.int16]) -> _Ints:
 
 
 def _layers(net: Net, inputs: _Ints) -> _Ints:
-    """[n, l1] -> positional terms [n, 8]. Between the layers the bucket is the first axis."""
+    """Turns [n, l1] into positional terms [n, 8]. Between the layers the bucket is the first axis."""
     version = net.version
     y = _affine(inputs[None], net["fc_0_weight"][:, :, : net.l1], net["fc_0_bias"])
     hidden = _activated(version, 0, y[..., : version.paired])
@@ -101,7 +101,7 @@ def _layers(net: Net, inputs: _Ints) -> _Ints:
 
 
 def _activated(version: Version, layer: int, y: _Ints) -> _Ints:
-    """Squares, then clipped."""
+    """Returns squares, then the clipped outputs."""
     shift = version.square_shift[layer]
     assert shift is not None
     return np.concatenate([np.minimum(LARGEST_INPUT, y * y >> shift), _clipped(version, layer, y)], axis=2)
@@ -113,6 +113,6 @@ def _clipped(version: Version, layer: int, y: _Ints) -> _Ints:
 
 
 def _affine(inputs: _Ints, weight: npt.NDArray[np.int8], bias: npt.NDArray[np.int32]) -> _Ints:
-    """[8 or 1, n, in] x [8, out, in] -> int32 [8, n, out]. Doubles hold the products exactly and use BLAS."""
+    """Turns [8 or 1, n, in] and [8, out, in] into int32 [8, n, out]. Doubles hold the products exactly and use BLAS."""
     product = inputs.astype(np.float64) @ weight.astype(np.float64).transpose(0, 2, 1)
     return wrapped(product.astype(np.int64) + bias[:, None])

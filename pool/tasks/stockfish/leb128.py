@@ -26,23 +26,23 @@ class BadNumberError(ValueError):
 
 
 def encode(numbers: npt.NDArray[np.signedinteger[Any]]) -> bytes:
-    """The numbers of a block, without its header."""
+    """Returns the numbers of a block, without its header."""
     flat = numbers.reshape(-1)
     return b"".join(_encoded(flat[i : i + _PIECE].astype(np.int64)) for i in range(0, flat.size, _PIECE))
 
 
 def decode(data: memoryview, count: int, kind: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
-    """All bytes of a block as `count` numbers of an integer type. Raises BadNumberError."""
-    found = np.empty(count, kind)
+    """Returns all bytes of a block as `count` numbers of an integer type. Raises BadNumberError."""
+    block = np.empty(count, kind)
     done = 0
     for numbers, offset in _pieces(data, kind):
         if done + len(numbers) > count:
             raise BadNumberError(f"more than the {count} numbers of the block", offset)
-        found[done : done + len(numbers)] = numbers
+        block[done : done + len(numbers)] = numbers
         done += len(numbers)
     if done < count:
         raise BadNumberError(f"the block has {done} numbers, and {count} are expected", len(data))
-    return found
+    return block
 
 
 def _encoded(numbers: npt.NDArray[np.int64]) -> bytes:
@@ -60,7 +60,7 @@ def _encoded(numbers: npt.NDArray[np.int64]) -> bytes:
 
 
 def _pieces(data: memoryview, kind: type[np.signedinteger[Any]]) -> Iterator[tuple[npt.NDArray[np.int64], int]]:
-    """Numbers, and the offset of their first byte."""
+    """Yields numbers, and the offset of their first byte."""
     start = 0
     while start < len(data):
         piece = np.frombuffer(data[start : start + _PIECE], np.uint8)
@@ -87,10 +87,10 @@ def _decoded(
     half = np.int64(1) << np.maximum(7 * sizes - 8, 0)  # of the range that one byte less can say
     long = (sizes > 1) & (numbers >= -half) & (numbers < half)
     info = np.iinfo(kind)
-    for found, reason in (
+    for mask, reason in (
         (long, "a number is not in its shortest form"),
         ((numbers < info.min) | (numbers > info.max), f"a number does not fit {info.dtype}"),
     ):
-        if (wrong := np.flatnonzero(found)).size:
+        if (wrong := np.flatnonzero(mask)).size:
             raise BadNumberError(reason, offset + int(starts[wrong[0]]))
     return numbers

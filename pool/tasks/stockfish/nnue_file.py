@@ -70,17 +70,17 @@ def read_net(path: Path | str) -> Net:
 
 
 def write_net(net: Net, path: Path | str) -> None:
-    """The file appears as a whole or not at all. Raises DataError."""
+    """Writes a file, as a whole or not at all. Raises DataError."""
     write_whole(Path(path), serialize_net(net))
 
 
 def serialize_net(net: Net) -> bytes:
-    """The bytes of the file."""
+    """Returns the bytes of the file."""
     return b"".join(_parts(net))
 
 
 def stack_type(version: Version, l1: int) -> np.dtype[Any]:
-    """One layer stack as it lies in a file."""
+    """Returns the type of one layer stack as it lies in a file."""
     shapes, kinds = version.shapes(l1), version.kinds()
     fields = [(name, np.dtype(kinds[name]).newbyteorder("<"), shapes[name][1:]) for name in _STACK_NAMES]
     return np.dtype([("hash", "<u4"), *fields])
@@ -131,25 +131,25 @@ class _Reader:
         return Net(version, description, arrays)
 
     def _check_word(self) -> None:
-        found, words = bytes(self._data[:4]), {version.word for version in VERSIONS.values()}
-        if not any(found == word.to_bytes(4, "little")[: len(found)] for word in words):
+        word, words = bytes(self._data[:4]), {version.word for version in VERSIONS.values()}
+        if not any(word == known.to_bytes(4, "little")[: len(word)] for known in words):
             expected = " or ".join(f"{word:#010x}" for word in sorted(words, reverse=True))
-            version = int.from_bytes(found, "little")
+            version = int.from_bytes(word, "little")
             raise self._error(f"not a .nnue file: version {version:#010x}, expected {expected}", 0)
 
     def _version(self, word: int, network: int) -> tuple[Version, int]:
         """Version and width, once all hashes agree about them."""
         start = self._at
-        found = int.from_bytes(self._take(4, "the transformer's hash"), "little")
+        value = int.from_bytes(self._take(4, "the transformer's hash"), "little")
         compressed = self._data[start + 4 : start + 4 + len(leb128.MAGIC)] == leb128.MAGIC
         fitting = [
             (version, l1)
             for version in VERSIONS.values()
-            if version.word == word and (l1 := l1_of_transformer_hash(version, found)) is not None
+            if version.word == word and (l1 := l1_of_transformer_hash(version, value)) is not None
         ]
         if not fitting:
             raise self._error(
-                f"another architecture: transformer hash {found:#010x}; known are {_known_hashes()}, "
+                f"another architecture: transformer hash {value:#010x}; known are {_known_hashes()}, "
                 "and those of other widths",
                 start,
             )
@@ -225,26 +225,26 @@ def _known_hashes() -> str:
 
 
 def transformer_hash(version: Version, l1: int) -> int:
-    """In front of the transformer's parameters."""
+    """Returns the hash in front of the transformer's parameters."""
     return version.feature_hash ^ (2 * l1)
 
 
 def l1_of_transformer_hash(version: Version, value: int) -> int | None:
-    """The width that a transformer hash stands for; None if it belongs to other inputs."""
+    """Returns the width that a transformer hash stands for; None if it belongs to other inputs."""
     doubled = value ^ version.feature_hash
     l1 = doubled // 2
     return l1 if doubled % 2 == 0 and 0 < l1 <= MAX_L1 and l1 % L1_STEP == 0 else None
 
 
 def stack_hash(version: Version, l1: int) -> int:
-    """In front of each layer stack."""
+    """Returns the hash in front of each layer stack."""
     value = _affine(_STACK_START ^ (2 * l1), version.fc_0_out)
     value = _affine((value + _ACTIVATION) & _MASK, FC_1_OUT)
     return _affine((value + _ACTIVATION) & _MASK, 1)
 
 
 def network_hash(version: Version, l1: int) -> int:
-    """In the file's header."""
+    """Returns the hash in the file's header."""
     return transformer_hash(version, l1) ^ stack_hash(version, l1)
 
 

@@ -20,7 +20,7 @@ Floats = Mapping[str, npt.NDArray[np.float32]]
 
 
 def roundings(version: Version) -> dict[str, Rounding]:
-    """How each array is stored."""
+    """Returns how each array is stored."""
     one = version.transformer_one
     tables: dict[str, Rounding] = {}
     for table in version.tables:
@@ -40,7 +40,7 @@ def roundings(version: Version) -> dict[str, Rounding]:
 
 
 def quantize(version: Version, floats: Floats, description: str, clip: bool) -> Net:
-    """The integer network.
+    """Returns the integer network.
 
     With `clip` the int8 weights are clamped to their range, as in training. Any other value that does not fit its
     integer type raises ValueError: the array, how many, the extreme one, the range.
@@ -51,7 +51,7 @@ def quantize(version: Version, floats: Floats, description: str, clip: bool) -> 
 
 
 def dequantize(net: Net) -> dict[str, npt.NDArray[np.float32]]:
-    """Floats that `quantize` turns into the same integers again.
+    """Returns floats that `quantize` turns into the same integers again.
 
     Padding is left out: nothing reads it. Raises ValueError for integers that float32 can't tell apart.
     """
@@ -62,7 +62,7 @@ def dequantize(net: Net) -> dict[str, npt.NDArray[np.float32]]:
 
 
 def _padded(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Zero columns up to the shape."""
+    """Adds zero columns up to the shape."""
     if array.shape == shape:
         return array
-    return np.pad(array, [(0, wanted - found) for wanted, found in zip(shape, array.shape, strict=True)])
+    return np.pad(array, [(0, wanted - size) for wanted, size in zip(shape, array.shape, strict=True)])

@@ -116,33 +116,33 @@ class Version:
 
     @property
     def bias_one(self) -> tuple[int, int]:
-        """Of fc_0 and fc_1."""
+        """The integers that 1.0 of fc_0's and fc_1's biases are."""
         return self.weight_one[0] * self.input_one, self.weight_one[1] * self.input_one
 
     @property
     def product_factor(self) -> float:
-        """What the product of two sums is multiplied with, in floats: the integers divide by 512."""
+        """The factor of the product of two sums, in floats: the integers divide by 512."""
         one = self.transformer_one * (2 if self.doubled else 1)
         return one * one / 512 / self.input_one
 
     def square_factor(self, layer: int) -> float:
-        """The same of the squares behind fc_0 or fc_1."""
+        """Returns the factor of the squares behind fc_0 or fc_1, in floats."""
         shift = self.square_shift[layer]
         assert shift is not None
         return self.bias_one[layer] ** 2 / (1 << shift) / self.input_one
 
     @property
     def largest_float_sum(self) -> float:
-        """What sums of the first layer are clamped to, in floats."""
+        """The bound of the first layer's sums, in floats."""
         return self.largest_sum / (self.transformer_one * (2 if self.doubled else 1))
 
     @property
     def largest_float_input(self) -> float:
-        """What activations are clamped to, in floats."""
+        """The bound of activations, in floats."""
         return LARGEST_INPUT / self.input_one
 
     def shapes(self, l1: int) -> dict[str, tuple[int, ...]]:
-        """Of each array, as stored: inputs of fc_* are padded."""
+        """Returns the shape of each array as stored: inputs of fc_* are padded."""
         return {
             "transformer_bias": (l1,),
             **{table.weight: (table.inputs, l1) for table in self.tables},
@@ -167,12 +167,12 @@ class Version:
 
 
 def padded(inputs: int) -> int:
-    """Inputs of an affine layer as stored: a multiple of 32."""
+    """Returns the inputs of an affine layer as stored: a multiple of 32."""
     return -(-inputs // 32) * 32
 
 
 def bucket(piece_count: int) -> int:
-    """The layer stack and PSQT column that Stockfish uses; kings are counted."""
+    """Returns the layer stack and PSQT column that Stockfish uses; kings are counted."""
     return (piece_count - 1) // 4
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.pool.tasks.stockfish.test_stockfish_training import SMALL
+from tests.pool.tasks.stockfish.test_training import SMALL
 from tests.runs.test_clicks_runs import CLICKS
 from tests.support.runs import TOY, Ended, WholeRun, copied, run, run_well
 

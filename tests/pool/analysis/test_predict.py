@@ -14,7 +14,7 @@ import torch
 from loader.files.identity import identify
 from loader.stream.interface import Cursor
 from loader.stream.sequential import batches_in_order
-from pool.analysis.predict import Asked, predict_file
+from pool.analysis.predict import Predictor, predict_file
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
 from pool.config.changes import Change
@@ -98,7 +98,7 @@ def predicting(answer: Any) -> Iterator[None]:
 
 
 def ask(checkpoint: Path, output: Path) -> str:
-    predict_file(Asked.open(checkpoint, str(TOY["task"]), "predict"), [], output, OF_TOY)
+    predict_file(Predictor.open(checkpoint, str(TOY["task"]), "predict"), [], output, OF_TOY)
     return output.read_text()
 
 
@@ -144,13 +144,13 @@ def test_a_task_without_the_method_is_told_to_add_it(tmp_path: Path) -> None:
 def test_a_source_or_a_format_that_a_checkpoint_names_is_not_run_unless_the_caller_names_it(tmp_path: Path) -> None:
     checkpoint = saved(tmp_path / "run", TOY)
     with pytest.raises(ConfigError, match=r"the data.source of .* only if you name it too: --set data.source=tests"):
-        predict_file(Asked.open(checkpoint, str(TOY["task"]), "predict"), [], tmp_path / "out")
+        predict_file(Predictor.open(checkpoint, str(TOY["task"]), "predict"), [], tmp_path / "out")
     reseal(checkpoint, lambda tree: tree["config"]["data"].update(format="some.module"))
     with pytest.raises(ConfigError, match=r"the data.format of .* is some.module"):
         ask(checkpoint, tmp_path / "out")
     changes = [*OF_TOY, Change.parse("data.format=x"), Change.parse("train.steps=3")]
     with pytest.raises(ConfigError, match=r"--set train.steps: predict takes keys of data alone"):
-        predict_file(Asked.open(checkpoint, str(TOY["task"]), "predict"), [], tmp_path / "out", changes)
+        predict_file(Predictor.open(checkpoint, str(TOY["task"]), "predict"), [], tmp_path / "out", changes)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 

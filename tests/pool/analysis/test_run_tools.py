@@ -19,13 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparsepool
-from pool.analysis.drawing import HEIGHT, WIDTH, draw
 from pool.analysis.plot import plot_rates
-from pool.analysis.rates import LEAST, changes_for, judge
+from pool.analysis.range_test import HEIGHT, LEAST, WIDTH, changes_for, draw, judge
 from pool.analysis.records import read_run
-from pool.analysis.table import COLUMNS, as_data, plain, rows
+from pool.analysis.table import COLUMNS, as_data, rows
 from pool.checkpoint.validations import Goal, Validation
 from pool.commands.main import main
+from pool.commands.tables import plain
 from pool.config.load import load_config
 from pool.config.member_settings import differing
 from pool.errors import ConfigError

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
-from pool.analysis.sweep import as_data, look_at, rows
-from pool.analysis.table import plain
-from pool.analysis.variations import SEED, Variation, sweep_config
+from pool.analysis.sweep import SEED, Variation, as_data, look_at, rows, sweep_config
 from pool.checkpoint.validations import Goal, Validation
 from pool.commands.main import main
+from pool.commands.tables import plain
 from pool.config.ensemble import MOST_MEMBERS
 from pool.config.load import load_config
 from pool.errors import ConfigError
@@ -48,7 +47,7 @@ def test_a_member_for_each_combination_is_what_set_would_make_of_the_run(tmp_pat
         for end in (0.5, 1.0)
         for seed in (7, 8)
     ]
-    assert [member.model_dump() for member in config.members()] == [alone.model_dump() for alone in expected]
+    assert [member.model_dump() for member in config.members] == [alone.model_dump() for alone in expected]
 
 
 @pytest.mark.parametrize(
@@ -104,11 +103,11 @@ def test_what_can_not_be_varied_is_one_line(vary: list[str], complaint: str, tmp
 def test_a_table_takes_the_place_of_the_runs(tmp_path: Path) -> None:
     text = 'optimizer.name = "torch.optim.SGD"\noptimizer.args = { lr = 1.0, momentum = 0.9 }\n'
     config = config_of(tmp_path, "optimizer.args={lr = 0.5},{lr = 0.1, nesterov = true}", text=text)
-    assert [member.optimizer.args for member in config.members()] == [{"lr": 0.5}, {"lr": 0.1, "nesterov": True}]
+    assert [member.optimizer.args for member in config.members] == [{"lr": 0.5}, {"lr": 0.1, "nesterov": True}]
 
 
 def test_seeds_alone_make_members(tmp_path: Path) -> None:
-    assert [member.model_seed for member in config_of(tmp_path, seeds=3).members()] == [7, 8, 9]
+    assert [member.model_seed for member in config_of(tmp_path, seeds=3).members] == [7, 8, 9]
     with pytest.raises(ConfigError, match=r"nothing is varied: give --vary KEY=VALUE,VALUE,..., or --seeds N"):
         config_of(tmp_path)
 
@@ -191,6 +190,7 @@ def test_without_validations_it_is_the_training_loss(tmp_path: Path) -> None:
     assert other.note.endswith("; [loss] is not the same for all members, whose losses then measure different things")
 
 
+@pytest.mark.runs
 def test_a_sweep_ends_with_the_bits_and_numbers_of_its_members_own_runs(tmp_path: Path) -> None:
     """Then the best is exported."""
     settings = {**CLICKS, "run.dir": str(tmp_path / "run"), "train.steps": 8, "train.validate_every": 4}

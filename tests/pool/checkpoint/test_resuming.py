@@ -263,20 +263,20 @@ def test_nan_again_is_no_change(tmp_path: Path, checkpoint: Path) -> None:
 
 
 def test_another_model_is_refused_by_its_first_layer_that_differs(tmp_path: Path, checkpoint: Path) -> None:
-    def launch(*tensors: TensorSpec) -> Any:
+    def run(*tensors: TensorSpec) -> Any:
         plan = make_plan(list(tensors), [], [1])
         given = config(tmp_path, model={"hidden": 4})
         return SimpleNamespace(config=given, planned=SimpleNamespace(plans=(plan,)))
 
     saved = saved_state(checkpoint)
-    compare_model(launch(TensorSpec("w", (2,), "float32", 4)), checkpoint, saved)
+    compare_model(run(TensorSpec("w", (2,), "float32", 4)), checkpoint, saved)
     for tensor, difference in (
         (TensorSpec("w", (4,), "float32", 4), "w: float32 4 in the config's model, float32 2 in the checkpoint"),
         (TensorSpec("w", (2,), "float16", 2), "w: float16 2 in the config's model, float32 2 in the checkpoint"),
         (TensorSpec("v", (2, 3), "float32", 4), "v: float32 2 x 3 in the config's model, not in the checkpoint"),
     ):
         with pytest.raises(ConfigError) as error:
-            compare_model(launch(tensor), checkpoint, saved)
+            compare_model(run(tensor), checkpoint, saved)
         assert str(error.value) == (
             f"another model than that of {checkpoint}: {difference}; model.hidden: 4 now, 16 then"
         )

@@ -65,6 +65,7 @@ def test_the_table_has_every_key_without_an_effect() -> None:
     assert OTHER_VALUES.keys() | {"run.dir"} == keys_of(Effect.NONE)
 
 
+@pytest.mark.runs
 def test_keys_without_an_effect_leave_the_bits(tmp_path: Path) -> None:
     (tmp_path / "a.binpack").touch()
     files = {"run.trace": str(tmp_path / "trace.json"), "data.validation": [str(tmp_path / "a.binpack")]}

@@ -60,7 +60,7 @@ def assert_same(found: Any, expected: Any) -> None:
 
 def test_a_member_is_exported_as_its_own_run_would_be(tmp_path: Path, capsys: Any) -> None:
     checkpoint = save(tmp_path / "run", SEEDS)
-    members = parse_config(SEEDS, "test").members()
+    members = parse_config(SEEDS, "test").members
     for m, member in enumerate(members):
         own = save(tmp_path / f"alone-{m}", {**CLICKS, "run": {"model_seed": member.model_seed}})
         assert_same(exported(tmp_path / "run", "--member", str(m)), exported(own))
@@ -81,7 +81,7 @@ def test_the_best_is_that_of_the_newest_validation(
     goal: Goal, values: tuple[float, ...], best: int, tmp_path: Path, capsys: Any
 ) -> None:
     save(tmp_path / "run", SEEDS, validations=validations(*values), goal=goal)
-    assert_same(exported(tmp_path / "run", "--member", "best"), weights_of(parse_config(SEEDS, "test").members()[best]))
+    assert_same(exported(tmp_path / "run", "--member", "best"), weights_of(parse_config(SEEDS, "test").members[best]))
     expected = f"member {best}, the best: validation {goal.metric} {values[best]:.6f} of step 1\n"
     assert expected in capsys.readouterr().out
 
@@ -294,7 +294,7 @@ def test_weights_and_metrics_of_a_member(tmp_path: Path) -> None:
     result = sparsepool.Result(tmp_path / "run")
     assert {name.split(".")[1] for name in result.weights()} == {"0", "1", "2"}
     for member, number in ((2, 2), ("best", 1)):
-        expected = {name: tensor.numpy() for name, tensor in weights_of(config.members()[number]).items()}
+        expected = {name: tensor.numpy() for name, tensor in weights_of(config.members[number]).items()}
         assert_same(result.weights(member=member), expected)  # type: ignore[arg-type]
     assert result.metrics(member=1) == [{"step": 1, "loss": 0.1, "epoch": 0}]
     assert result.metrics() == [record]

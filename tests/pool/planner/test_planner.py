@@ -21,8 +21,8 @@ from pool.process.plan_result import ANSWER, Accepted, Answer, Refused
 from pool.protocol.identity import PLANNER, Peer
 from pool.run_folder import opening
 from tests.pool.config.test_values import EXTREME, NUMERIC, bounds
-from tests.support.launches import launch
 from tests.support.paths import VALIDATION
+from tests.support.run_plans import run_plan
 
 ODD = {
     "task": "tests.support.tasks.odd_task",
@@ -33,8 +33,8 @@ ODD = {
 
 def plan(tree: dict[str, Any], files: tuple[Path, ...] = ()) -> Answer:
     """The planner's answer, as the supervisor reads it."""
-    told = launch(Path("/nowhere"), Peer(PLANNER), config=parse_config(tree, "here"), train_files=identify(files))
-    return from_json(ANSWER, to_json(planner.run(told)))
+    run = run_plan(Path("/nowhere"), config=parse_config(tree, "here"), train_files=identify(files))
+    return from_json(ANSWER, to_json(planner.run(run.planner_start(Peer(PLANNER)))))
 
 
 def refused(answer: Answer) -> Refused:
@@ -193,7 +193,7 @@ def test_an_error_about_a_checkpoint_names_the_folder_and_no_descriptor(tmp_path
     try:
         inside = opening.inside(fd)
         checkpoint = inside / "checkpoints" / "step-000000001"
-        answer = refused(planner.run(launch(inside, Peer(PLANNER), checkpoint=checkpoint)))
+        answer = refused(planner.run(run_plan(inside, checkpoint=checkpoint).planner_start(Peer(PLANNER))))
     finally:
         os.close(fd)
     assert answer.error == f"{tmp_path}/run/checkpoints/step-000000001/state.json: No such file or directory"

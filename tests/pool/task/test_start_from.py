@@ -66,12 +66,13 @@ def test_members_begin_with_one_folder_or_each_with_a_file_that_the_task_reads(t
         model = {} if of_run is None else {"start_from": of_run}
         config = parse_config({"task": task, "model": model, "ensemble": {"member": own}}, "test")
         with pytest.raises(ConfigError, match=said) if said else nullcontext():
-            check_starts(config.model, [member.model for member in config.members()], task_module(task), task)
+            check_starts(config.model, [member.model for member in config.members], task_module(task), task)
 
 
 TUNED = {**TOY, "train.steps": 2, "data.batch_size": 32, "optimizer.name": "torch.optim.SGD", "optimizer.args.lr": 0.0}
 
 
+@pytest.mark.runs
 def test_a_run_starts_with_the_weights_and_nothing_else_of_another(tmp_path: Path) -> None:
     first = run_well(tmp_path / "first", {**TOY, "train.steps": 4})
     settings = {**TUNED, "model.start_from": str(first.dir)}

@@ -157,5 +157,5 @@ def with_defaults(**defaults: float) -> type[LossConfig]:
         name: (field.annotation, FieldInfo.merge_field_infos(field, default=defaults[name]))
         for name, field in fields.items()
     }
-    made = create_model("LossConfig", __base__=LossConfig, __doc__=LossConfig.__doc__, **changed)  # type: ignore[call-overload]
-    return cast(type[LossConfig], made)
+    section = create_model("LossConfig", __base__=LossConfig, __doc__=LossConfig.__doc__, **changed)  # type: ignore[call-overload]
+    return cast(type[LossConfig], section)

@@ -1,4 +1,4 @@
-"""What the tasks for chess have in common: the loss of a batch, predictions, and an order of pairs for export."""
+"""The base of the tasks for chess: the loss of a batch, predictions, and an order of pairs for export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process of a run is told, for tests of what it does with it."""
+"""What the supervisor knows of a run, for tests of what it and the processes do with it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from loader.stream.schema import BatchSchema, SparseField
 from pool.config.load import parse_config
 from pool.exchange.plan import TensorSpec, make_plan
 from pool.metrics.layout import NOTHING
-from pool.process.launch import Launch
 from pool.process.plan_result import Planned
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
+from pool.supervisor.prepare.run_plan import RunPlan
 
 TREE: dict[str, Any] = {
     "task": "tests.support.toy",
@@ -38,24 +38,19 @@ def planned(**changes: Any) -> Planned:
     return replace(answer, **changes)
 
 
-def launch(run_dir: Path, peer: Peer, **changes: Any) -> Launch:
-    """Of a run of the toy task that begins; `changes`: fields that are others."""
-    told = Launch(
-        peer=peer,
+def run_plan(run_dir: Path, **changes: Any) -> RunPlan:
+    """The plan of a run of the toy task that begins; `changes`: fields that are others."""
+    plan = RunPlan(
         config=parse_config(TREE, "test"),
         run_dir=run_dir,
         address_key=new_key(),
         coordinator=Peer(COORDINATOR),
-        coordinator_pid=None,
         train_files=(),
         validation_files=(),
-        segments={},
-        bells={},
         step=0,
-        start=Cursor(0, 0, 0, 0),
+        cursor=Cursor(0, 0, 0, 0),
         checkpoint=None,
         snapshot=None,
         saved=-1,
-        answer=None,
     )
-    return replace(told, **changes)
+    return replace(plan, **changes)

@@ -22,9 +22,9 @@ from pool.errors import ConfigError
 from pool.metrics.layout import measured
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
-from pool.tasks.clicks import pairs
 from pool.tasks.clicks.config import LossConfig, ModelConfig
-from pool.tasks.clicks.standardised import StandardisedNumbers
+from pool.tasks.clicks.model import pair_scores
+from pool.tasks.clicks.standardization import StandardisedNumbers
 from pool.tasks.clicks.task import ClicksTask
 
 SAMPLES = 32
@@ -156,12 +156,12 @@ def test_scores_of_a_factorization_and_their_gradient_have_the_bits_of_autograd(
         return bias + parts[:, :, 0] + parts[:, :, 1:].square().sum(dim=2) / 2
 
     found = []
-    for function in (pairs.scores, by_autograd):
+    for function in (pair_scores, by_autograd):
         inputs = [tensor.clone().requires_grad_() for tensor in given]
         out = function(*inputs)
         found.append([out, *torch.autograd.grad(out, inputs, grad)])
     assert all(torch.equal(ours, autograds) for ours, autograds in zip(*found, strict=True))
-    of_members = torch.func.vmap(pairs.scores)(*(torch.stack([tensor, tensor]) for tensor in given))
+    of_members = torch.func.vmap(pair_scores)(*(torch.stack([tensor, tensor]) for tensor in given))
     torch.testing.assert_close(of_members[1], found[0][0])
 
 

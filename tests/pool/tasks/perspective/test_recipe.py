@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from loader import _native
 from tests.support.paths import ROOT
@@ -36,6 +37,7 @@ RECIPE = {
 }
 
 
+@pytest.mark.runs
 def test_a_run_of_the_whole_recipe_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     whole = run_well(tmp_path / "whole", RECIPE)
     parts = tmp_path / "parts"

@@ -14,6 +14,8 @@ import pytest
 from pool.metrics.classification import AUC
 from tests.support.runs import Ended, run, run_well
 
+pytestmark = pytest.mark.runs
+
 ROWS, HELD_OUT, ITEMS = 24000, 8000, 20
 SETTINGS: dict[str, Any] = {
     "task": "clicks",

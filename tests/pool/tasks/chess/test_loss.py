@@ -99,10 +99,10 @@ def test_settings_that_make_no_schedule_are_refused(task: str, loss: dict[str, A
 def test_a_member_has_its_own_schedule_of_lambda() -> None:
     members = [{"loss": {"lambda_parts": [{"start": 0.5}]}}, {"loss": {"lambda_end": 0.5}}, {}]
     config = parse_config({"task": "stockfish", "ensemble": {"member": members}}, "test")
-    losses = [member.loss for member in config.members()]
+    losses = [member.loss for member in config.members]
     assert [score_weight(cast(LossConfig, loss), Progress(100, 100)) for loss in losses] == [0.5, 0.5, 1.0]
     again = parse_config(json.loads(config.model_dump_json()), "config.json")
-    assert [m.model_dump() for m in again.members()] == [m.model_dump() for m in config.members()]
+    assert [m.model_dump() for m in again.members] == [m.model_dump() for m in config.members]
 
 
 def test_positions_weigh_what_the_recipes_make_them_weigh() -> None:

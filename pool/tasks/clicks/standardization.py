@@ -46,8 +46,8 @@ class StandardisedNumbers(nn.Module):
     @property
     def deviation(self) -> Tensor:
         """[numbers]: 1 for a number that is always the same."""
-        found: Tensor = (self.squares / self.count.clamp(min=1)).sqrt()
-        return torch.where(found > _RESOLUTION * self.mean.abs(), found, 1.0)
+        deviation: Tensor = (self.squares / self.count.clamp(min=1)).sqrt()
+        return torch.where(deviation > _RESOLUTION * self.mean.abs(), deviation, 1.0)
 
     @torch.no_grad()
     def _count(self, table: Tensor) -> None:

@@ -18,6 +18,8 @@ from tests.support.refusals import refused
 from tests.support.runs import Ended, WholeRun, run_well
 from tests.support.warm import call_pool
 
+pytestmark = pytest.mark.runs
+
 SMALL = {
     "task": "stockfish",
     "data.train": [str(SAMPLE / "train.binpack")],

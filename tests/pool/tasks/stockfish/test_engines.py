@@ -24,7 +24,7 @@ from pool.tasks.stockfish.versions import VERSIONS
 from tests.pool.tasks.stockfish.engines.nets import SUMS, own_net
 from tests.pool.tasks.stockfish.engines.running import engine_17, engine_18, values_of_19
 from tests.pool.tasks.stockfish.support import Engine, random_net
-from tests.pool.tasks.stockfish.test_stockfish_training import validation_losses
+from tests.pool.tasks.stockfish.test_training import validation_losses
 from tests.support.paths import DATA, ROOT
 from tests.support.runs import run
 
