@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import pool.tasks.stockfish.leb128 as leb128
 from loader.errors import DataError
 from loader.files.regular import open_regular
 from pool.tasks.chess.proof import write_whole
-from pool.tasks.stockfish import leb128
 from pool.tasks.stockfish.versions import FC_1_OUT, L1_STEP, MAX_L1, NUM_BUCKETS, VERSIONS, Block, Encoding, Version
 
 _HEADER = struct.Struct("<III")  # version, network hash, length of the description

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pool.tasks.stockfish import halfka
+import pool.tasks.stockfish.halfka as halfka
 
 NUM_BUCKETS = 8
 FC_1_OUT = 32
