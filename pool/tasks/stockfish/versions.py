@@ -156,7 +156,7 @@ class Version:
         }
 
     def kinds(self) -> dict[str, type[np.signedinteger[Any]]]:
-        """The integer type of each array."""
+        """Returns the integer type of each array."""
         return {
             "transformer_bias": np.int16,
             **{table.weight: table.kind for table in self.tables},
