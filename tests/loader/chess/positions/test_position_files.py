@@ -15,7 +15,6 @@ import pytest
 
 from loader import _native
 from loader.chess.positions import game_index
-from loader.chess.positions.binpack_writer import encode as binpack
 from loader.chess.positions.entry import Entry, entry_of
 from loader.chess.readers import open_readers
 from loader.cli.main import main
@@ -28,7 +27,7 @@ from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream, origin_of, samples_per_epoch, start_notes, window_nbytes
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import samples_of, wait
-from tests.support.positions import FORMATS, GAMES, RECORDS, SUFFIXES, encode, read_file, sample
+from tests.support.positions import FORMATS, GAMES, RECORDS, SUFFIXES, encode, read_file, sample, write_samples
 
 COUNT = 3000
 SEED = 7
@@ -42,13 +41,7 @@ def config(**keys: Any) -> Any:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The same entries in all formats."""
-    folder = tmp_path_factory.mktemp("positions")
-    made = {"binpack": folder / "sample.binpack"}
-    made["binpack"].write_bytes(binpack(sample(COUNT)))
-    for name in FORMATS:
-        made[name] = folder / f"sample{SUFFIXES[name]}"
-        made[name].write_bytes(encode(name, sample(COUNT)))
-    return made
+    return write_samples(tmp_path_factory.mktemp("positions"), COUNT, ("binpack", *FORMATS))
 
 
 def digests(paths: list[Path], count: int, **keys: Any) -> list[str]:
@@ -308,7 +301,7 @@ def test_chess960_keeps_its_rooks(name: str, tmp_path: Path) -> None:
 def test_chess960_is_refused_where_it_has_no_room(name: str) -> None:
     entry = Entry("rk2r3/pppppppp/8/8/8/8/PPPPPPPP/RK2R3 w EAea - 0 1", "b1c1", 5, 0, 1)
     with pytest.raises(ValueError, match=r"can't be stored: rk2r3"):
-        binpack([entry]) if name == "binpack" else encode(name, [entry])
+        encode(name, [entry])
 
 
 @pytest.mark.parametrize(
