@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from loader.pictures import need_matplotlib
 from pool.analysis.range_test import RangeTest, limits
 from pool.analysis.records import Run
 from pool.errors import ConfigError
+
+# late imports: matplotlib is an extra, and takes long to load
 
 SUFFIXES = (".png", ".svg")
 
 
 def check_plot(path: Path) -> None:
-    """Raises ConfigError, before any work is done, if there is no matplotlib, or for another kind of file."""
+    """Raises CommandError, before any work is done, if there is no matplotlib, or for another kind of file."""
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"--plot {path}: the name of a file that ends in {' or '.join(SUFFIXES)} is expected")
     need_matplotlib("--plot")
-
-
-def need_matplotlib(option: str) -> None:
-    """Raises ConfigError that names the option if there is none."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ConfigError(f"{option}: needs matplotlib, which is not installed: pip install 'sparsepool[pictures]'")
 
 
 @contextmanager

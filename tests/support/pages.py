@@ -32,8 +32,8 @@ class Block:
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    for found in _BLOCK.finditer(page.read_text(encoding="utf-8")):
-        yield Block(found["language"], found["text"], found["title"] or "", found["note"] or "")
+    for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        yield Block(block["language"], block["text"], block["title"] or "", block["note"] or "")
 
 
 def files(page: Path) -> dict[str, str]:

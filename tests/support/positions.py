@@ -1,4 +1,4 @@
-"""Files of positions in every format that has a codec, made of the project's own sample."""
+"""Files of positions in every format, made of the project's own sample; and what a file of any format holds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from loader import _native
 from loader.chess.positions.entry import Entry, entry_of
@@ -21,29 +22,43 @@ SUFFIXES = {
     "text": ".txt",
     "viriformat": ".viri",
 }
-FORMATS = tuple(SUFFIXES)
+FORMATS = tuple(SUFFIXES)  # those with a codec; binpack is the other one
 GAMES = ("viriformat", "montyvalue")
 HEADERS = {"viriformat": 32, "montyvalue": 43}
 RECORDS = {"bulletformat": 32, "marlinformat": 32, "packedsfen": 40}
 
 
 def codec(name: str) -> _native.Codec:
-    found: _native.Codec = getattr(_native, name)()
-    return found
+    made: _native.Codec = getattr(_native, name)()
+    return made
 
 
 @cache
 def sample(count: int) -> tuple[Entry, ...]:
-    """The sample's first entries."""
+    """Returns the sample's first positions."""
     return tuple(itertools.islice(entries(VALIDATION), count))
 
 
-def encode(name: str, read: Iterable[Entry]) -> bytes:
-    writer = codec(name).make_writer()
-    for entry in read:
+def make_writer(name: str) -> Any:
+    return _native.BinpackWriter() if name == "binpack" else codec(name).make_writer()
+
+
+def encode(name: str, positions: Iterable[Entry]) -> bytes:
+    """Returns the bytes of a file of that format."""
+    writer = make_writer(name)
+    for entry in positions:
         writer.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
     writer.finish()
-    return writer.take()
+    data: bytes = writer.take()
+    return data
+
+
+def write_samples(folder: Path, count: int, names: Iterable[str] = FORMATS) -> dict[str, Path]:
+    """Writes the sample's first positions in each of the formats."""
+    paths = {name: folder / f"sample{SUFFIXES.get(name, '.binpack')}" for name in names}
+    for name, path in paths.items():
+        path.write_bytes(encode(name, sample(count)))
+    return paths
 
 
 def open_path(name: str, path: Path) -> _native.EntryFile:
@@ -51,7 +66,9 @@ def open_path(name: str, path: Path) -> _native.EntryFile:
 
 
 def read_file(name: str, path: Path) -> list[Entry]:
-    """Of a good file."""
+    """Reads the positions of a good file."""
+    if name == "binpack":
+        return list(entries(path))
     file, lines = open_path(name, path), []
     for chunk in range(file.num_chunks):
         walk = _native.ChunkWalk(file, chunk)
@@ -60,8 +77,13 @@ def read_file(name: str, path: Path) -> list[Entry]:
     return [entry_of(line) for line in lines]
 
 
+def read_positions(path: Path) -> list[Entry]:
+    """Reads the positions of a good file, whose ending says its format."""
+    return read_file(next((name for name, suffix in SUFFIXES.items() if path.name.endswith(suffix)), "binpack"), path)
+
+
 def rewritten(name: str, path: Path, into: str) -> bytes:
-    """A file converted, without Python in between."""
+    """Converts a file without Python in between."""
     file, writer = open_path(name, path), codec(into).make_writer()
     for chunk in range(file.num_chunks):
         fault = _native.ChunkWalk(file, chunk).copy_to(writer)

@@ -1,4 +1,4 @@
-"""What the supervisor knows of a run, for tests of what it and the processes do with it."""
+"""A run's plan as the supervisor knows it, for tests of what it and the processes do with it."""
 
 from __future__ import annotations
 

@@ -51,8 +51,9 @@ class Sparsity:
 def find_order(
     activations: Callable[[Sequence[Position]], npt.NDArray[Any]], positions: Sequence[Position]
 ) -> Sparsity:
-    """`activations`: of n positions [n, 2 * pairs], those of the own side first. Keeps the order there is if no better
-    one is found. Raises ValueError for pairs that do not fill blocks, and for less than two positions."""
+    """Finds an order. `activations`: of n positions [n, 2 * pairs], those of the own side first. Keeps the order there
+    is if no better one is found. Raises ValueError for pairs that do not fill blocks, and for less than two
+    positions."""
     if len(positions) < 2:
         raise ValueError(f"{len(positions)} position: two are needed, one to find the order with and one to measure")
     zero = [_zeros(activations, positions[start : start + _AT_ONCE]) for start in range(0, len(positions), _AT_ONCE)]

@@ -50,7 +50,7 @@ class Clicks(nn.Module):
             self.add_module(f"{_TABLE}{name}", SparseLinear(rows, width, bias=False, field=name))
 
     def tables(self) -> Iterator[SparseLinear]:
-        """In the order of the fields."""
+        """Yields the tables in the order of the fields."""
         for name in self._names:
             table = self.get_submodule(f"{_TABLE}{name}")
             assert isinstance(table, SparseLinear)

@@ -72,8 +72,8 @@ def compare(
     task: str | None = None,
     on_progress: Callable[[int], object] | None = None,
 ) -> Comparison:
-    """`changes`: of [data] and [loss], which are those of `config_file`, else of the first checkpoint among the
-    networks, else the defaults of the first one's task. Raises PoolError, DataError."""
+    """Compares networks on the same data. `changes`: of [data] and [loss], which are those of `config_file`, else of
+    the first checkpoint among the networks, else the defaults of the first one's task. Raises PoolError, DataError."""
     opened = [_opened(net, config_file, task) for net in nets]
     base = _base(opened, changes, config_file)
     if not isinstance(base.loss, LossConfig):

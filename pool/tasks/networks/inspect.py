@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from pool.analysis.plot import need_matplotlib
+from loader.pictures import need_matplotlib
 from pool.commands.arguments import Force, NetworkConfig, check_new
 from pool.errors import ConfigError
 from pool.tasks.chess.network import Facts, TensorFacts

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import pool.tasks.perspective.shape as orders
 from loader.errors import DataError
 from loader.files.regular import open_regular
-from pool.tasks.perspective import shape as orders
 from pool.tasks.perspective.config import ExportTensor
 from pool.tasks.perspective.quantization import TYPES, Net, dequantise, quantise
 from pool.tasks.perspective.shape import Floats, Shape

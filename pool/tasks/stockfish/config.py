@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+import pool.tasks.stockfish.halfka as halfka
 from loader.section import Effect, Section
 from pool.tasks.chess.training.config import FakeQuantization, Kernels
-from pool.tasks.stockfish import halfka
 from pool.tasks.stockfish.versions import L1_STEP, MAX_L1, VERSIONS, Version
 
 

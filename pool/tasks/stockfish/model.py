@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+import pool.tasks.stockfish.halfka as halfka
 from pool.kernels.backend import Backend
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
@@ -22,7 +23,6 @@ from pool.tasks.chess.cuda import bucket_difference, first_stage
 from pool.tasks.chess.layer_stacks import kernels_for, path_of
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear
 from pool.tasks.chess.training.loss import FIELD
-from pool.tasks.stockfish import halfka
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.quantization import Floats, roundings
 from pool.tasks.stockfish.stacks import LayerStacks

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+import pool.tasks.stockfish.halfka as halfka
 from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.network import Boards, Evaluation, Facts, tensor_facts
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.chess.proof import write_proved
-from pool.tasks.stockfish import halfka
 from pool.tasks.stockfish.inference import evaluate, pair_products
 from pool.tasks.stockfish.nnue_file import Net, read_net, serialize_net
 from pool.tasks.stockfish.nnue_pytorch import SUFFIXES as CHECKPOINT_SUFFIXES

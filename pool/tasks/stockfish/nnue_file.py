@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import pool.tasks.stockfish.leb128 as leb128
 from loader.errors import DataError
 from loader.files.regular import open_regular
 from pool.tasks.chess.proof import write_whole
-from pool.tasks.stockfish import leb128
 from pool.tasks.stockfish.versions import FC_1_OUT, L1_STEP, MAX_L1, NUM_BUCKETS, VERSIONS, Block, Encoding, Version
 
 _HEADER = struct.Struct("<III")  # version, network hash, length of the description
@@ -138,7 +138,7 @@ class _Reader:
             raise self._error(f"not a .nnue file: version {version:#010x}, expected {expected}", 0)
 
     def _version(self, word: int, network: int) -> tuple[Version, int]:
-        """Version and width, once all hashes agree about them."""
+        """Returns version and width, once all hashes agree about them."""
         start = self._at
         value = int.from_bytes(self._take(4, "the transformer's hash"), "little")
         compressed = self._data[start + 4 : start + 4 + len(leb128.MAGIC)] == leb128.MAGIC
@@ -203,7 +203,7 @@ class _Reader:
         return {name: np.array(stacks[name], stacks[name].dtype.newbyteorder("=")) for name in _STACK_NAMES}
 
     def _take(self, size: int, what: str) -> memoryview:
-        """The next bytes. Raises DataError if the file ends in them."""
+        """Takes the next bytes. Raises DataError if the file ends in them."""
         end = self._at + size
         if end > len(self._data):
             reason = f"the file ends inside {what}, which ends at {end}; found {len(self._data)} bytes"

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+import pool.tasks.stockfish.halfka as halfka
 from loader.errors import DataError
-from pool.tasks.stockfish import halfka
 from pool.tasks.stockfish.quantization import Floats
 from pool.tasks.stockfish.versions import FC_1_OUT, L1_STEP, MAX_L1, NUM_BUCKETS, VERSIONS, Table, Version
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pool.tasks.stockfish import halfka
+import pool.tasks.stockfish.halfka as halfka
 
 NUM_BUCKETS = 8
 FC_1_OUT = 32
@@ -156,7 +156,7 @@ class Version:
         }
 
     def kinds(self) -> dict[str, type[np.signedinteger[Any]]]:
-        """The integer type of each array."""
+        """Returns the integer type of each array."""
         return {
             "transformer_bias": np.int16,
             **{table.weight: table.kind for table in self.tables},

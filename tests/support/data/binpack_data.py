@@ -16,7 +16,7 @@ _SCORE = 8 + 26  # of a chunk's first entry: behind the header, 24 bytes of posi
 
 @cache
 def chunks(count: int, entries_each: int = 300) -> tuple[bytes, ...]:
-    """So many good chunks, header and payload."""
+    """Returns so many good chunks, header and payload."""
     writer = _native.BinpackWriter()
     made: list[bytes] = []
     for number, entry in enumerate(islice(entries(VALIDATION), count * entries_each), 1):

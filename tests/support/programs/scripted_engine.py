@@ -103,7 +103,7 @@ def answer(position: str, score: int | None, mute: int) -> None:
 
 
 def fail(kind: str) -> None:
-    """As the script says; most kinds do not return."""
+    """Fails as the script says; most kinds do not return."""
     match kind:
         case "crash":
             sys.stderr.write("segmentation fault, as it were\n")

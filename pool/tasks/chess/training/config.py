@@ -14,7 +14,7 @@ from pool.config.schedule import MOST_STEPS
 
 
 def _as_parts(value: Any) -> Any:
-    """`rows,dense` on a command line, a list in a file."""
+    """Takes `rows,dense` of a command line, or the list of a file."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     return tuple(dict.fromkeys(value)) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value

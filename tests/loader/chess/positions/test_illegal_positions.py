@@ -9,7 +9,6 @@ from pathlib import Path
 import chess
 import pytest
 
-from loader import _native
 from loader.chess.positions.inputs import entries as binpack_entries
 from loader.cli.main import main
 from loader.errors import DataError
@@ -17,7 +16,7 @@ from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream
 from tests.loader.chess.formats.binpack_bytes import Stem, chunk
 from tests.support.paths import ROOT
-from tests.support.positions import SUFFIXES, codec
+from tests.support.positions import SUFFIXES, codec, make_writer
 
 Capture = pytest.CaptureFixture[str]
 GOOD = ("r1bq1rk1/pp2ppbp/2np1np1/8/2BNP3/2N1BP2/PPPQ2PP/R3K2R b KQ - 2 9", "4k3/8/8/8/8/3P4/8/4K3 w - - 0 40")
@@ -65,7 +64,7 @@ def made(name: str, path: Path, fens: list[str]) -> Path:
         path.write_text("".join(f"{fen} | 10 | 0.5\n" for fen in fens))
         return path
     moves = {fen: move for fen, (_, move) in BOARDS.items()} | {GOOD[0]: "a7a6", GOOD[1]: "d3d4"}
-    writer = _native.BinpackWriter() if name == "binpack" else codec(name).make_writer()
+    writer = make_writer(name)
     for fen in fens:
         writer.add(fen, moves[fen], 10, 2 * int(fen.split()[-1]) - 2 + (" b " in fen), 0)
     writer.finish()

@@ -24,8 +24,8 @@ from loader.chess.positions.inputs import open_input
 from loader.chess.positions.units import joined
 from loader.chess.positions.verify import dump, verify
 from loader.chess.tools.filter import PassingUnits
-from loader.cli.main import main
 from loader.errors import DataError, InterruptedBySignalError
+from tests.support.loader_command import run_loader as run
 from tests.support.paths import VALIDATION
 from tests.support.positions import SUFFIXES, encode, sample
 from tests.support.runs import elsewhere
@@ -152,10 +152,6 @@ class Stdout:
 
     def flush(self) -> None:
         pass
-
-
-def run(*arguments: object) -> int:
-    return main([str(argument) for argument in arguments])
 
 
 def test_dashes_and_named_pipes_are_outputs_and_nothing_else_goes_there(

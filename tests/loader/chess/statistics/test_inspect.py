@@ -20,10 +20,10 @@ from loader.chess.positions.format import named_format, target_of
 from loader.chess.positions.input import open_sources
 from loader.chess.statistics.calibration import ZERO, Calibration
 from loader.chess.tools.filter import filter_positions
-from loader.cli.main import main
+from tests.support.loader_command import run_loader as run
 from tests.support.looked_into import inspect
 from tests.support.paths import VALIDATION
-from tests.support.positions import FORMATS, SUFFIXES, encode, sample
+from tests.support.positions import FORMATS, sample, write_samples
 
 POSITIONS = 1500
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
@@ -39,22 +39,10 @@ Found = dict[str, Any]
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The same positions in every format; one of them compressed."""
     folder = tmp_path_factory.mktemp("inspected")
-    paths = {name: folder / f"sample{suffix}" for name, suffix in SUFFIXES.items()}
-    for name, path in paths.items():
-        path.write_bytes(encode(name, sample(POSITIONS)))
-    writer = _native.BinpackWriter()
-    for entry in sample(POSITIONS):
-        writer.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
-    writer.finish()
-    paths["binpack"] = folder / "sample.binpack"
-    paths["binpack"].write_bytes(writer.take())
+    paths = write_samples(folder, POSITIONS, (*FORMATS, "binpack"))
     paths["packed"] = folder / "packed.viri.gz"
     paths["packed"].write_bytes(gzip.compress(paths["viriformat"].read_bytes()))
     return paths
-
-
-def run(*arguments: object) -> int:
-    return main([str(argument) for argument in arguments])
 
 
 def kind_of_move(board: chess.Board, move: chess.Move) -> str:

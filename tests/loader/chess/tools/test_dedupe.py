@@ -22,15 +22,11 @@ from loader.chess.tools import dedupe as deduping
 from loader.chess.tools.dedupe import dedupe
 from loader.chess.tools.external_sort.row_spill import Rows
 from loader.chess.tools.repetitions import Limits
-from loader.cli.main import main
+from tests.support.loader_command import run_loader as run
 from tests.support.paths import VALIDATION
 from tests.support.positions import SUFFIXES, encode, read_file, sample
 
 DISTINCT = 2000
-
-
-def run(*arguments: object) -> int:
-    return main([str(argument) for argument in arguments])
 
 
 def key(entry: Entry) -> str:

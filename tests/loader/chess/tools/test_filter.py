@@ -8,25 +8,14 @@ import numpy as np
 import pytest
 
 from loader.chess.filters import FilterConfig
-from loader.chess.positions.entry import Entry
 from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
-from loader.chess.positions.inputs import entries
 from loader.chess.tools.filter import filter_positions
-from loader.cli.main import main
 from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream
+from tests.support.loader_command import run_loader as run
 from tests.support.paths import VALIDATION
-from tests.support.positions import (
-    FORMATS,
-    GAMES,
-    RECORDS,
-    SUFFIXES,
-    VECTORS,
-    encode,
-    read_file,
-    sample,
-)
+from tests.support.positions import FORMATS, GAMES, RECORDS, SUFFIXES, VECTORS, read_positions, write_samples
 
 POSITIONS = 3000
 WHERE = "ply >= 16 and abs(score) < 300 and not in_check and not is_capture"
@@ -38,20 +27,7 @@ RANDOM = FilterConfig(
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The sample's first positions in every format."""
-    folder = tmp_path_factory.mktemp("formats")
-    paths = {name: folder / f"sample{suffix}" for name, suffix in SUFFIXES.items()}
-    for name, path in paths.items():
-        path.write_bytes(encode(name, sample(POSITIONS)))
-    return paths | {"binpack": VALIDATION}
-
-
-def run(*arguments: object) -> int:
-    return main([str(argument) for argument in arguments])
-
-
-def read(path: Path) -> list[Entry]:
-    name = next((name for name, suffix in SUFFIXES.items() if path.name.endswith(suffix)), None)
-    return list(entries(path)) if name is None else read_file(name, path)
+    return write_samples(tmp_path_factory.mktemp("formats"), POSITIONS) | {"binpack": VALIDATION}
 
 
 def filtered(made: Path, sources: list[Path], filters: FilterConfig, seed: int = 1, threads: int = 1) -> bytes:
@@ -67,7 +43,7 @@ def test_what_passes_is_what_training_would_read(name: str, files: dict[str, Pat
     made = tmp_path / "made.psv"
     sources = [files[name], files["packedsfen"]]
     passed = filter_positions(open_sources(sources), target_of(made), made, RANDOM, 7, 2)
-    found = read(made)
+    found = read_positions(made)
     assert len(found) == passed.kept
     assert 0.02 < passed.kept / passed.read < 0.5
     size = 64
@@ -85,7 +61,7 @@ def test_what_passes_is_what_training_would_read(name: str, files: dict[str, Pat
 def test_every_format_is_filtered_into_every_format_that_can_hold_it(
     name: str, files: dict[str, Path], tmp_path: Path
 ) -> None:
-    whole = read(files[name])
+    whole = read_positions(files[name])
     where = "abs(score) < 300 and not in_check and pawns > 3"
     kept = None
     for into, suffix in {"binpack": ".binpack", **SUFFIXES}.items():
@@ -95,7 +71,7 @@ def test_every_format_is_filtered_into_every_format_that_can_hold_it(
             assert code == 2
             continue
         assert code == 0
-        scores = [entry.score for entry in read(made if into != "text" else unpacked(made))]
+        scores = [entry.score for entry in read_positions(made if into != "text" else unpacked(made))]
         kept = kept or scores
         assert scores == kept
     assert kept is not None
@@ -121,7 +97,8 @@ def test_records_of_the_same_format_keep_their_bytes(name: str, files: dict[str,
     marked.write_bytes(data)
     made = tmp_path / f"made{SUFFIXES[name]}"
     assert run("filter", marked, "-o", made, "--where", "score > 50") == 0
-    expected = [bytes(data[i * size :][:size]) for i, e in enumerate(read(marked)) if e.score > 50 and e.score != 32002]
+    passing = [i for i, e in enumerate(read_positions(marked)) if e.score > 50 and e.score != 32002]
+    expected = [bytes(data[i * size :][:size]) for i in passing]
     assert made.read_bytes() == b"".join(expected)
 
 
@@ -215,8 +192,9 @@ def test_a_failed_filter_leaves_nothing(
 def test_chains_of_what_is_left_stay_chains(files: dict[str, Path], tmp_path: Path) -> None:
     made = tmp_path / "made.binpack"
     assert run("filter", files["viriformat"], "-o", made, "--where", "ply < 30 or ply >= 60") == 0
-    expected = [entry for entry in read(files["viriformat"]) if entry.ply not in range(30, 60) and entry.score != 32002]
-    assert [(e.move, e.score, e.ply, e.result) for e in read(made)] == [
+    whole = read_positions(files["viriformat"])
+    expected = [entry for entry in whole if entry.ply not in range(30, 60) and entry.score != 32002]
+    assert [(e.move, e.score, e.ply, e.result) for e in read_positions(made)] == [
         (e.move, e.score, e.ply, e.result) for e in expected
     ]
     (source,) = open_sources([made])

@@ -29,12 +29,12 @@ from loader.chess.tools.external_sort.spill import Buckets, Spill, by_draw
 from loader.chess.tools.interleave import interleave
 from loader.chess.tools.shuffle import shuffle
 from loader.chess.tools.split import part_paths, split
-from loader.cli.main import main
 from loader.cli.tool_options import bytes_of, share_of
 from loader.errors import DataError, UsageError
 from tests.loader.chess.formats.test_vectors import CONVERSIONS, EN_PASSANT_IF_TAKEN, vector
+from tests.support.loader_command import run_loader as run
 from tests.support.paths import VALIDATION
-from tests.support.positions import FORMATS, GAMES, SUFFIXES, encode, read_file, rewritten, sample
+from tests.support.positions import FORMATS, GAMES, SUFFIXES, read_file, rewritten, write_samples
 
 POSITIONS = 3000
 
@@ -42,15 +42,7 @@ POSITIONS = 3000
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The sample's first positions in every format."""
-    folder = tmp_path_factory.mktemp("formats")
-    paths = {name: folder / f"sample{suffix}" for name, suffix in SUFFIXES.items()}
-    for name, path in paths.items():
-        path.write_bytes(encode(name, sample(POSITIONS)))
-    return paths | {"binpack": VALIDATION}
-
-
-def run(*arguments: object) -> int:
-    return main([str(argument) for argument in arguments])
+    return write_samples(tmp_path_factory.mktemp("formats"), POSITIONS) | {"binpack": VALIDATION}
 
 
 def ended(process: subprocess.Popen[Any]) -> bool:

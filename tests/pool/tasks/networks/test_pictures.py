@@ -114,7 +114,7 @@ def test_what_can_not_be_drawn_is_said_in_one_line(
     if HAS_MATPLOTLIB:
         assert PROGRAM.main(["inspect", str(net), "--pictures", str(net)]) == 1
         assert capsys.readouterr().err.endswith("x.nnue: File exists\n")
-    monkeypatch.setattr("pool.analysis.plot.importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("loader.pictures.importlib.util.find_spec", lambda _: None)
     assert PROGRAM.main(["inspect", str(net), "--pictures", str(tmp_path / "p")]) == 2
     said = capsys.readouterr().err
     assert said.endswith("--pictures: needs matplotlib, which is not installed: pip install 'sparsepool[pictures]'\n")

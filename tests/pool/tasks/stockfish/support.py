@@ -44,7 +44,7 @@ def slow_features(board: chess.Board, perspective: chess.Color) -> list[int]:
 
 
 def slow_position(fen: str) -> Position:
-    """As pool.tasks.chess.positions.read_fen, by python-chess."""
+    """Reads a position as pool.tasks.chess.positions.read_fen does, by python-chess."""
     board = chess.Board(fen)
     own, opponent = slow_features(board, board.turn), slow_features(board, not board.turn)
     return Position(np.array(own), np.array(opponent), len(board.piece_map()))
@@ -115,7 +115,7 @@ def same_net(one: Net, other: Net) -> bool:
 
 @dataclass(frozen=True)
 class Printed:
-    """What `eval` prints: three cells a bucket, the bucket it marks, and the evaluation from white's view."""
+    """The lines that `eval` prints: three cells a bucket, the bucket it marks, and the evaluation from white's view."""
 
     cells: list[tuple[str, str, str]]
     used: int
@@ -177,7 +177,7 @@ def _cell(value: int) -> str:
 
 
 def expected_print(evaluation: Evaluation, i: int, black_to_move: bool) -> Printed:
-    """What Stockfish 15.1 makes of these integers."""
+    """Returns what Stockfish 15.1 prints for these integers."""
     cells = []
     for psqt, positional in zip(evaluation.psqt[i].tolist(), evaluation.positional[i].tolist(), strict=True):
         a, b = _toward_zero(psqt), _toward_zero(positional)
