@@ -9,14 +9,15 @@ DOCS := $(VENV)/docs-installed
 LINT := $(VENV)/lint-installed
 NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name '*.in' -o -name CMakeLists.txt)
 FAKEGPU := build/fakegpu/libfakegpu.so
-NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/fakegpu/native -name '*.cpp' -o -name '*.h')
+NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/gpu/fake/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
+SELECTED := $(shell sed -nE "s/^addopts.*-m '([^']*)'.*/\1/p" pyproject.toml)
 KERNELS := $(wildcard pool/kernels/rules.cuh pool/kernels/cuda/src/* pool/tasks/*/cuda/*.cu*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: help install demo test fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
+.PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
         hostile test-hostile soak stubs structure gpu-check gpu-bench gpu-dry wheel-check image-check fakegpu-sound digests clean
 
 help:  ## this list
@@ -31,11 +32,11 @@ COMPILED = tee $(VENV)/install.log | awk -v tty=$$([ -t 2 ] && echo 1) \
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit("$(PYTHON) is older than 3.11: make PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	@command -v $(CXX) >/dev/null || { echo "no C++ compiler $(CXX): Debian's package is g++"; exit 1; }
-	@printf '#include <xxhash.h>\n#include <zlib.h>\n#include <zstd.h>\n' | $(CXX) -fsyntax-only -x c++ - 2>/dev/null || \
-	    { echo "no zlib, zstd or xxhash to compile with: Debian's packages are zlib1g-dev, libzstd-dev, libxxhash-dev"; exit 1; }
+	@test -e "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" || \
+	    { echo "no headers of $(PYTHON) to compile with: Debian's package is python3-dev"; exit 1; }
 	@echo "install 1/4: a Python environment in $(VENV), 1.2 GB with the CPU build of torch"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
-	@echo "install 2/4: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: \"Two commands\" says how to choose)"
+	@echo "install 2/4: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: \"Try it\" says how to choose)"
 	@$(PIP) torch
 	@echo "install 3/4: the native code is compiled, 2 minutes on two cores"
 	@set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check --verbose --no-deps --editable . \
@@ -63,11 +64,14 @@ wheel-check: $(STAMP)  ## the wheel, built and used from an empty folder: 2 minu
 image-check:  ## the steps of deploy/Dockerfile without docker, as root: 2 minutes
 	unshare --mount $(PYTHON) -m tests.project.image
 
-test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 15 minutes on two cores
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 6 minutes on two cores
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "$(SELECTED) and not runs"
 
-$(FAKEGPU): $(STAMP) $(wildcard tests/fakegpu/native/*)
-	cmake -S tests/fakegpu/native -B $(@D) -DTORCH=$$($(BIN)/python -c 'import torch; print(*torch.__path__)')
+test-runs: $(STAMP) $(FAKEGPU)  ## whole runs with real processes, and the commands of the documentation: 6 minutes on two cores
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "$(SELECTED) and runs"
+
+$(FAKEGPU): $(STAMP) $(wildcard tests/gpu/fake/native/*)
+	cmake -S tests/gpu/fake/native -B $(@D) -DTORCH=$$($(BIN)/python -c 'import torch; print(*torch.__path__)')
 	cmake --build $(@D) --parallel 2
 
 fakegpu: $(FAKEGPU)  ## the GPU of the tests: a torch device made of threads
@@ -156,7 +160,7 @@ fuzz:  ## libFuzzer with sanitizers on each parser; RUNS=20000 for minutes, else
 # Whatever may go wrong, often: simulated runs, crash points in every way, random kills. Hours; KILLS=30
 # SEEDS=1000 for a short one.
 chaos: $(STAMP)  ## simulated runs, crash points in every way, random kills: hours; KILLS=30 SEEDS=1000 for a short one
-	$(BIN)/python -m tests.pool.simulate --seeds $(if $(SEEDS),$(SEEDS),200000)
+	$(BIN)/python -m tests.pool.simulation --seeds $(if $(SEEDS),$(SEEDS),200000)
 	$(BIN)/python -m tests.chaos.points
 	$(BIN)/python -m tests.chaos.kills --kills $(if $(KILLS),$(KILLS),1000)
 
@@ -164,11 +168,11 @@ chaos: $(STAMP)  ## simulated runs, crash points in every way, random kills: hou
 # on a fake GPU, each of which five runs must find, and 780 runs there without a bug.
 chaos-mutants: $(STAMP) $(FAKEGPU)  ## seeded bugs and races, each of which must be found: hours
 	$(BIN)/python -m tests.chaos.mutants
-	$(BIN)/python -m tests.fakegpu.races --runs 40
-	$(BIN)/python -m tests.fakegpu.device_races --runs 15
+	$(BIN)/python -m tests.gpu.fake.races --runs 40
+	$(BIN)/python -m tests.gpu.fake.device_races --runs 15
 
 fakegpu-sound: $(STAMP) $(FAKEGPU)  ## 360 runs on the fake GPU without a false alarm: 5 minutes
-	$(BIN)/python -m tests.fakegpu.races --sound --runs 40
+	$(BIN)/python -m tests.gpu.fake.races --sound --runs 40
 
 # Hostile use at random: files that change, odd values for every key, hostile tasks, planted folders, crafted checkpoints.
 hostile: $(STAMP)  ## hostile use at random; MINUTES=60
@@ -185,7 +189,7 @@ digests: $(STAMP)  ## a digest of the weights of eight runs, to compare before a
 GPU_PYTHON ?= $(if $(wildcard $(STAMP)),$(BIN)/python,$(PYTHON))
 ON_GPU = $(GPU_PYTHON) benchmarks/gpu/install.py $(if $(WHEELS),--wheels $(WHEELS)) --
 gpu-check:  ## tests on the CUDA devices of this machine; WHEELS=FOLDER where there is no network
-	$(ON_GPU) -m pytest -m gpu -p no:cacheprovider tests/gpu
+	$(ON_GPU) -m pytest -m gpu -p no:cacheprovider tests/gpu --ignore=tests/gpu/fake
 
 gpu-bench:  ## what the cards make of kernels, exchange and pool: ten minutes
 	$(ON_GPU) -m benchmarks.gpu

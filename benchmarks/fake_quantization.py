@@ -25,15 +25,13 @@ from loader import _native
 from pool.config.changes import Change
 from pool.config.load import changed_config
 from pool.config.tree import Config
-from pool.export.load import Trained
 from pool.nn.batch import TensorBatch
 from pool.task.factory import make_task
 from pool.task.task import Progress, Task
-from pool.tasks.chess.network import Network, families
+from pool.tasks.chess.network import Network, NetworkTask
 from pool.tasks.chess.positions import Position
-from pool.tasks.chess.training.batches import FIELD
-from pool.tasks.chess.training.loss import mean_loss, score_weight
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.chess.training.loss import FIELD, mean_loss, score_weight
 
 NETWORKS = ("SFNNv5@64", "SFNNv16@64", "simple@128", "king-buckets@128", "multi-layer@128")
 EVERYTHING = ("rows", "dense", "activations")
@@ -78,8 +76,9 @@ def measured(
 
 
 def losses(config: Config, task: Task, model: Any, file: Path, positions: int) -> tuple[float, float, float]:
-    """Of the model, and of what is exported; and how far their evaluations are apart."""
-    exported = families()[config.task].exported_network(Trained(Path(), {}, config.task, task, model, ""))
+    """Returns those of the model and of what is exported, and how far their evaluations are apart."""
+    assert isinstance(task, NetworkTask)
+    exported = task.network(model)
     loss = config.loss
     assert isinstance(loss, LossConfig)
     share = score_weight(loss, Progress(0, 1))

@@ -21,9 +21,9 @@ from typing import Any
 import sparsepool
 from benchmarks.rotated import REAL, ROOT
 from loader import _native
-from loader.chess.formats.binpack.file import entries
-from pool.tasks.stockfish.networks import read_network, settings
-from pool.tasks.stockfish.quantized.versions import VERSIONS
+from loader.chess.positions.inputs import entries
+from pool.tasks.stockfish.network import read_network
+from pool.tasks.stockfish.versions import VERSIONS
 
 NETWORKS = ("SFNNv5@64", "SFNNv10@64", "SFNNv16@64", "simple@128", "king-buckets@128", "multi-layer@128")
 FINE_TUNING_RATE = 1e-5
@@ -70,7 +70,7 @@ def config_of(network: str) -> dict[str, Any]:
 
 def of_net(net: Path) -> dict[str, Any]:
     """The settings of a run that goes on from an engine's network."""
-    found = settings(read_network(net, None))
+    found = read_network(net, None).settings()
     model = {f"model.{key}": value for key, value in found["model"].items()}
     features = {"data.chess.features": found["data"]["chess"]["features"]}
     rate = {"optimizer.args": {"lr": FINE_TUNING_RATE, "eps": 1e-7}}

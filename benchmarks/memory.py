@@ -25,9 +25,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.rotated import SAMPLE
-from pool.tasks.stockfish.quantized.halfka import INPUTS as NUM_FEATURES
+from pool.tasks.stockfish.halfka import INPUTS as NUM_FEATURES
+from tests.support.paths import ROOT
 from tests.support.processes import Usage, memory_of, roles
-from tests.support.runs import ROOT, command, steps_done
+from tests.support.runs import command, steps_done
 from tests.support.wait import wait_for
 
 MOMENTS = 2  # tables that Adam keeps

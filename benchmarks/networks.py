@@ -18,8 +18,8 @@ from pool.tasks import perspective, stockfish
 from pool.tasks.chess.layer_stacks import Kernels
 from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.quantized.versions import VERSIONS
 from pool.tasks.stockfish.task import StockfishTask
+from pool.tasks.stockfish.versions import VERSIONS
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.layer_stacks import Kernels
-from pool.tasks.chess.training.batches import FIELD
+from pool.tasks.chess.training.loss import FIELD
 
 KERNELS: dict[str, Kernels] = {  # model.kernels, by way
     "first layer fused": "fused_first_layer",

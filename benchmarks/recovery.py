@@ -23,8 +23,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.support.paths import ROOT
 from tests.support.processes import roles
-from tests.support.runs import ROOT, TOY, command
+from tests.support.runs import TOY, command
 from tests.support.wait import wait_for
 
 RUN: dict[str, Any] = {

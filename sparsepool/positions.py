@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from loader import _native
 from loader.chess.filters import MOVE, PLY, FilterConfig, needs
+from loader.chess.positions.format import PositionFormat, lost, named_format, target_of
 from loader.chess.positions.input import Piece, SourceFile, open_sources
-from loader.chess.positions.kind import Kind, kind_of_name, lost, target_of
 from loader.chess.positions.output import Output, check_free
 from loader.chess.positions.table import Table, dtype_of, lacked_by, read_table, rows_of
 from loader.cores import allowed_cores
@@ -68,8 +68,8 @@ class Positions:
     """
 
     def __init__(self, source: SourceFile, threads: int, conditions: tuple[str, ...] = ()) -> None:
-        self.format = source.kind.name
-        self.dtype: np.dtype[np.void] = dtype_of(source.kind.lacks)
+        self.format = source.format.name
+        self.dtype: np.dtype[np.void] = dtype_of(source.format.lacks)
         self._source = source
         self._threads = threads
         self._conditions = conditions
@@ -84,7 +84,7 @@ class Positions:
         with one_line_errors():
             needed = needs(FilterConfig(skip_no_score=False, where=condition))
             for need in needed:
-                if need.part in source.kind.lacks:
+                if need.part in source.format.lacks:
                     raise ValueError(f"where: {need}, which {self.format} does not have ({source.path})")
             if any(need.part == PLY for need in needed):
                 (source,) = open_sources([source.path], self.format, needs_ply=True)
@@ -158,7 +158,7 @@ class PositionWriter:
 
     def __init__(self, output: Output, *, lossy: bool) -> None:
         self._output = output
-        self._kind: Kind = output.target.kind
+        self._kind: PositionFormat = output.target.format
         self._lossy = lossy
         self._encoder = self._kind.make_writer()
 
@@ -176,7 +176,7 @@ class PositionWriter:
         """
         with one_line_errors():
             rows = rows_of(positions)
-            self._check_parts(Kind("array", lacked_by(positions)))
+            self._check_parts(PositionFormat("array", lacked_by(positions)))
             before = self.count
             refused = cast("tuple[int, str] | None", _native.add_rows(self._encoder, rows))
             if refused is not None:
@@ -184,7 +184,7 @@ class PositionWriter:
                 raise ValueError(f"position {before + number} of those added: {reason}")
             self._output.write_encoded(self._encoder.take())
 
-    def _check_parts(self, array: Kind) -> None:
+    def _check_parts(self, array: PositionFormat) -> None:
         kind = self._kind
         if (gone := lost(array, kind)) and not self._lossy:
             raise ValueError(
@@ -214,4 +214,4 @@ class PositionWriter:
 def position_dtype(format: str | None = None) -> np.dtype[np.void]:
     """Of the positions of a format, for arrays of your own; without one that of all fields. Raises SparsepoolError."""
     with one_line_errors():
-        return dtype_of(() if format is None else kind_of_name(format).lacks)
+        return dtype_of(() if format is None else named_format(format).lacks)

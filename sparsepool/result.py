@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from pool.export.member import One
+    from pool.export.member import MemberId
+
+# late imports: a result may be asked for one thing; torch takes a second to load
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Result:
         return self._linked("best")
 
     def weights(
-        self, checkpoint: Path | None = None, *, member: One | None = None
+        self, checkpoint: Path | None = None, *, member: MemberId | None = None
     ) -> dict[str, npt.NDArray[np.generic]]:
         """Returns what the model's `load_state_dict` takes: arrays by its names, in their shapes and dtypes (bfloat16
         as float32), checked against the checkpoint's checksums.

@@ -13,10 +13,8 @@ import hypothesis
 import pytest
 
 from pool import _native
+from tests.support.paths import FAKEGPU, ROOT
 from tests.support.runs import Ended, WholeRun, run_well, toml
-
-ROOT = Path(__file__).resolve().parent.parent
-LIBRARY = ROOT / "build/fakegpu/libfakegpu.so"
 
 # Tests start hundreds of runs; none need compile the sources again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -61,9 +59,9 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> WholeRun:
 @pytest.fixture(scope="session")
 def fakegpu_is_built() -> None:
     """The fake GPU is built by `make`; without it its tests skip, in CI they fail."""
-    if LIBRARY.exists():
+    if FAKEGPU.exists():
         return
-    message = f"no {LIBRARY.relative_to(ROOT)}: make build/fakegpu/libfakegpu.so"
+    message = f"no {FAKEGPU.relative_to(ROOT)}: make build/fakegpu/libfakegpu.so"
     if os.environ.get("CI") == "true":
         pytest.fail(message)
     pytest.skip(message)

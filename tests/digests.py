@@ -18,7 +18,8 @@ from typing import Any
 from pool.config.load import parse_config
 from tests.chaos.oracle import CHESS, SETTINGS
 from tests.support.ensembles import ensemble
-from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run, run_well, steps_done
+from tests.support.paths import ROOT
+from tests.support.runs import TOY, Ended, command, pids_of, run, run_well, steps_done
 from tests.support.wait import wait_for
 
 ADAM = {**CHESS, "optimizer.name": "pool.optim.Adam", "testing.history": False}

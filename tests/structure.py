@@ -14,12 +14,13 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.paths import ROOT
+
 PACKAGES = ("loader", "pool", "sparsepool")
 NATIVE = (".cpp", ".h", ".cu", ".cuh")
 MOST_ARGUMENTS = 8
@@ -236,7 +237,7 @@ def report(root: Path) -> None:
         package = modules(root, name)
         rooms = folder_arrows(package, depth=1)
         late = late_imports(package)
-        counted = (
+        counted: Sequence[Sized] = (
             circles(file_arrows(package)),
             two_way(folder_arrows(package)),
             rooms,

@@ -7,7 +7,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.paths import ROOT
+
 MODULES = ("loader._native", "pool._native")
 
 

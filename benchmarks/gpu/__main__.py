@@ -1,6 +1,6 @@
 """`make gpu-bench`: what a machine's cards make of the kernels, the exchange and the pool. Under ten minutes.
 
-`python -m benchmarks.gpu [--dry --module tests.fakegpu.fakegpu]`; with --dry everything small, to try that it runs.
+`python -m benchmarks.gpu [--dry --module tests.gpu.fake.fakegpu]`; with --dry everything small, to try that it runs.
 Prints each line when it is known and all of them in a table at the end; exits with 1 if something failed. An aim that
 is missed is no failure.
 """

@@ -1,6 +1,6 @@
 """Writes the reference pages that follow from the code: `python docs/reference/generate.py`.
 
-Each page is a function that returns its text; tests/test_docs.py compares the committed pages with it.
+Each page is a function that returns its text; tests/project/test_docs.py compares the committed pages with it.
 """
 
 from __future__ import annotations

@@ -28,8 +28,10 @@ from loader.cli.tool_options import (
 )
 
 if TYPE_CHECKING:
-    from loader.chess.positions.kind import Target
+    from loader.chess.positions.format import Target
     from loader.files.pipes import OutputPipe
+
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
 Units = Annotated[
     int,
@@ -81,26 +83,26 @@ def convert_files(
     same files give the same bytes, with any --threads and however often it was stopped. Between pipes nothing is kept;
     a pipe gets the files' own format, or that of --to.
     """
+    from loader.chess.positions.file import IllegalRule
     from loader.chess.positions.input import SourceFile, all_units, refuse_empty
     from loader.chess.positions.inputs import open_inputs
-    from loader.chess.positions.opening import IllegalRule
     from loader.chess.tools.convert import convert, write_units
 
     began = time.monotonic()
     sources = open_inputs(files, input_format, illegal=IllegalRule(on_bad_data.value, every=True))
     place = output_of(output)
     target = target_for(sources, place, to)
-    prepared(sources, target.kind, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy)
     opened = [source for source in sources if isinstance(source, SourceFile)]
     with working(output.name, sources) as tick:
         if isinstance(place, Path) and len(opened) == len(sources):
             convert(opened, target, place, threads, tick)
         else:
             refuse_empty(sources)
-            write_units(all_units(sources, target.kind, threads, tick), target, place)
+            write_units(all_units(sources, target.format, threads, tick), target, place)
     if isinstance(place, Path):
         sys.stdout.write(
-            f"{output}: {target.kind.name}, {output.stat().st_size:,} bytes in {time.monotonic() - began:.0f} s\n"
+            f"{output}: {target.format.name}, {output.stat().st_size:,} bytes in {time.monotonic() - began:.0f} s\n"
         )
 
 
@@ -123,16 +125,16 @@ def cat_files(
     sources = open_inputs(files, input_format)
     place = output_of(output)
     target = target_for(sources, place, to)
-    prepared(sources, target.kind, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy)
     with working("cat", sources) as tick:
-        written = write_units(all_units(sources, target.kind, threads, tick), target, place)
+        written = write_units(all_units(sources, target.format, threads, tick), target, place)
     _say(output, place, target, written)
 
 
 def _say(output: Path | None, place: Path | OutputPipe, target: Target, positions: int) -> None:
     """Nothing of what went into a pipe."""
     if isinstance(place, Path):
-        sys.stdout.write(f"{output}: {target.kind.name}, {positions:,} positions\n")
+        sys.stdout.write(f"{output}: {target.format.name}, {positions:,} positions\n")
 
 
 def head_files(
@@ -150,9 +152,9 @@ def head_files(
     sources = open_inputs(files, input_format)
     place = output_of(output)
     target = target_for(sources, place, to)
-    prepared(sources, target.kind, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy)
     with working("head", sources) as tick:
-        written = write_units(first_units(sources, target.kind, units, tick), target, place)
+        written = write_units(first_units(sources, target.format, units, tick), target, place)
     _say(output, place, target, written)
 
 
@@ -176,9 +178,9 @@ def sample_files(
     sources = open_inputs(files, input_format)
     place = output_of(output)
     target = target_for(sources, place, to)
-    prepared(sources, target.kind, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy)
     with working("sample", sources) as tick:
-        written = write_units([sampled_units(sources, target.kind, units, seed, threads, tick)], target, place)
+        written = write_units([sampled_units(sources, target.format, units, seed, threads, tick)], target, place)
     _say(output, place, target, written)
 
 
@@ -197,18 +199,18 @@ def count_files(
         source = open_input(each, input_format)
         entries = units = 0
         with working(each.path.name, [source]) as tick:
-            for block, done in units_of(source, source.kind, threads):
+            for block, done in units_of(source, source.format, threads):
                 entries += int(block.entries.sum())
                 units += len(block)
                 tick(done, source.size)
         if as_json:
             counts = {
                 "file": str(source.path),
-                "format": source.kind.name,
+                "format": source.format.name,
                 "positions": entries,
-                source.kind.units: units,
+                source.format.units: units,
             }
             sys.stdout.write(json.dumps(counts) + "\n")
         else:
-            inside = f" in {units:,} {source.kind.units}" if source.kind.keeps_games else ""
-            sys.stdout.write(f"{source.path}: {source.kind.name}, {entries:,} positions{inside}\n")
+            inside = f" in {units:,} {source.format.units}" if source.format.keeps_games else ""
+            sys.stdout.write(f"{source.path}: {source.format.name}, {entries:,} positions{inside}\n")

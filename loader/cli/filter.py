@@ -29,6 +29,8 @@ from loader.cli.tool_options import (
     working,
 )
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="filter")(filter_files)
@@ -55,27 +57,26 @@ def filter_files(
     gets the files' own format, or that of --to, and nothing is kept.
     """
     from loader.chess.filters import PLY, needs
-    from loader.chess.positions.chunk import refuse_games
+    from loader.chess.positions.format import refuse_games
     from loader.chess.positions.input import SourceFile, refuse_empty
     from loader.chess.positions.inputs import open_inputs
-    from loader.chess.positions.pipe_filter import PassingUnits
     from loader.chess.tools.convert import write_units
-    from loader.chess.tools.filter import filter_positions, refuse_lacking
+    from loader.chess.tools.filter import PassingUnits, filter_positions, refuse_lacking
 
     chosen = filters.config()
     sources = open_inputs(files, input_format, needs_ply=any(need.part == PLY for need in needs(chosen)))
     place = output_of(output)
     target = target_for(sources, place, to)
-    refuse_games(target.kind)
+    refuse_games(target.format)
     refuse_lacking(sources, chosen)
-    prepared(sources, target.kind, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy)
     opened = [source for source in sources if isinstance(source, SourceFile)]
     with working(output.name, sources) as tick:
         if isinstance(place, Path) and len(opened) == len(sources):
             passed = filter_positions(opened, target, place, chosen, seed, threads, tick)
         else:
             refuse_empty(sources)
-            passing = PassingUnits(sources, target.kind, chosen, seed, threads, tick)
+            passing = PassingUnits(sources, target.format, chosen, seed, threads, tick)
             write_units(passing, target, place)
             passed = passing.passed
     told = sys.stdout if isinstance(place, Path) else sys.stderr
@@ -101,7 +102,7 @@ def dedupe_files(
     --memory nor --threads changes a byte of OUT, which can't be of a format of whole games, appears when it is complete
     and never replaces a file.
     """
-    from loader.chess.positions.chunk import refuse_games
+    from loader.chess.positions.format import refuse_games
     from loader.chess.positions.input import open_sources
     from loader.chess.tools.dedupe import dedupe
 
@@ -109,8 +110,8 @@ def dedupe_files(
     allowed = memory_of(memory)
     sources = open_sources(files, input_format)
     target = file_target(output, to)
-    refuse_games(target.kind)
-    prepared(sources, target.kind, lossy=lossy)
+    refuse_games(target.format)
+    prepared(sources, target.format, lossy=lossy)
     with working(output.name, sources) as tick:
         deduped = dedupe(sources, target, output, allowed, threads, tick)
     sys.stdout.write(f"{output}: {deduped}, in {time.monotonic() - began:.0f} s\n")

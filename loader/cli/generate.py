@@ -22,6 +22,8 @@ from loader.cli.engine_options import (
 )
 from loader.errors import UsageError
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 OPENING, ENDING = "Opening", "End of a game"
 DEFAULT_NODES = 150
 DEFAULT_PLIES = 8
@@ -117,7 +119,7 @@ def generate_file(
     """
     if importlib.util.find_spec("chess") is None:
         raise UsageError("loader generate needs python-chess: pip install 'sparsepool[generate]'")
-    from loader.chess.positions.kind import BINPACK, target_of
+    from loader.chess.positions.format import BINPACK, target_of
     from loader.cli.position_progress import position_progress
     from loader.engines.engine import EngineSettings, Limits
     from loader.engines.game import GameSettings

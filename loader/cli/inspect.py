@@ -19,6 +19,8 @@ from loader.files.pipes import input_of
 if TYPE_CHECKING:
     from loader.chess.statistics.statistics import FileStatistics
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 Pictures = Annotated[
     Path | None,
     typer.Option("--pictures", metavar="DIR", help="Also draw them: scores, positions, kings; needs matplotlib."),
@@ -56,16 +58,17 @@ def inspect_files(
     alone and together with the others. What a format does not have is left out, and said. Damage ends in the line of
     `loader verify`.
     """
+    from loader.chess.positions.format import PositionFormat
+    from loader.chess.statistics.counting import inspect_source, open_inspected
+
     layout = _layout_of(king_buckets) if king_buckets else ()
     config = filters.config() if filters.any else None
     folder = _folder_for(pictures, files)
     for each in [input_of(path) for path in files]:
         path = each.path
-        found = None if each.is_pipe else format_of(path, input_format)
-        if found is None or getattr(found, "FAMILY", None) == "chess":
-            from loader.chess.statistics.counting import inspect_source, open_inspected
-
-            source = open_inspected(each, config, input_format)
+        format = None if each.is_pipe else format_of(path, input_format)
+        if format is None or isinstance(format, PositionFormat):
+            source = open_inspected(each, config, format or input_format)
             with working(path.name, [source]) as tick:
                 positions = inspect_source(source, config, seed, layout, threads, tick)
             _show_positions(positions, as_json)
@@ -77,26 +80,27 @@ def inspect_files(
                 if value:
                     raise UsageError(f"{option}: only of positions; {path} has none")
             with working(path.name) as tick:
-                rows = found.inspect(path, tick)
-            _show(str(path), rows, as_json)
+                statistics = format.inspect(path, tick)
+            _show(str(path), statistics.to_dict() if as_json else statistics.rows(), as_json)
 
 
 def _show_positions(positions: FileStatistics, as_json: bool) -> None:
-    from loader.chess.statistics.text import sections
+    from loader.chess.statistics.text import rows, sections
 
-    _show(positions.facts.file, positions, as_json)
+    _show(positions.facts.file, positions.to_dict() if as_json else rows(positions), as_json)
     if not as_json:
         solid = "\u2588" if sys.stdout.isatty() and sys.stdout.encoding.lower() == "utf-8" else "#"
         sys.stdout.writelines(f"{line}\n" for line in sections(positions, solid))
 
 
-def _show(title: str, statistics: Any, as_json: bool) -> None:
+def _show(title: str, numbers: Any, as_json: bool) -> None:
+    """Prints what a file holds: an object for JSON, or the rows of a table."""
     from loader.cli.terminal import show_table
 
     if as_json:
-        sys.stdout.write(json.dumps(statistics.to_dict()) + "\n")
+        sys.stdout.write(json.dumps(numbers) + "\n")
     else:
-        show_table(title, statistics.rows())
+        show_table(title, numbers)
 
 
 def _folder_for(pictures: Path | None, files: Sequence[Path]) -> Path | None:

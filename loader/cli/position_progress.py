@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 LINE_SECONDS = 10.0
 
 
@@ -77,7 +79,7 @@ class BarReport:
 
 @contextmanager
 def position_progress(total: int) -> Iterator[LineReport | BarReport]:
-    """What a command reports to, while it makes so many positions."""
+    """Yields the report of a command that makes so many positions."""
     if not sys.stderr.isatty():
         yield LineReport(total)
         return

@@ -11,6 +11,8 @@ import typer
 from loader.cli.engine_options import DEFAULT_TIMEOUT, Depth, EngineProgram, Nodes, Options, Timeout, parse_options
 from loader.cli.tool_options import Files, Format, Lossy, OutputFile, To, file_target, prepared
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 DEFAULT_NODES = 5000
 
 
@@ -72,9 +74,9 @@ def rescore_files(
 
     sources = open_sources(files, input_format)
     target = file_target(output, to)
-    prepared(sources, target.kind, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy)
     if units_per_100cp is None:
-        units_per_100cp = CENTIPAWNS if target.kind.name in CENTIPAWN_FORMATS else UNITS_PER_100CP
+        units_per_100cp = CENTIPAWNS if target.format.name in CENTIPAWN_FORMATS else UNITS_PER_100CP
     settings = RescoreSettings(
         EngineSettings(engine, parse_options(option or [], "--threads"), units_per_100cp, timeout),
         Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth),

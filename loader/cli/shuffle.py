@@ -28,6 +28,8 @@ from loader.cli.tool_options import (
 )
 from loader.errors import UsageError
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 _LARGEST_SHARE = 10**6
 
 
@@ -58,27 +60,28 @@ def split_file(
     The files appear when both are complete and never replace others. What is done lies beside them, in .part and
     .part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure.
     """
+    from loader.chess.positions.format import Target
     from loader.chess.positions.input import open_sources
-    from loader.chess.positions.kind import Target
     from loader.chess.tools.split import part_paths, split
 
     share = share_of(validation, "--validation")
     (source,) = open_sources([file], input_format)
-    if not source.kind.keeps_games and not by_record:
+    if not source.format.keeps_games and not by_record:
         raise UsageError(
-            f"{file}: {source.kind.name} does not say which positions are of a game; --by-record splits it nevertheless"
+            f"{file}: {source.format.name} does not say which positions are of a game; --by-record splits it "
+            "nevertheless"
         )
-    target = Target(source.kind)
+    target = Target(source.format)
     paths = part_paths(file, into)
     paths = (_plain(paths[0]), _plain(paths[1]))
     with working(file.name, [source]) as tick:
         parts = split(source, target, paths, share, seed, threads, tick)
     for part in parts:
-        sys.stdout.write(f"{part.path}: {part.entries:,} positions in {part.units:,} {source.kind.units}\n")
-    if source.kind.keeps_games and sum(part.entries for part in parts) < 2 * sum(part.units for part in parts):
+        sys.stdout.write(f"{part.path}: {part.entries:,} positions in {part.units:,} {source.format.units}\n")
+    if source.format.keeps_games and sum(part.entries for part in parts) < 2 * sum(part.units for part in parts):
         sys.stderr.write(
-            f"loader: {file}: most {source.kind.units} have one position, as those of a shuffled file: positions of a "
-            "game may be on both sides\n"
+            f"loader: {file}: most {source.format.units} have one position, as those of a shuffled file: positions of "
+            "a game may be on both sides\n"
         )
 
 
@@ -105,7 +108,7 @@ def shuffle_files(
     allowed = memory_of(memory)
     sources = open_sources(files, input_format)
     target = file_target(output, to)
-    prepared(sources, target.kind, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy)
     with working(output.name, sources) as tick:
         entries = shuffle(sources, target, output, seed, allowed, threads, tick)
     sys.stdout.write(f"{output}: {entries:,} positions in {time.monotonic() - began:.0f} s\n")
@@ -134,7 +137,7 @@ def interleave_files(
     paths, shares = zip(*(_file_and_share(each) for each in files), strict=True)
     sources = open_sources(paths, input_format)
     target = file_target(output, to)
-    prepared(sources, target.kind, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy)
     with working(output.name, sources) as tick:
         taken = interleave(sources, shares, target, output, threads, tick)
     for each in taken:

@@ -1,4 +1,4 @@
-"""What the commands that write files of positions share: options, and what a long one does while it works."""
+"""Options that the commands share which write files of positions, and what a long command does while it works."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from loader.cores import allowed_cores
 from loader.errors import UsageError
 
 if TYPE_CHECKING:
+    from loader.chess.positions.format import PositionFormat, Target
     from loader.chess.positions.input import Source, Tick
-    from loader.chess.positions.kind import Kind, Target
     from loader.files.pipes import OutputPipe
+
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
 UNITS = {"": 1, "k": 1000, "m": 10**6, "g": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _MOST_BYTES = 1 << 60
@@ -100,7 +102,7 @@ def _say_changes(sources: Sequence[Source]) -> None:
         sys.stderr.write(f"loader: {change}: {positions:,} {'position' if positions == 1 else 'positions'}\n")
 
 
-def prepared(sources: Sequence[Source], target: Kind, *, lossy: bool) -> None:
+def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool) -> None:
     """Says on stderr what becomes of entries in another format. Raises UsageError if `lossy` does not allow it."""
     from loader.chess.tools.convert import change_of
 
@@ -112,7 +114,7 @@ def prepared(sources: Sequence[Source], target: Kind, *, lossy: bool) -> None:
 
 
 def output_of(path: Path | None) -> Path | OutputPipe:
-    """Of an output as the user has named it: a file's path, or the pipe that is open. Raises OSError."""
+    """Returns the output that the user has named: a file's path, or the pipe that is open. Raises OSError."""
     from loader.files.pipes import output_pipe
 
     if pipe := output_pipe(path):
@@ -122,8 +124,8 @@ def output_of(path: Path | None) -> Path | OutputPipe:
 
 
 def file_target(output: Path, to: str | None) -> Target:
-    """By the name of what must be a file. Raises UsageError."""
-    from loader.chess.positions.kind import target_of
+    """Decides the format of an output that must be a file, by its name. Raises UsageError."""
+    from loader.chess.positions.format import target_of
     from loader.files.pipes import is_stream
 
     if is_stream(output):
@@ -132,17 +134,17 @@ def file_target(output: Path, to: str | None) -> Target:
 
 
 def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | None) -> Target:
-    """By a file's name; of a pipe the files' own format. Raises UsageError."""
-    from loader.chess.positions.kind import Target, kind_of_name, target_of
+    """Decides the format of an output: by a file's name; of a pipe the inputs' own format. Raises UsageError."""
+    from loader.chess.positions.format import Target, named_format, target_of
 
     if isinstance(output, Path):
         return target_of(output, to)
-    kinds = list(dict.fromkeys(source.kind for source in sources))
+    kinds = list(dict.fromkeys(source.format for source in sources))
     if to is None and len(kinds) > 1:
         raise UsageError(
             f"files of several formats ({', '.join(kind.name for kind in kinds)}): --to says which to write"
         )
-    kind = kinds[0] if to is None else kind_of_name(to)
+    kind = kinds[0] if to is None else named_format(to)
     if output.isatty() and kind.name != "text":
         raise UsageError(f"{kind.name} is not for a terminal: give -o, or redirect the output")
     return Target(kind)

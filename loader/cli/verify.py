@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -16,7 +16,10 @@ from loader.errors import DataError, UsageError
 from loader.files.pipes import Input, input_of
 
 if TYPE_CHECKING:
-    from loader.formats.format import InspectedFormat, Verdict
+    from loader.chess.positions.format import PositionFormat
+    from loader.formats.format import RowsFormat, Verdict
+
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Data files.", show_default=False)]
 AnyFiles = Annotated[
@@ -31,10 +34,10 @@ def register(app: typer.Typer) -> None:
     app.command(name="dump")(dump_file)
 
 
-def format_of(path: Path, given: str | None = None) -> InspectedFormat:
-    """By content or name, or the one that is given; an empty file that no format claims is one of binpack. Raises
-    UsageError; DataError for any other that no format claims."""
-    from loader.formats.format import InspectedFormat
+def format_of(path: Path, given: str | None = None) -> PositionFormat | RowsFormat:
+    """Finds a file's format by content or name, or takes the one that is given; an empty file that no format claims is
+    one of binpack. Raises UsageError; DataError for any other that no format claims."""
+    from loader.chess.positions.format import named_format
     from loader.formats.registry import built_in, format_by_name, format_of_file, refused_packing, unclaimed
 
     if given is not None and given not in built_in():
@@ -47,10 +50,8 @@ def format_of(path: Path, given: str | None = None) -> InspectedFormat:
         raise DataError(path, reason)
     if name is None and (reason := unclaimed(path)):
         raise DataError(path, f"{reason}; --format says which it is")
-    found = format_by_name(name or "binpack")
-    if not isinstance(found, InspectedFormat):
-        raise UsageError(f"{path}: the format {name} can't be inspected")
-    return found
+    format = format_by_name(name or "binpack")
+    return named_format(name or "binpack") if format.FAMILY == "chess" else cast("RowsFormat", format)
 
 
 def verify_files(
@@ -80,24 +81,26 @@ def verify_files(
 
 
 def _verdict(named: Input, given: str | None, threads: int) -> Verdict:
+    from loader.chess.positions.file import LEFT_OUT
+    from loader.chess.positions.format import PositionFormat
+    from loader.chess.positions.inputs import open_input
+    from loader.chess.positions.verify import verify
     from loader.cli.terminal import byte_progress
     from loader.formats.format import Verdict
 
     path = named.path
-    if named.is_pipe:
-        from loader.chess.positions.inputs import open_input
-        from loader.chess.positions.opening import LEFT_OUT
-        from loader.chess.positions.pipe_verify import verify
-
-        source = open_input(named, given, illegal=LEFT_OUT)
-        with working(path.name, [source]) as tick:
-            return verify(source, threads, tick)
     try:
-        found = format_of(path, given)
+        format = None if named.is_pipe else format_of(path, given)
+        if format is not None and not isinstance(format, PositionFormat):
+            with byte_progress(path.name) as progress:
+                return format.verify(path, threads, progress)
+        source = open_input(named, format or given, illegal=LEFT_OUT)
     except DataError as error:
+        if named.is_pipe:
+            raise
         return Verdict(str(path), ok=False, entries=0, offset=error.offset, reason=error.reason)
-    with byte_progress(path.name) as progress:
-        return found.verify(path, threads, progress)
+    with working(path.name, [source]) as tick:
+        return verify(source, threads, tick)
 
 
 def _fields(verdict: Verdict) -> dict[str, Any]:
@@ -143,9 +146,11 @@ def dump_file(
 
 
 def _lines(named: Input, given: str | None, limit: int | None) -> Iterator[bytes]:
-    if not named.is_pipe:
-        return format_of(named.path, given).dump(named.path, limit)
+    from loader.chess.positions.format import PositionFormat
     from loader.chess.positions.inputs import open_input
-    from loader.chess.positions.pipe_verify import dump
+    from loader.chess.positions.verify import dump
 
-    return dump(open_input(named, given), limit)
+    format = None if named.is_pipe else format_of(named.path, given)
+    if format is not None and not isinstance(format, PositionFormat):
+        return format.dump(named.path, limit)
+    return dump(open_input(named, format or given), limit)

@@ -14,8 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from loader.chess.formats.binpack.file import damage_error, encode, rechunk
+from loader._native import BinpackFile
+from loader.chess.positions.binpack_writer import encode, rechunk
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.file import damage_error
 from loader.engines.book import Book, read_book
 from loader.engines.engine_pool import Attempt, EnginePool, try_engine
 from loader.engines.game import play_game
@@ -39,10 +41,10 @@ AFTER = "after"  # bytes of the file when the work began, with --append
 
 
 class Report(Protocol):
-    """What the user sees meanwhile."""
+    """The report that the user sees meanwhile."""
 
     def progress(self, positions: int, games: int) -> None:
-        """So many are in the file now."""
+        """Says that so many positions are in the file now."""
 
     def tell(self, line: str) -> None:
         """Something to know, while the work goes on."""
@@ -89,8 +91,6 @@ def refuse_output(settings: GenerateSettings, work: WorkFile) -> None:
 
 def check_appendable(path: Path) -> None:
     """A binpack file whose chunks are whole and that may be written to."""
-    from loader._native import BinpackFile
-
     file = BinpackFile(path)
     if file.header_damage is not None:
         raise damage_error(path, file.header_damage, in_chunk=False)
@@ -115,7 +115,8 @@ def work_left(settings: GenerateSettings, work: WorkFile) -> Iterator[None]:
 
 
 def openings(settings: GenerateSettings, book: Book | None, after: int) -> Openings:
-    """The same command, given again to append, makes other games: the seed is mixed with the bytes that were there."""
+    """Returns the openings. The same command, given again to append, makes other games: the seed is mixed with the
+    bytes that were there."""
     seed = f"{settings.seed}+{after}" if after else f"{settings.seed}"
     order = () if book is None else tuple(book.order(seed))
     return Openings(seed, settings.random_plies, book, order)

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from loader.chess.positions.entry import NO_SCORE
+from loader.chess.positions.format import Target
 from loader.chess.positions.input import SourceFile, expected_bytes, refuse_empty
-from loader.chess.positions.kind import Target
 from loader.chess.positions.output import check_free, packed
 from loader.engines.engine import Engine
 from loader.engines.engine_pool import START, EnginePool, RestartedEngine, try_engine
@@ -50,10 +50,10 @@ UNSCORED = "unscored"  # of those, by this command
 
 
 class Report(Protocol):
-    """What the user sees meanwhile."""
+    """The report that the user sees meanwhile."""
 
     def progress(self, positions: int) -> None:
-        """So many of the positions have their scores."""
+        """Says that so many of the positions have their scores."""
 
     def tell(self, line: str) -> None:
         """Something to know, while the work goes on."""
@@ -68,11 +68,11 @@ def prepare(
     """
     refuse_empty(sources)
     if not is_begun(out):
-        check_free(out, expected_bytes(sources, target.kind))
+        check_free(out, expected_bytes(sources, target.format))
     size, counted = sum(source.size for source in sources), 0
     with interruptible() as interruption:
         try_engine(settings.engine, interruption)
-        for positions, done in count_storable(sources, target.kind):
+        for positions, done in count_storable(sources, target.format):
             interruption.check()
             counted = positions
             if progress is not None:
@@ -93,7 +93,7 @@ def rescore(
 
         def blocks() -> Iterator[bytes]:
             scores = np.array(_records(work)["score"])
-            for block in packed(rescored(sources, target.kind, scores, drop=settings.drop_unscored), target):
+            for block in packed(rescored(sources, target.format, scores, drop=settings.drop_unscored), target):
                 interruption.check()
                 yield block
 

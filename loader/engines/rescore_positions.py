@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from loader import _native
 from loader.chess.positions.entry import NO_SCORE, Entry, entry_of
+from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import SourceFile, parted_by_chunks
-from loader.chess.positions.kind import Kind
 
 # What a work file holds of each position: which it is, and its score, of the side to move, or why it has none.
 RECORD = np.dtype([("position", "<u8"), ("score", "<i2")])
@@ -66,7 +66,7 @@ class Tasks:
 
 
 def entries_from(sources: Sequence[SourceFile], begin: int) -> Iterator[Entry]:
-    """Of all files, without the first `begin`. Raises DataError at damage."""
+    """Yields the entries of all files, without the first `begin`. Raises DataError at damage."""
     for source in sources:
         for chunk in range(source.num_chunks):
             if begin and (count := source.count(chunk)) <= begin:
@@ -80,7 +80,7 @@ def entries_from(sources: Sequence[SourceFile], begin: int) -> Iterator[Entry]:
         source.check_end()
 
 
-def count_storable(sources: Sequence[SourceFile], target: Kind) -> Iterator[tuple[int, int]]:
+def count_storable(sources: Sequence[SourceFile], target: PositionFormat) -> Iterator[tuple[int, int]]:
     """Entries and bytes of the files gone through, chunk by chunk.
 
     Raises DataError at damage, and for an entry that the target can't hold: now, not when all has been scored.
@@ -97,7 +97,7 @@ def count_storable(sources: Sequence[SourceFile], target: Kind) -> Iterator[tupl
 
 
 def rescored(
-    sources: Sequence[SourceFile], target: Kind, scores: npt.NDArray[np.int16], *, drop: bool = False
+    sources: Sequence[SourceFile], target: PositionFormat, scores: npt.NDArray[np.int16], *, drop: bool = False
 ) -> Iterator[bytes]:
     """The entries in the target's format as a conversion would write them, each with its score of `scores`; with `drop`
     without those that the engine gave none. Raises DataError."""
@@ -109,7 +109,7 @@ def rescored(
     for source in sources:
         for chunk in range(source.num_chunks):
             source.copy_to(chunk, with_scores)
-            if parted_by_chunks(source.kind, target) and not target.is_binpack:
+            if parted_by_chunks(source.format, target) and not target.is_binpack:
                 writer.finish()
             yield writer.take()
         source.check_end()
@@ -122,7 +122,7 @@ def places(sources: Sequence[SourceFile], numbers: Sequence[int]) -> Iterator[st
     before = 0
     wanted = list(reversed(numbers))
     for source in sources:
-        has_lines = not source.kind.is_binpack and source.kind.codec.unit == "line"
+        has_lines = not source.format.is_binpack and source.format.codec.unit == "line"
         first = lines = 0  # entries and lines of the file before the chunk
         for chunk in range(source.num_chunks):
             if not wanted:

@@ -1,4 +1,4 @@
-"""What `loader rescore` makes, and which of it must be the same when it goes on."""
+"""Settings of `loader rescore`, and which of them must be the same when it goes on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loader.chess.positions.kind import Target
+from loader.chess.positions.format import Target
 from loader.engines.engine import EngineSettings, Limits
 from loader.engines.selfplay_settings import digest_of
 from loader.files.identity import DataFile
@@ -25,7 +25,7 @@ _AT_ONCE = 1 << 24  # bytes of a file
 
 @dataclass(frozen=True)
 class RescoreSettings:
-    """What to make."""
+    """Settings of a rescoring."""
 
     engine: EngineSettings
     limits: Limits
@@ -34,7 +34,7 @@ class RescoreSettings:
 
     @property
     def positions_of_a_task(self) -> int:
-        """What an engine gets at once, and a death may cost it. Changes no score."""
+        """The number of positions that an engine gets at once, and that its death may cost. Changes no score."""
         return max(1, min(_MOST, _PER_TASK // (self.limits.nodes or _PER_TASK // 16)))
 
     def identity(self, target: Target) -> Settings:
@@ -43,7 +43,7 @@ class RescoreSettings:
         options = [f"{name}={value}{digest_of(value)}" for name, value in sorted(self.engine.options)]
         return {
             "scores of version": VERSION,
-            "format": f"{target.kind.name} {target.packing or ''}".strip(),
+            "format": f"{target.format.name} {target.packing or ''}".strip(),
             "--engine": f"{Path(program).name}{digest_of(program)}",
             "--option": ", ".join(options) or None,
             "--units-per-100cp": self.engine.units_per_100cp,

@@ -9,8 +9,10 @@ from loader import _native
 from loader.files.identity import DataFile
 from loader.formats import opening
 from loader.formats.format import ColumnFormat, Format, Reader
+from loader.rows.blocks import BlocksReader
 from loader.rows.python_reader import PythonBlocks
 from loader.rows.settings import RowsConfig
+from loader.rows.synthetic import SyntheticReader
 from loader.stream.config import DataConfig
 
 FAMILY = "rows"
@@ -22,7 +24,7 @@ def format_of(config: DataConfig, file: DataFile) -> Format:
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: bool = False) -> list[Reader]:
-    """As `loader.formats.opening.open_readers`; without files, of what the settings name instead of them."""
+    """Opens files as `loader.formats.opening.open_readers`; without files, what the settings name instead of them."""
     settings: RowsConfig = config.settings
     if not files and not settings.blocks and not settings.synthetic.num_rows:
         raise ValueError(
@@ -31,12 +33,8 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: b
     if files:
         return opening.open_readers(config, files, format_of)
     if settings.blocks:
-        from loader.rows.blocks import BlocksReader
-
         key = "validation_blocks" if validation else "blocks"
         return [BlocksReader(f"data.rows.{key}", getattr(settings, key), settings)]
-    from loader.rows.synthetic import SyntheticReader
-
     return [SyntheticReader(settings, validation=validation)]
 
 
@@ -66,7 +64,7 @@ def texts_of(config: DataConfig, files: Sequence[DataFile], column: str) -> Iter
 
 
 def native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:
-    """As the native stream takes it: what is written in Python is called by the stream's threads."""
+    """Returns a reader as the native stream takes it: one written in Python is called by the stream's threads."""
     native = getattr(reader, "native", None)
     if isinstance(native, _native.RowReader):
         return native

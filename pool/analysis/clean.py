@@ -1,4 +1,4 @@
-"""The checkpoints of a run that has ended, thinned. Never those that a resume needs."""
+"""The thinning of a run's checkpoints after its end: never of those that a resume needs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
 
 
 def _doomed(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
-    """Oldest first. Raises CheckpointError, OSError."""
+    """Yields the checkpoints to remove, the oldest first. Raises CheckpointError, OSError."""
     folder = run / FOLDER
     if not folder.is_dir():
         return

@@ -1,4 +1,5 @@
-"""What a checkpoint's network, or the mean of an ensemble's, says of every sample of some files, in their order."""
+"""Predictions of a checkpoint's network, or of the mean of an ensemble's, for every sample of some files, in their
+order."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from pool.config.load import changed_config
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, described, load_members
-from pool.export.member import One
+from pool.export.member import NEWEST, Choice
 from pool.nn.batch import TensorBatch
 from pool.run_folder import strict_json
 
@@ -41,20 +42,17 @@ _DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # a rea
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The networks of a checkpoint, or one of them, to be asked about batches."""
+class Predictor:
+    """The networks of a checkpoint, or one of them, and their predictions for batches."""
 
     members: tuple[Trained, ...]
     methods: tuple[Method, ...]
     verb: str  # of the command that asks
 
     @classmethod
-    def open(
-        cls, where: Path, task: str | None, verb: str, member: One | None = None, *, averaged: bool = False
-    ) -> Asked:
-        """`member`: one of an ensemble, None: the mean of all; `averaged`: with the averaged weights. Raises
-        PoolError."""
-        members = load_members(where, task, verb, member, averaged=averaged)
+    def open(cls, where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> Predictor:
+        """Loads the networks; the answer is the mean of all, unless one member is chosen. Raises PoolError."""
+        members = load_members(where, task, verb, choice)
         for each in members:
             each.model.eval()
         return cls(members, tuple(_method_of(each, verb) for each in members), verb)
@@ -62,8 +60,8 @@ class Asked:
     def __str__(self) -> str:
         return described(self.members)
 
-    def ask(self, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
-        """[samples, k], in the order of the batch. Raises PoolError."""
+    def predict(self, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
+        """Returns [samples, k], in the order of the batch. Raises PoolError."""
         each = [self._answer(*member, batch, samples) for member in zip(self.members, self.methods, strict=True)]
         return _mean(each, f"{self.verb}: the task {self.members[0].name}")
 
@@ -71,20 +69,20 @@ class Asked:
         who = f"{self.verb}: the task {member.name}"
         try:
             with torch.no_grad():
-                given = method(member.model, batch)
+                output = method(member.model, batch)
         except Exception as error:
             raise PoolError(f"{who}: {told(error)}") from error
-        shape = tuple(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__
-        if not isinstance(given, torch.Tensor) or given.dim() not in (1, 2) or len(given) != samples:
+        shape = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
+        if not isinstance(output, torch.Tensor) or output.dim() not in (1, 2) or len(output) != samples:
             raise PoolError(f"{who} gives {shape}, and [{samples}] or [{samples}, k] is expected")
-        numbers = given.detach().cpu()
+        numbers = output.detach().cpu()
         if numbers.dtype in (torch.bfloat16, torch.float16):
             numbers = numbers.float()
         return numbers.reshape(samples, -1).numpy()
 
 
 def predict_file(
-    asked: Asked,
+    predictor: Predictor,
     patterns: Sequence[str],
     output: Path,
     changes: Sequence[Change] = (),
@@ -93,21 +91,20 @@ def predict_file(
     ids: str | None = None,
     header: bool = False,
 ) -> int:
-    """Writes a line of numbers, separated by tabs, for each sample; returns how many samples there were. Labels are
-    not read.
+    """Writes a line of numbers, separated by tabs, for each sample; returns how many samples there were. Labels are not
+    read.
 
     `changes`: of [data]; `ids`: the column of the data that each line begins with; `header`: with a first line of
-    names; `on_progress`: told how many samples are written so far. Raises PoolError, DataError; `output` is written as
-    a whole or not at all, unless it is a pipe or standard output (`-`).
-    """
+    names; `on_progress`: called with how many samples are written so far. Raises PoolError, DataError; `output` is
+    written as a whole or not at all, unless it is a pipe or standard output (`-`)."""
     samples = 0
     try:
-        config = data_config(asked.members[0], changes, asked.verb)
+        config = data_config(predictor.members[0], changes, predictor.verb)
         files = identify(find_files(patterns, "--data"))
         data = without_labels(config.data)
         names = None if ids is None else texts_of(data, files, ids)
         with _output(output) as file:
-            for numbers in _predictions(asked, batches_in_order(data, files, config.run.seed)):
+            for numbers in _predictions(predictor, batches_in_order(data, files, config.run.seed)):
                 if header and not samples:
                     file.write(_header(ids, numbers.shape[1]))
                 file.write(_lines(numbers, None if names is None else list(islice(names, len(numbers)))))
@@ -143,54 +140,55 @@ def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
         pipe.close()
 
 
-def _method_of(found: Trained, verb: str) -> Method:
-    """`pool.task.task.Predicting`. Raises ConfigError."""
-    method = getattr(found.task, "predict", None)
+def _method_of(trained: Trained, verb: str) -> Method:
+    """Returns the task's `predict`. Raises ConfigError."""
+    method = getattr(trained.task, "predict", None)
     if method is None:
         raise ConfigError(
-            f"{verb}: the task {found.name} has no method predict(model, batch), which gives a tensor of [batch] or "
+            f"{verb}: the task {trained.name} has no method predict(model, batch), which gives a tensor of [batch] or "
             "[batch, k]: add it"
         )
     if problem := call_problem(method, ("model", "batch")):
-        raise ConfigError(f"{verb}: the task {found.name}: its method predict {problem}")
+        raise ConfigError(f"{verb}: the task {trained.name}: its method predict {problem}")
     predicts: Method = method
     return predicts
 
 
-def data_config(found: Trained, changes: Sequence[Change], verb: str, sections: Sequence[str] = ("data",)) -> Config:
-    """The settings of the run's `sections`. Code that the checkpoint names is imported only if `changes` name it."""
-    data = found.config.get("data")
+def data_config(trained: Trained, changes: Sequence[Change], verb: str, sections: Sequence[str] = ("data",)) -> Config:
+    """Returns the settings of the run's `sections`. Code that the checkpoint names is imported only if `changes` name
+    it."""
+    data = trained.config.get("data")
     if not isinstance(data, Mapping):
-        raise strict_json.not_ours(found.checkpoint, "config.data: a section is expected")
-    others = {name: found.config.get(name) for name in sections}
-    tree = json.loads(json.dumps({"task": found.name, **others, "data": {**data, "train": [], "validation": []}}))
+        raise strict_json.not_ours(trained.checkpoint, "config.data: a section is expected")
+    others = {name: trained.config.get(name) for name in sections}
+    tree = json.loads(json.dumps({"task": trained.name, **others, "data": {**data, "train": [], "validation": []}}))
     named = {change.key: change.value for change in changes}
     for key, known in (("source", SOURCES.bundled), ("format", (None, *built_in_formats()))):
         value = data.get(key)
         if value not in known and f"data.{key}" not in named:
             raise ConfigError(
-                f"the data.{key} of {found.checkpoint} is {strict_json.printable(str(value))}, which is no part of "
+                f"the data.{key} of {trained.checkpoint} is {strict_json.printable(str(value))}, which is no part of "
                 f"this program; {verb} runs it only if you name it too: "
                 f"--set data.{key}={strict_json.printable(str(value))}"
             )
     if wrong := [key for key in named if key.partition(".")[0] not in sections]:
         raise ConfigError(f"--set {wrong[0]}: {verb} takes keys of {' and '.join(sections)} alone")
-    return changed_config(tree, changes, str(found.checkpoint))
+    return changed_config(tree, changes, str(trained.checkpoint))
 
 
 def _predictions(
-    asked: Asked, batches: Iterable[tuple[SparseBatch, npt.NDArray[np.int64]]]
+    predictor: Predictor, batches: Iterable[tuple[SparseBatch, npt.NDArray[np.int64]]]
 ) -> Iterator[npt.NDArray[Any]]:
-    """[samples, k], in the samples' own order."""
+    """Yields [samples, k], in the samples' own order."""
     for batch, order in batches:
-        numbers = asked.ask(TensorBatch.from_numpy(batch), len(order))
+        numbers = predictor.predict(TensorBatch.from_numpy(batch), len(order))
         result = np.empty_like(numbers)
         result[order] = numbers
         yield result
 
 
 def _mean(members: Sequence[npt.NDArray[Any]], who: str) -> npt.NDArray[Any]:
-    """Added in double precision, in the order of the members."""
+    """Adds in double precision, in the order of the members."""
     first = members[0]
     if len(members) == 1:
         return first
@@ -207,7 +205,7 @@ def _mean(members: Sequence[npt.NDArray[Any]], who: str) -> npt.NDArray[Any]:
 
 
 def _lines(numbers: npt.NDArray[Any], ids: Sequence[str] | None) -> bytes:
-    """Raises ConfigError for ids that do not fit the lines."""
+    """Returns the lines. Raises ConfigError for ids that do not fit them."""
     row = "\t".join([_DIGITS.get(numbers.dtype, "%d")] * numbers.shape[1])
     lines = [f"{row % tuple(line)}\n" for line in numbers.tolist()]
     if ids is None:

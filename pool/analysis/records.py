@@ -1,4 +1,4 @@
-"""What a run's folder says of it, or of each member of an ensemble: settings and the numbers of each step."""
+"""A run as its folder has it, or each member of an ensemble: settings and the numbers of each step."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Run:
 
     @property
     def last_loss(self) -> float | None:
-        """Of the newest step; None before the first."""
+        """The loss of the newest step; None before the first."""
         return self.steps[-1]["loss"] if self.steps else None
 
     @property
@@ -127,21 +127,21 @@ class Run:
 
 
 def run_folders(folders: Sequence[Path]) -> list[Path]:
-    """Folders of runs: each that is given is one, or holds some. Raises ConfigError for what is neither."""
-    found = []
+    """Returns folders of runs: each of `folders` is one, or holds some. Raises ConfigError for what is neither."""
+    runs = []
     for folder in folders:
         if not folder.is_dir() or os.path.lexists(folder / CONFIG):
-            found.append(folder)
+            runs.append(folder)
         elif inside := sorted(path.parent for path in folder.glob(f"*/{CONFIG}")):
-            found += inside
+            runs += inside
         else:
             raise ConfigError(f"{folder}: is no folder of a run, and none is in it: no {CONFIG}")
-    return found
+    return runs
 
 
 def read_runs(folders: Sequence[Path], warn: Callable[[str], object]) -> list[Run]:
-    """The runs of these folders, as `run_folders` finds them. Raises ConfigError; a folder that was found, not given,
-    and is damaged is left out and named to `warn`."""
+    """Reads the runs of these folders, as `run_folders` finds them. Raises ConfigError; a folder that was found, not
+    given, and is damaged is left out and named to `warn`."""
     runs = []
     for folder in run_folders(folders):
         try:
@@ -154,7 +154,7 @@ def read_runs(folders: Sequence[Path], warn: Callable[[str], object]) -> list[Ru
 
 
 def read_run(folder: Path) -> Run:
-    """Raises ConfigError for what is no run's folder."""
+    """Reads one run. Raises ConfigError for what is no run's folder."""
     config = recorded_tree(folder)
     try:
         settings = settings_of_members(config)
@@ -184,7 +184,7 @@ def read_run(folder: Path) -> Run:
 
 
 def _goes_on(folder: Path) -> bool | None:
-    """Whether its process lives; None if its lock may not be looked at."""
+    """Says whether its process lives; None if its lock may not be looked at."""
     try:
         return goes_on(folder)
     except OSError:

@@ -1,10 +1,12 @@
-"""What a sweep has found: its members, the best first, with the settings in which they differ."""
+"""A sweep: values of some keys, a member of one ensemble for each combination, and which of them is the best."""
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,27 +15,163 @@ from pool.analysis.table import moves
 from pool.checkpoint.folder import locate
 from pool.checkpoint.ranking import Ranking, rank
 from pool.checkpoint.state import SavedState, read_state
+from pool.config.changes import Change, toml_value
+from pool.config.ensemble import MOST_MEMBERS, MemberConfig
+from pool.config.errors import meant
+from pool.config.load import load_config
 from pool.config.member_settings import differing, flat
-from pool.errors import CheckpointError
+from pool.config.tree import Config
+from pool.errors import CheckpointError, ConfigError
 from pool.export.member import members_of
 from pool.metrics.formatting import in_digits
 
+SEED = "run.model_seed"  # a member calls it `seed`
+_OF_MEMBERS = [name for name in MemberConfig.model_fields if name != "seed"]  # sections in which they may differ
+
 
 @dataclass(frozen=True)
-class Found:
-    """Of a run that has ended."""
+class Variation:
+    """The values of one key, in the order in which they were given."""
+
+    key: str
+    values: tuple[Change, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Variation:
+        """Parses `KEY=VALUE,VALUE,...`: values are TOML, or else text as it stands. Raises ConfigError."""
+        key, _, listed = text.partition("=")
+        key = key.strip()
+        values = _values(key, listed)
+        if not all(key.split(".")) or not values or any(value.value == "" for value in values):
+            raise ConfigError(f"--vary {text}: expected section.key=value,value,...")
+        seen = set[str]()
+        for value in map(repr, values):  # True is equal to 1
+            if value in seen:
+                raise ConfigError(f"--vary {text}: a value is given twice")
+            seen.add(value)
+        return cls(key, tuple(values))
+
+
+def sweep_config(
+    path: Path,
+    overrides: Sequence[str],
+    variations: Sequence[Variation],
+    seeds: int = 1,
+    *,
+    trace: Path | None = None,
+) -> Config:
+    """Returns the config of an ensemble with a member for each combination, each with `seeds` seeds. Raises
+    ConfigError."""
+    run = load_config(path, overrides)
+    if run.ensemble.is_set:
+        raise ConfigError(f"{path}: ensemble: a sweep makes the members; leave it out, or train it with pool train")
+    _check(variations, seeds)
+    for variation in variations:
+        _check_key(variation.key, type(run))
+    if seeds > 1:
+        variations = [
+            *variations,
+            Variation(SEED, tuple(Change(SEED, run.model_seed + n, is_toml=True) for n in range(seeds))),
+        ]
+    members = [_member(chosen) for chosen in itertools.product(*(variation.values for variation in variations))]
+    tables = [each.key for each in variations if any(isinstance(value.value, Mapping) for value in each.values)]
+    # A member's table adds to the run's, and here it takes its place: so the run's is empty.
+    base: list[str | Change] = [*overrides, *(Change(key, {}, is_toml=True) for key in tables)]
+    try:
+        config = _with_members(path, base, members, trace)
+    except ConfigError:
+        for value in itertools.chain.from_iterable(variation.values for variation in variations):
+            _try(path, overrides, value)
+        for member in members:  # what is wrong with one is wrong with others too, and is told once
+            _with_members(path, base, [member], trace)
+        raise
+    for value in itertools.chain.from_iterable(variation.values for variation in variations):
+        value.check_quotes(type(config), "--vary")
+    return config
+
+
+def _with_members(path: Path, overrides: Sequence[str | Change], members: Sequence[Any], trace: Path | None) -> Config:
+    return load_config(path, [*overrides, Change("ensemble", {"member": list(members)}, is_toml=True)], trace=trace)
+
+
+def _try(path: Path, overrides: Sequence[str], value: Change) -> None:
+    """Raises ConfigError for a value that no run could have, with the key as it was given."""
+    try:
+        load_config(path, [*overrides, value])
+    except ConfigError as error:
+        problem = str(error).removeprefix(f"{path}: ").removeprefix("--set ")
+        raise ConfigError(f"--vary {problem}") from None
+
+
+def _check_key(key: str, cls: type[Config]) -> None:
+    """Checks that members may differ in it. Raises ConfigError."""
+    section = key.partition(".")[0]
+    if key == SEED or section in _OF_MEMBERS:
+        return
+    allowed = f"keys of {', '.join(_OF_MEMBERS)}, and {SEED}"
+    if section in cls.model_fields:
+        raise ConfigError(
+            f"--vary {key}: can't differ between members, which share one stream and one run; allowed: {allowed}"
+        )
+    raise ConfigError(f"--vary {key}: unknown key; members may differ in {allowed}{meant(section, _OF_MEMBERS)}")
+
+
+def _check(variations: Sequence[Variation], seeds: int) -> None:
+    """Checks that they can be combined. Raises ConfigError."""
+    if not variations and seeds == 1:
+        raise ConfigError("nothing is varied: give --vary KEY=VALUE,VALUE,..., or --seeds N with N above 1")
+    keys = [variation.key for variation in variations]
+    for one, other in itertools.permutations(keys, 2):
+        if f"{one}.".startswith(f"{other}."):
+            raise ConfigError(f"--vary {one}: " + ("is given twice" if one == other else f"is a part of {other}"))
+    if seeds > 1 and SEED in keys:
+        raise ConfigError(f"--vary {SEED}: the seeds are varied by --seeds; give one of the two")
+    if (number := seeds * math.prod(len(variation.values) for variation in variations)) > MOST_MEMBERS:
+        raise ConfigError(f"--vary: {number} combinations; at most {MOST_MEMBERS} networks train in one run")
+
+
+def _values(key: str, text: str) -> list[Change]:
+    """Reads values as a TOML list has them; or, if that can't be, one by one."""
+    try:
+        values = toml_value(f"[{text}]")
+    except ValueError:
+        return [_value(key, part) for part in text.split(",")]
+    except RecursionError:
+        raise ConfigError(f"--vary {key}: nested too deeply") from None
+    return [Change(key, value, is_toml=True) for value in values]
+
+
+def _value(key: str, text: str) -> Change:
+    try:
+        return Change(key, toml_value(text), is_toml=True)
+    except ValueError:
+        return Change(key, text.strip(), is_toml=False)
+
+
+def _member(chosen: Iterable[Change]) -> Mapping[str, Any]:
+    """Returns the table `[[ensemble.member]]` of a combination."""
+    table: dict[str, Any] = {}
+    for change in chosen:
+        own = Change("seed", change.value, change.is_toml) if change.key == SEED else change
+        Change(own.key, copy.deepcopy(own.value), own.is_toml).apply(table)
+    return table
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The members of a sweep that has ended."""
 
     state: SavedState
     ranking: Ranking
     settings: Sequence[Mapping[str, Any]]  # of each member, by dotted key
 
     def keys(self, varied: Sequence[str]) -> list[str]:
-        """Those that were varied, and others in which the members differ."""
+        """Returns the keys that were varied, and others in which the members differ."""
         return list(dict.fromkeys([*varied, *differing(self.settings)]))
 
     @property
     def note(self) -> str:
-        """What the order goes by, in a line."""
+        """The line that says how the members are ordered."""
         metric, trained = self.ranking.goal.metric, self.ranking.trained
         if trained:
             return f"no validation: ordered by the training loss, the mean of {trained}"
@@ -45,8 +183,8 @@ class Found:
         return note
 
 
-def look_at(run_dir: Path) -> Found:
-    """What the newest checkpoint of a run says of its members. Raises PoolError."""
+def look_at(run_dir: Path) -> SweepResult:
+    """Reads from the newest checkpoint of a run how its members did. Raises PoolError."""
     checkpoint = locate(run_dir)
     try:
         state = read_state(checkpoint)
@@ -56,32 +194,32 @@ def look_at(run_dir: Path) -> Found:
     ranking = rank(checkpoint, state, at_best=True)
     if ranking is None or len(ranking.found) != len(settings):
         raise CheckpointError(f"{checkpoint}: says nothing of its members: neither validations nor losses are there")
-    return Found(state, ranking, settings)
+    return SweepResult(state, ranking, settings)
 
 
-def as_data(found: Found, varied: Sequence[str]) -> list[dict[str, Any]]:
-    """A member each, the best first; numbers that are not finite are None, as JSON has none."""
+def as_data(result: SweepResult, varied: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns a member each, the best first; numbers that are not finite are None, as JSON has none."""
     rows = []
-    for place, m in enumerate(found.ranking.order, 1):
-        worth = found.ranking.found[m]
+    for place, m in enumerate(result.ranking.order, 1):
+        worth = result.ranking.found[m]
         numbers = {"loss": worth.loss, **worth.metrics}
-        prefix = "training" if found.ranking.trained else "validation"
+        prefix = "training" if result.ranking.trained else "validation"
         rows.append(
             {
                 "place": place,
                 "member": m,
-                "config": {key: found.settings[m].get(key) for key in found.keys(varied)},
+                "config": {key: result.settings[m].get(key) for key in result.keys(varied)},
                 **{f"{prefix}_{name}": value if math.isfinite(value) else None for name, value in numbers.items()},
                 "step": worth.step,
-                "frozen_at": found.state.members[m].frozen_at if found.state.members else None,
+                "frozen_at": result.state.members[m].frozen_at if result.state.members else None,
             }
         )
     return rows
 
 
-def rows(found: Found, varied: Sequence[str]) -> list[list[str]]:
-    """The same as a table: headings, then a row a member."""
-    data = as_data(found, varied)
+def rows(result: SweepResult, varied: Sequence[str]) -> list[list[str]]:
+    """Returns a table: headings, then a row a member."""
+    data = as_data(result, varied)
     numbers = [name for name in data[0] if name.startswith(("training_", "validation_"))]
     frozen = ["frozen at"] if any(row["frozen_at"] is not None for row in data) else []
     headings = ["member", *data[0]["config"], *(name.replace("_", " ", 1) for name in numbers), "step", *frozen]

@@ -21,8 +21,8 @@ MEMBERS = "members"  # a column more, if there is an ensemble
 
 
 def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
-    """One run, or one member; `keys`: of its config. What is not known, or no finite number, is None. The last loss of
-    an ensemble is its members' median."""
+    """Returns one run, or one member; `keys`: of its config. What is not known, or no finite number, is None. The last
+    loss of an ensemble is its members' median."""
     best, best_member, by_metric = run.best, run.best_member, run.best_checkpoint
     return {
         "run": run.name,
@@ -109,14 +109,15 @@ def _listed(keys: Sequence[str]) -> str:
 
 
 def moves(config: Mapping[str, Any]) -> bool:
-    """Whether the target of the loss depends on the step; `config`: by dotted key."""
+    """Says whether the target of the loss depends on the step; `config`: by dotted key."""
     start, end, parts = (config.get(f"loss.{key}") for key in ("lambda_start", "lambda_end", "lambda_parts"))
     return bool(parts) or start != end
 
 
 def rows(runs: Sequence[Run]) -> list[list[str]]:
-    """Headings, then a row a run; the keys that differ stand behind the numbers. There are columns for members if
-    one is an ensemble, and for the best checkpoint's number if another one than the loss chooses it in any of them."""
+    """Returns headings, then a row a run; the keys that differ stand behind the numbers. There are columns for members
+    if one is an ensemble, and for the best checkpoint's number if another one than the loss chooses it in any of
+    them."""
     keys = differing([run.config for run in runs])
     more = []
     if any(run.members for run in runs):
@@ -125,16 +126,6 @@ def rows(runs: Sequence[Run]) -> list[list[str]]:
         more.append((METRIC, _metric))
     headings = [*COLUMNS, *(heading for heading, _ in more), *keys]
     return [headings, *([*_numbers(run), *(cell(run) for _, cell in more), *_values(run, keys)] for run in runs)]
-
-
-def plain(table: Sequence[Sequence[str]]) -> str:
-    """Columns of text, the first to the left and the others to the right."""
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    lines = []
-    for row in table:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines) + "\n"
 
 
 def _metric(run: Run) -> str:
@@ -159,13 +150,13 @@ def _numbers(run: Run) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """1:02:03."""
+    """Formats a duration: 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
 def moment(time: float | None) -> str:
-    """A time of day here, with the date; empty if it is not known."""
+    """Formats a time of day here, with the date; empty if it is not known."""
     return "" if time is None else datetime.fromtimestamp(time).astimezone().isoformat(" ", "seconds")[:19]
 
 

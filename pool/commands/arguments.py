@@ -53,6 +53,15 @@ TraceFile = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
 ]
 
+NetworkConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE.toml",
+        help="config of such a network; for a file of numbers without the description that pool export puts beside",
+    ),
+]
+
 
 def check_new(outputs: Iterable[Path], force: bool) -> None:
     """Raises ConfigError for the first output that would replace a file, unless the user wants that."""

@@ -1,4 +1,4 @@
-"""`pool configs`: the configs that come with the package."""
+"""`pool configs` and `pool settings`: the configs that come with the package, and every key that one may have."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import typer
 
 from pool.errors import ConfigError
 
+# late imports: every command starts without what it does not use
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="configs")(configs)
+    app.command(name="settings")(settings)
 
 
 def _config_names(incomplete: str) -> list[str]:
-    """What the shell may complete a word to."""
+    """Returns the names that the shell may complete a word to."""
     from pool.config import bundled
 
     return [name for name in bundled.names() if name.startswith(incomplete)]
@@ -45,3 +48,25 @@ def configs(
     else:
         bundled.copy(name, output)
         sys.stdout.write(f"{output}: edit it, then pool train {shlex.quote(str(output))}\n")
+
+
+def settings(
+    task: Annotated[str, typer.Option(metavar="NAME", help="whose sections model and loss to show")] = "stockfish",
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="whose section of data to show; those of all that are built in")
+    ] = None,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="print docs/reference/configuration.md")] = False,
+) -> None:
+    """Show every key that a config file may have: default, allowed values, meaning."""
+    from loader.stream.sources import SOURCES
+    from pool.config.reference import markdown, plain, show
+
+    sources = tuple(SOURCES.bundled) if source is None else (source,)
+    if as_markdown:
+        sys.stdout.write(markdown(task, sources))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        show(Console(highlight=False), task, sources)
+    else:
+        sys.stdout.write(plain(task, sources))

@@ -13,6 +13,8 @@ import typer
 from pool.commands.arguments import Averaged, Checkpoint, Force, Member, TrustedTask, check_new
 from pool.errors import ConfigError
 
+# late imports: every command starts without what it does not use
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="export")(export)
@@ -68,11 +70,11 @@ def export(
     """
     from loader.files.pipes import output_pipe
     from pool.export.export import export_checkpoint, header_path
-    from pool.export.member import parse_member
+    from pool.export.member import Choice, parse_member
 
     if average and member is not None:
         raise ConfigError("--average: is of all members; leave out --member")
-    one = parse_member(member)
+    choice = Choice(parse_member(member), average=average, averaged=averaged)
     language = None if header == "none" else header
     pipe = output_pipe(output)
     if pipe is not None and (language is not None or pipe.isatty()):
@@ -87,9 +89,7 @@ def export(
             place,
             description,
             task,
-            member=one,
-            average=average,
-            averaged=averaged,
+            choice,
             header=language,
             permute=permute or (),
             say=lambda gained: news.write(f"{gained}\n"),

@@ -18,8 +18,10 @@ from pool.commands.arguments import Force, Overrides, check_new
 from pool.errors import PoolError
 
 if TYPE_CHECKING:
-    from pool.analysis.rates import RangeTest
+    from pool.analysis.range_test import RangeTest
     from pool.config.tree import Config
+
+# late imports: every command starts without what it does not use
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +48,7 @@ def find_lr(
     depends on batch size, optimizer and data. The run may diverge at the end, which is what it is for.
     """
     from pool.analysis.plot import check_plot, plot_rates
-    from pool.analysis.rates import changes_for
+    from pool.analysis.range_test import changes_for
     from pool.config.load import load_config
 
     if plot is not None:
@@ -54,25 +56,25 @@ def find_lr(
         check_new([plot], force)
     folder = Path(tempfile.mkdtemp(prefix="find-lr-"))
     try:
-        found = _tested(load_config(config, [*(overrides or ()), *changes_for(steps, low, high, str(folder / "run"))]))
+        test = _tested(load_config(config, [*(overrides or ()), *changes_for(steps, low, high, str(folder / "run"))]))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if as_json:
-        sys.stdout.write(json.dumps(asdict(found)) + "\n")
+        sys.stdout.write(json.dumps(asdict(test)) + "\n")
     else:
-        from pool.analysis.drawing import draw
+        from pool.analysis.range_test import draw
 
-        sys.stdout.write(draw(found.rates, found.smoothed, found.suggested))
+        sys.stdout.write(draw(test.rates, test.smoothed, test.suggested))
         sys.stdout.write(
-            f"lowest smoothed loss at {found.lowest:.2e}; suggested: --set optimizer.args.lr={found.suggested:.2g}\n"
+            f"lowest smoothed loss at {test.lowest:.2e}; suggested: --set optimizer.args.lr={test.suggested:.2g}\n"
         )
     if plot is not None:
-        plot_rates(found, plot)
+        plot_rates(test, plot)
 
 
 def _tested(config: Config) -> RangeTest:
     """Runs it. Raises PoolError; a run that ends because it diverges has told what it was for."""
-    from pool.analysis.rates import LEAST, judge
+    from pool.analysis.range_test import LEAST, judge
     from pool.analysis.records import read_run
     from pool.supervisor.train import train
 

@@ -10,6 +10,8 @@ import typer
 
 from pool.commands.arguments import Averaged, Checkpoint, Member, TrustedTask
 
+# late imports: every command starts without what it does not use
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="predict")(predict)
@@ -49,13 +51,13 @@ def predict(
     """
     from loader.cli.terminal import sample_count
     from loader.files.pipes import is_stream
-    from pool.analysis.predict import Asked, predict_file
+    from pool.analysis.predict import Predictor, predict_file
     from pool.config.changes import Change
-    from pool.export.member import parse_member
+    from pool.export.member import Choice, parse_member
 
     parsed = [Change.parse(text) for text in changes or ()]
-    asked = Asked.open(checkpoint, task, "predict", parse_member(member), averaged=averaged)
-    with sample_count("predict") as told:
-        samples = predict_file(asked, data, output, parsed, told, ids=ids, header=header)
+    predictor = Predictor.open(checkpoint, task, "predict", Choice(parse_member(member), averaged=averaged))
+    with sample_count("predict") as on_progress:
+        samples = predict_file(predictor, data, output, parsed, on_progress, ids=ids, header=header)
     news = sys.stderr if is_stream(output) else sys.stdout
-    news.write(f"{output}: {samples:,} samples, from {asked}\n")
+    news.write(f"{output}: {samples:,} samples, from {predictor}\n")

@@ -12,7 +12,11 @@ import typer
 from pool.commands.arguments import Force, check_new
 from pool.errors import ConfigError
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 STATE_CODES = {"finished": 0, "crashed": 1, "running": 3, "stopped": 4}
+
+# late imports: every command starts without what it does not use
 
 
 def register(app: typer.Typer) -> None:
@@ -48,19 +52,19 @@ def runs(
     if plot is not None:
         check_plot(plot)
         check_new([plot], force)
-    found = read_runs(folders, _warn)
+    shown = read_runs(folders, _warn)
     if members:
-        found = [row for run in found for row in (run.members or (run,))]
+        shown = [row for run in shown for row in (run.members or (run,))]
     if as_json:
-        keys = differing([run.config for run in found])
-        for run in found:
+        keys = differing([run.config for run in shown])
+        for run in shown:
             sys.stdout.write(json.dumps(as_data(run, keys)) + "\n")
     else:
-        show(rows(found))
-    for line in incomparable(found):
+        show(rows(shown))
+    for line in incomparable(shown):
         (_warn if as_json else _note)(line)
     if plot is not None:
-        plot_runs(found, plot)
+        plot_runs(shown, plot)
 
 
 def status(

@@ -12,6 +12,8 @@ import typer
 
 from pool.commands.arguments import AllowDifferentNumerics, Overrides, Resume, TraceFile
 
+# late imports: every command starts without what it does not use
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="sweep")(sweep)
@@ -50,8 +52,7 @@ def sweep(
     of memory holds all members. Train such runs one by one, and compare them by pool runs. Example: pool sweep
     configs/clicks.toml --vary optimizer.args.lr=1e-3,3e-3,1e-2 --seeds 3
     """
-    from pool.analysis.sweep import as_data, look_at, rows
-    from pool.analysis.variations import SEED, Variation, sweep_config
+    from pool.analysis.sweep import SEED, Variation, as_data, look_at, rows, sweep_config
     from pool.commands.tables import show
     from pool.supervisor.prepare import preparation
     from pool.supervisor.summary import sweep_command
@@ -73,11 +74,11 @@ def sweep(
         code = train(settings, resume=resume, allow_different_numerics=allow_different_numerics, again=again)
     if code != 0:
         raise typer.Exit(code)
-    found = look_at(settings.run_dir)
+    result = look_at(settings.run_dir)
     varied = [variation.key for variation in variations] + ([] if seeds == 1 else [SEED])
     if as_json:
-        for row in as_data(found, varied):
+        for row in as_data(result, varied):
             sys.stdout.write(json.dumps(row) + "\n")
     else:
-        show(rows(found, varied), left="member")
-        sys.stdout.write(f"{found.note}\n")
+        show(rows(result, varied), left="member")
+        sys.stdout.write(f"{result.note}\n")

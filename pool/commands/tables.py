@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def show(table: Sequence[Sequence[str]], *, left: str = "run") -> None:
-    """`table`: headings, then rows; `left`: the column that stands to the left, the others to the right."""
+    """Shows headings, then rows; `left`: the column that stands to the left, the others to the right."""
     if not sys.stdout.isatty():
-        from pool.analysis.table import plain
-
         sys.stdout.write(plain(table))
         return
+    # late: of use on a terminal alone
     from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
@@ -22,3 +23,13 @@ def show(table: Sequence[Sequence[str]], *, left: str = "run") -> None:
     for line in lines:
         drawn.add_row(*map(Text, line))
     Console(highlight=False).print(drawn)
+
+
+def plain(table: Sequence[Sequence[str]]) -> str:
+    """Returns columns of text, the first to the left and the others to the right."""
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    lines = []
+    for row in table:
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"

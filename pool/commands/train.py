@@ -18,6 +18,8 @@ from pool.errors import ConfigError
 if TYPE_CHECKING:
     from pool.config.changes import Change
 
+# late imports: every command starts without what it does not use
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="train")(train)
@@ -70,7 +72,7 @@ def train(
     """
     from pool.config.load import load_config
     from pool.supervisor.prepare import preparation
-    from pool.supervisor.prepare.overriding import parse
+    from pool.supervisor.prepare.overrides import parse
     from pool.supervisor.summary import command
     from pool.supervisor.train import train as run
 

@@ -98,7 +98,7 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     if problem := config.schedule.problem or config.ensemble.problem or config.train.problem:
         raise ConfigError(f"{where}: {problem}")
     try:
-        members = len(config.members())
+        members = len(config.members)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     if members * config.batches_of_a_group > MOST_LOSSES:

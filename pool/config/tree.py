@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -26,6 +27,7 @@ from pool.config.sections import (
 )
 from pool.device.names import parse_device
 from pool.errors import ConfigError
+from pool.task.net import Net
 from pool.task.registry import task_module
 from pool.task.start import model_class
 
@@ -53,20 +55,37 @@ class Config(BaseModel):
     model: Section = Section()
     loss: Section = Section()
 
+    @property
     def members(self) -> tuple[Self, ...]:
-        """The config of each network that the run trains: that of the run which it would be alone. Raises ConfigError,
-        with the key of a member that is not allowed."""
-        if not self.ensemble.is_set:
-            return (self,)
-        if self.ensemble.member or self.model_seed + (self.ensemble.members or 1) - 1 <= MOST_SEED:
-            trees = self.ensemble.trees(self.model_dump(mode="json"), self.model_seed)
-            return tuple(self._member(m, tree) for m, tree in enumerate(trees))
-        raise ConfigError(f"ensemble.members: the last member's seed would be above {MOST_SEED}: lower run.model_seed")
+        """The config of each network that the run trains: that of the run which it would be alone. Those of an ensemble
+        are computed once, by `parse_config`. Raises ConfigError, with the key of a member that is not allowed."""
+        return self.networks if self.ensemble.is_set else (self,)
+
+    @cached_property
+    def networks(self) -> tuple[Self, ...]:
+        """The members of an ensemble."""
+        if not self.ensemble.member and self.model_seed + (self.ensemble.members or 1) - 1 > MOST_SEED:
+            raise ConfigError(
+                f"ensemble.members: the last member's seed would be above {MOST_SEED}: lower run.model_seed"
+            )
+        trees = self.ensemble.trees(self.model_dump(mode="json"), self.model_seed)
+        return tuple(self._member(m, tree) for m, tree in enumerate(trees))
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Returns a copy, whose members are computed anew."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("networks", None)
+        return copied
 
     @property
     def model_seed(self) -> int:
-        """Of the first weights and of dropout."""
+        """The seed of the first weights and of dropout."""
         return self.run.seed if self.run.model_seed is None else self.run.model_seed
+
+    @property
+    def net(self) -> Net:
+        """The settings that this network's task, model and loss are made with."""
+        return Net(self.task, self.model, self.loss, self.model_seed)
 
     @property
     def run_schedule(self) -> Schedule:
@@ -80,7 +99,7 @@ class Config(BaseModel):
 
     @property
     def trace_file(self) -> Path | None:
-        """Where the trace goes; None if there is to be none. Raises ConfigError."""
+        """The file that the trace goes to; None if there is to be none. Raises ConfigError."""
         return _absolute(self.run.trace, "run.trace") if self.run.trace else None
 
     @property
@@ -155,13 +174,13 @@ def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:
         data = data_class(source, PoolDataConfig)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    return create_model(
-        "Config",
-        __base__=Config,
-        data=(data, data()),
-        model=(model, model()),
-        loss=(module.LossConfig, module.LossConfig()),
-    )
+    return _with_sections(data, model, module.LossConfig)
+
+
+@cache
+def _with_sections(data: type[PoolDataConfig], model: type[Section], loss: type[Section]) -> type[Config]:
+    """Returns one class for each triple of classes, however often it is asked for."""
+    return create_model("Config", __base__=Config, data=(data, data()), model=(model, model()), loss=(loss, loss()))
 
 
 def _absolute(text: str, key: str) -> Path:

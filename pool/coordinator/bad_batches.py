@@ -14,7 +14,7 @@ from pool.coordinator import poison
 from pool.coordinator.scheduler.actions import BadBatch
 from pool.errors import RunError
 from pool.metrics.medians import named
-from pool.process.launch import Launch
+from pool.process.start import CoordinatorStart
 from pool.run_folder.opening import shown
 from pool.shm.memory import Memory
 
@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 
 
 class BadBatches:
-    def __init__(self, launch: Launch, memory: Memory, say: Callable[[str], object]) -> None:
+    def __init__(self, start: CoordinatorStart, memory: Memory, say: Callable[[str], object]) -> None:
         """`say`: to the user."""
-        self._launch = launch
+        self._own = start
         self._memory = memory
         self._say = say
-        self._schema = launch.planned.schema
+        self._schema = start.layout.schema
 
     def found(self, action: BadBatch) -> None:
         """Raises RunError if there is no step without it."""
@@ -35,20 +35,20 @@ class BadBatches:
         who = f"{named(action.members)}, " if action.members else ""
         text = f"{who}batch {action.batch} of step {action.step}: {action.why}"
         try:
-            text += f"; it is kept in {poison.save(self._launch.run_dir, batch, action, self._origin(action))}"
+            text += f"; it is kept in {poison.save(self._own.run_dir, batch, action, self._origin(action))}"
         except OSError as error:
             text += f"; it can't be kept: {error}"
         if action.fatal:
-            stops = self._launch.config.train.on_bad_batch == "stop"
+            stops = self._own.config.train.on_bad_batch == "stop"
             raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
         text += f"; {_consequence(action)}"
         log.warning("%s", shown(text))
         self._say(text)
 
     def _origin(self, action: BadBatch) -> Mapping[str, Any]:
-        launch = self._launch
+        start = self._own
         try:
-            found = origin_of(launch.config.data, launch.train_files, launch.config.run.seed, action.cursor)
+            found = origin_of(start.config.data, start.train_files, start.config.run.seed, action.cursor)
             json.dumps(found)
         except Exception as error:  # a source of the user's may raise anything, and give what is no plain data
             return {"unknown": told(error)}

@@ -40,7 +40,7 @@ from pool.ensemble.factory import make_members
 from pool.exchange.member_layout import member_of_bucket
 from pool.metrics.medians import median_of
 from pool.nets.record import still_to_export
-from pool.process.launch import Launch
+from pool.process.start import CoordinatorStart
 from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Hello, NetNews, Notice, Roster
@@ -53,52 +53,52 @@ from pool.telemetry.trace import Trace
 REPORT_SECONDS = 0.2
 
 
-def start(launch: Launch) -> Callable[[], None]:
-    names, devices = launch.planned.exchange.devices, devices_of(launch)
+def begin(start: CoordinatorStart) -> Callable[[], None]:
+    names, devices = start.exchange.devices, devices_of(start)
     if not names:
-        return Coordinator(launch, devices).run
+        return Coordinator(start, devices).run
     with naming_lost_devices(*names, devices=devices):
-        coordinator = Coordinator(launch, devices)
+        coordinator = Coordinator(start, devices)
     return naming_lost_devices(*names, devices=devices)(coordinator.run)
 
 
 class Coordinator:
-    def __init__(self, launch: Launch, devices: Sequence[torch.device]) -> None:
+    def __init__(self, start: CoordinatorStart, devices: Sequence[torch.device]) -> None:
         """`devices`: what this process calls those of the exchange."""
-        config = launch.config
+        config = start.config
         torch.set_num_threads(config.num_coordinator_threads)
-        numerics.check_coordinator(launch.planned.fingerprint, launch.peer)
+        numerics.check_coordinator(start.fingerprint, start.peer)
         _native.keep_freed_memory()  # an optimizer allocates the same memory in every step
         self._context = zmq.Context[zmq.Socket[bytes]]()
-        self._supervisor = Link(self._context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
-        self._hub = Hub(self._context, launch.address_key, launch.peer)
+        self._supervisor = Link(self._context, start.address_key, start.peer, Peer(SUPERVISOR), os.getppid())
+        self._hub = Hub(self._context, start.address_key, start.peer)
         samples = config.train.batches_per_step * config.data.batch_size
-        self._trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
+        self._trace = Trace(start.run_dir, start.peer, on=start.traced)
         self._metrics = Metrics(
-            launch.run_dir, launch.step, config.train.steps, samples, self._say, sinks=config.run.sinks
+            start.run_dir, start.step, config.train.steps, samples, self._say, sinks=config.run.sinks
         )
-        memory = Memory(launch.memory_map(), launch.segments)
-        self._shortcut = memory.coordinator_end(launch.peer, launch.bells)
+        memory = Memory(start.memory, start.segments)
+        self._shortcut = memory.coordinator_end(start.peer, start.bells)
         timing = Timing(self._metrics, self._trace)
-        planned, configs = launch.planned, config.members()
-        members = list(make_members(configs, planned.plans))
-        numerics.check_constants(planned.fingerprint, launch.peer, members)
-        self._exchanges = Exchanges(launch, memory, self._shortcut, devices)
-        committer = Committer(configs, members, planned.plans, self._exchanges.members, timing)
+        layout, configs = start.layout, config.members
+        members = list(make_members([config.net for config in configs], layout.plans))
+        numerics.check_constants(start.fingerprint, start.peer, members)
+        self._exchanges = Exchanges(start, memory, self._shortcut, devices)
+        committer = Committer(configs, members, layout.plans, self._exchanges.members, timing)
         snapshots = Snapshots(
-            memory.snapshots(), launch.snapshot, changes=committer.changes, threads=config.num_coordinator_threads
+            memory.snapshots(), start.snapshot, changes=committer.changes, threads=config.num_coordinator_threads
         )
-        goal = Goal(config.train.best_metric, launch.planned.measured.best(config.train.best_metric))
-        self._state = State(launch, memory, committer, snapshots, goal, self._say)
+        goal = Goal(config.train.best_metric, start.layout.measured.best(config.train.best_metric))
+        self._state = State(start, memory, committer, snapshots, goal, self._say)
         self._next_report = 0.0
         self._stopping = EarlyStopping(config.train.early_stopping, goal, config.train.steps)
         self._checkpoints = Checkpoints(
             snapshots,
             CheckpointWriter(
-                launch.run_dir / FOLDER,
+                start.run_dir / FOLDER,
                 config.train.keep_checkpoints,
                 config.train.keep_every,
-                still_to_export(launch.run_dir, config.train.export_every),
+                still_to_export(start.run_dir, config.train.export_every),
             ),
             validations=self._state.begin(),
             goal=goal,
@@ -106,13 +106,13 @@ class Coordinator:
             checkpoint_every=config.train.checkpoint_every,
             checkpoint_seconds=60 * config.train.checkpoint_minutes,
             export_every=config.train.export_every,
-            saved=launch.saved,
+            saved=start.saved,
             state=self._state.checkpoint,
             say=self._say,
             meanwhile=self._report,
             copies=self._exchanges.copies,
         )
-        self._checkpoints.resume(launch.step)
+        self._checkpoints.resume(start.step)
         self._hands = CoordinatorHands(
             committer,
             self._state,
@@ -120,33 +120,33 @@ class Coordinator:
                 self._metrics,
                 self._checkpoints,
                 self._trace,
-                first_step=launch.step,
+                first_step=start.step,
                 read_nbytes=lambda: committer.read_nbytes,
             ),
             Collected(
-                [metrics_of(member.task, planned.schema) for member in members],
-                planned.measured,
+                [metrics_of(member.task, layout.schema) for member in members],
+                layout.measured,
                 batches=config.train.validation_batches,
                 place=memory.collected,
             ),
-            BadBatches(launch, memory, self._say),
+            BadBatches(start, memory, self._say),
             self._hub,
             timing,
-            _history(launch, committer),
+            _history(start, committer),
         )
         known = self._checkpoints.validations
         frozen = set(committer.frozen)
-        stops = self._stopping.stops(known, launch.step, set(range(len(members))) - frozen)
+        stops = self._stopping.stops(known, start.step, set(range(len(members))) - frozen)
         stopped = len(frozen) + len(stops) == len(members)
         if stopped and stops:
             self._say(self._stopping.why_again(known, stops))
         for member in () if stopped else sorted(stops):
-            committer.freeze(Freeze(launch.step, member))
+            committer.freeze(Freeze(start.step, member))
         self._books = Books(
-            _rules(launch),
-            launch.step,
-            launch.start,
-            incarnation=launch.peer.incarnation,
+            _rules(start),
+            start.step,
+            start.cursor,
+            incarnation=start.peer.incarnation,
             validated=-1 if known.newest is None else known.newest.step,
             stopped=stopped,
             frozen=committer.frozen,
@@ -251,15 +251,15 @@ class Coordinator:
             )
 
 
-def _history(launch: Launch, committer: Committer) -> History | None:
-    if not launch.config.testing.history:
+def _history(start: CoordinatorStart, committer: Committer) -> History | None:
+    if not start.config.testing.history:
         return None
-    return History(launch.run_dir, launch.peer.incarnation, launch.step, committer.newest)
+    return History(start.run_dir, start.peer.incarnation, start.step, committer.newest)
 
 
-def _rules(launch: Launch) -> Rules:
-    config = launch.config
-    plans = launch.planned.plans
+def _rules(start: CoordinatorStart) -> Rules:
+    config = start.config
+    plans = start.layout.plans
     return Rules(
         steps=config.train.steps,
         batches_per_step=config.train.batches_per_step,
@@ -270,6 +270,6 @@ def _rules(launch: Launch) -> Rules:
         validation_batches=config.train.validation_batches,
         on_bad_batch=config.train.on_bad_batch,
         member_of=member_of_bucket(plans),
-        collects=launch.planned.measured.collects,
+        collects=start.layout.measured.collects,
         batches_per_group=config.train.batches_per_group,
     )

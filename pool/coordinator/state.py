@@ -13,7 +13,7 @@ from pool.coordinator.scheduler.actions import Commit
 from pool.coordinator.snapshots import Snapshots
 from pool.metrics.medians import named
 from pool.optim.plateau import plateau_rule
-from pool.process.launch import Launch
+from pool.process.start import CoordinatorStart
 from pool.run_folder.strict_json import value_at
 from pool.shm.memory import Memory
 
@@ -23,7 +23,7 @@ class State:
 
     def __init__(
         self,
-        launch: Launch,
+        start: CoordinatorStart,
         memory: Memory,
         committer: Committer,
         snapshots: Snapshots,
@@ -31,15 +31,15 @@ class State:
         say: Callable[[str], object],
     ) -> None:
         """`goal`: which number of a validation the run goes by; `say`: to its user."""
-        self._launch = launch
+        self._own = start
         self._memory = memory
         self._committer = committer
         self._snapshots = snapshots
         self._goal = goal
-        self._cursor = launch.start
+        self._cursor = start.cursor
         self._unused = (0,) * len(committer.members)
         self._say = say
-        self._plateaus = [plateau_rule(config, launch.planned.measured) for config in launch.config.members()]
+        self._plateaus = [plateau_rule(config, start.layout.measured) for config in start.config.members]
 
     @property
     def epoch(self) -> int:
@@ -61,26 +61,26 @@ class State:
 
         Raises CheckpointError.
         """
-        launch, committer = self._launch, self._committer
+        start, committer = self._own, self._committer
         restored = None
-        if launch.snapshot is not None:
-            restored = self._snapshots.load(launch.snapshot, self.checkpoint())
-        elif launch.checkpoint is not None:
-            restored = store.load(launch.checkpoint)
+        if start.snapshot is not None:
+            restored = self._snapshots.load(start.snapshot, self.checkpoint())
+        elif start.checkpoint is not None:
+            restored = store.load(start.checkpoint)
         if restored is not None:
             committer.restore(restored)
-            if value_at(restored.config, "train.steps") != launch.config.train.steps:
+            if value_at(restored.config, "train.steps") != start.config.train.steps:
                 for member in committer.members:
-                    member.optimizers.follow_length(launch.step)
-            self._override(launch.step)
+                    member.optimizers.follow_length(start.step)
+            self._override(start.step)
             self._unused = tuple(member.unused for member in restored.members) or self._unused
         else:
-            start = None if launch.start_from is None else store.load_weights(launch.start_from).tensors
-            committer.initialize(start)
-        committer.begin(launch.step)
-        if restored is None and launch.start_from is not None:
+            weights = None if start.start_from is None else store.load_weights(start.start_from).tensors
+            committer.initialize(weights)
+        committer.begin(start.step)
+        if restored is None and start.start_from is not None:
             self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may go
-        committer.publish(launch.step)
+        committer.publish(start.step)
         return NONE if restored is None else self._validations(restored)
 
     def committed(self, action: Commit) -> None:
@@ -109,12 +109,12 @@ class State:
         return store.Checkpoint(
             step=self._committer.version,
             cursor=self._cursor,
-            config=self._launch.config.model_dump(mode="json"),
-            fingerprint=self._launch.planned.fingerprint,
-            data=describe_files(self._launch.train_files),
-            mixture=describe_mixture(self._launch.train_files),
-            scales=describe_scales(self._launch.train_files),
-            validation=describe_files(self._launch.validation_files),
+            config=self._own.config.model_dump(mode="json"),
+            fingerprint=self._own.fingerprint,
+            data=describe_files(self._own.train_files),
+            mixture=describe_mixture(self._own.train_files),
+            scales=describe_scales(self._own.train_files),
+            validation=describe_files(self._own.validation_files),
             goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
             weights=self._committer.weights(),
@@ -134,7 +134,7 @@ class State:
     def _validations(self, restored: store.Checkpoint) -> Validations:
         """What is known of them, if the next ones can be compared with it."""
         known = restored.validations
-        if known == NONE or comparable(restored.config, self._launch.config.model_dump(mode="json")):
+        if known == NONE or comparable(restored.config, self._own.config.model_dump(mode="json")):
             return known
         for member in self._committer.members:
             member.optimizers.forget_validations()
@@ -143,6 +143,6 @@ class State:
 
     def _override(self, step: int) -> None:
         """Before step `step`: what the user wants changed there, unless the state has been through it."""
-        for override in self._launch.overrides:
+        for override in self._own.overrides:
             if override.step == step:
                 self._committer.override(override)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from torch import nn
 
-from pool.config.tree import Config
 from pool.ensemble.member import Member
 from pool.errors import ConfigError
 from pool.exchange.member_layout import prefix
@@ -16,22 +15,23 @@ from pool.exchange.tensors import specs
 from pool.nn.generators import GeneratorStates
 from pool.task.attributes import attributes
 from pool.task.factory import build_model, make_task
+from pool.task.net import Net
 from pool.task.start import of_a_resumed_run
 
 
-def make_members(configs: Sequence[Config], plans: Sequence[Plan], *, on_meta: bool = False) -> Iterator[Member]:
+def make_members(nets: Sequence[Net], plans: Sequence[Plan], *, on_meta: bool = False) -> Iterator[Member]:
     """Each model is freshly initialised from seeded generators, as it would be if its member were alone. `plans`: of
     each; `on_meta`: models have no numbers. Raises ConfigError, also for a model that is not the plan's, and whatever
     the tasks' own code raises."""
-    for m, (config, plan) in enumerate(zip(configs, plans, strict=True)):
-        task = make_task(config.task, config.model, config.loss, config.model_seed)
-        model = build_model(task, config.model_seed, on_meta=on_meta)
-        _compare(model, plan, prefix(m, len(configs)))
+    for m, (net, plan) in enumerate(zip(nets, plans, strict=True)):
+        task = make_task(net.task, net.model, net.loss, net.seed)
+        model = build_model(task, net.seed, on_meta=on_meta)
+        _compare(model, plan, prefix(m, len(nets)))
         yield Member(
             task,
             model,
-            config.model_seed,
-            (of_a_resumed_run(config.model), config.loss),
+            net.seed,
+            (of_a_resumed_run(net.model), net.loss),
             GeneratorStates.now(),
             attributes(task, model),
             on_meta=on_meta,

@@ -11,7 +11,7 @@ from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.plugins.error_text import told
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, load_trained
-from pool.export.member import One
+from pool.export.member import NEWEST, Choice
 from pool.run_folder.strict_json import printable
 from pool.task.registry import task_module
 from pool.task.task import HeaderTask, ReorderingTask
@@ -25,10 +25,8 @@ def export_checkpoint(
     output: Path,
     description: str | None,
     task: str | None,
+    choice: Choice = NEWEST,
     *,
-    member: One | None = None,
-    average: bool = False,
-    averaged: bool = False,
     header: str | None = None,
     permute: Sequence[str] = (),
     say: Callable[[str], object] | None = None,
@@ -38,23 +36,22 @@ def export_checkpoint(
     into a better order, and `say` is told what that gains.
 
     `description`: text that the file carries; None: that of the file which pool convert made the checkpoint of, else
-    DESCRIPTION. `task`: the caller's name for the task, needed unless it is built in; `member`: which of an ensemble;
-    `average`: that of all; `averaged`: of the averaged weights. Raises CheckpointError for a bad checkpoint,
-    ConfigError for another task, for several members of which none is chosen, or for a name that ends as another
-    format's do, PoolError for weights that the format can't hold.
+    DESCRIPTION. `task`: the caller's name for the task, needed unless it is built in. Raises CheckpointError for a bad
+    checkpoint, ConfigError for another task, for several members of which none is chosen, or for a name that ends as
+    another format's do, PoolError for weights that the format can't hold.
     """
-    found = load_trained(where, task, member=member, average=average, averaged=averaged)
+    trained = load_trained(where, task, choice)
     source = None if header is None else header_path(output, header)
-    _check_suffix(output, found.name)
+    _check_suffix(output, trained.name)
     for path in filter(None, (output, source)):
         _check_output(path)
     try:
-        gained = _reordered(found, permute) if permute else ""
+        gained = _reordered(trained, permute) if permute else ""
         if gained and say is not None:
             say(gained)
-        source_text = "" if header is None else _header(found, output, header)
-        text = (found.description or DESCRIPTION) if description is None else description
-        found.task.export(found.model, output, text)
+        source_text = "" if header is None else _header(trained, output, header)
+        text = (trained.description or DESCRIPTION) if description is None else description
+        trained.task.export(trained.model, output, text)
         if output.is_file():
             _share(output)
         if source is not None:
@@ -70,8 +67,8 @@ def export_checkpoint(
     except Exception as error:
         raise PoolError(f"{output}: not written: {told(error)}", _exit_code(error)) from None
     if not output.exists():
-        raise PoolError(f"{output}: not written: the method `export` of the task {found.name} makes no file")
-    return found
+        raise PoolError(f"{output}: not written: the method `export` of the task {trained.name} makes no file")
+    return trained
 
 
 def _exit_code(error: Exception) -> int:
@@ -79,22 +76,23 @@ def _exit_code(error: Exception) -> int:
 
 
 def header_path(output: Path, language: str) -> Path:
-    """Where the source code that describes `output` is written."""
+    """Returns the path of the source code that describes `output`."""
     return output.with_suffix(_HEADERS[language])
 
 
-def _header(found: Trained, output: Path, language: str) -> str:
-    """Raises ConfigError for a task that has none, and whatever the task's own code raises."""
-    if not isinstance(found.task, HeaderTask):
-        raise ConfigError(f"export: --header: files of the task {printable(found.name)} have none")
-    return found.task.header(found.model, output, language)
+def _header(trained: Trained, output: Path, language: str) -> str:
+    """Returns the source code. Raises ConfigError for a task that has none, and whatever the task's own code raises."""
+    if not isinstance(trained.task, HeaderTask):
+        raise ConfigError(f"export: --header: files of the task {printable(trained.name)} have none")
+    return trained.task.header(trained.model, output, language)
 
 
-def _reordered(found: Trained, patterns: Sequence[str]) -> str:
-    """Raises ConfigError for a task that can't, and whatever the task's own code raises."""
-    if not isinstance(found.task, ReorderingTask):
-        raise ConfigError(f"export: --permute: the task {printable(found.name)} can't change the order of units")
-    return found.task.reorder(found.model, patterns)
+def _reordered(trained: Trained, patterns: Sequence[str]) -> str:
+    """Puts the units into another order. Raises ConfigError for a task that can't, and whatever the task's own code
+    raises."""
+    if not isinstance(trained.task, ReorderingTask):
+        raise ConfigError(f"export: --permute: the task {printable(trained.name)} can't change the order of units")
+    return trained.task.reorder(trained.model, patterns)
 
 
 def _check_suffix(output: Path, task: str) -> None:
@@ -115,7 +113,7 @@ def _share(output: Path) -> None:
 
 
 def _check_output(output: Path) -> None:
-    """What is no regular file is not written to: a pipe would be waited for, a device overwritten."""
+    """Raises PoolError for what is no regular file: a pipe would be waited for, a device overwritten."""
     if output.is_dir():
         raise PoolError(f"{output}: is a folder; name a file")
     if output.exists() and not output.is_file():

@@ -25,7 +25,7 @@ from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
 from pool.exchange.member_layout import prefix
 from pool.exchange.tensors import carried, replace_tensors, specs, trained
-from pool.export.member import One, check_average, check_one, choose, members_of
+from pool.export.member import NEWEST, Choice, MemberId, check_average, check_one, choose, members_of
 from pool.run_folder import strict_json
 from pool.task.factory import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task
 from pool.task.registry import is_bundled, task_module
@@ -49,50 +49,38 @@ class Trained:
         return f"{self.checkpoint}, {self.who}" if self.who else str(self.checkpoint)
 
 
-def load_trained(
-    where: Path,
-    task: str | None,
-    verb: str = "export",
-    member: One | None = None,
-    *,
-    average: bool = False,
-    averaged: bool = False,
-) -> Trained:
-    """The network of a checkpoint, or of the newest of a run's folder; of an ensemble one member, or the
-    average of all.
+def load_trained(where: Path, task: str | None, choice: Choice = NEWEST) -> Trained:
+    """Loads the network of a checkpoint, or of the newest of a run's folder, for `pool export`.
 
-    `task`: the caller's name for the task, needed unless it is built in; `verb`: the command that asks; `averaged`:
-    with the averaged weights (`train.average`). Raises CheckpointError for a bad checkpoint, or one without those,
-    ConfigError for another task, and if several members are there and none is chosen.
-    """
-    found = _Checkpoint(where, task, verb, averaged=averaged)
-    if average:
-        return found.average()
-    if member is not None:
-        return found.chosen(member)
-    check_one(found.path, found.members)
-    return found.member(0)
+    `task`: the caller's name for the task, needed unless it is built in. Raises CheckpointError for a bad checkpoint,
+    or one without averaged weights where they are chosen, ConfigError for another task, and if several members are
+    there and none is chosen."""
+    checkpoint = _Checkpoint(where, task, "export", averaged=choice.averaged)
+    if choice.average:
+        return checkpoint.average()
+    if choice.member is not None:
+        return checkpoint.chosen(choice.member)
+    check_one(checkpoint.path, checkpoint.members)
+    return checkpoint.member(0)
 
 
-def load_members(
-    where: Path, task: str | None, verb: str, member: One | None = None, *, averaged: bool = False
-) -> tuple[Trained, ...]:
-    """As `load_trained`; all members if none is chosen."""
-    found = _Checkpoint(where, task, verb, averaged=averaged)
-    if member is not None:
-        return (found.chosen(member),)
-    return tuple(found.member(m) for m in range(len(found.members)))
+def load_members(where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> tuple[Trained, ...]:
+    """Does as `load_trained`, for the command `verb`; loads all members if none is chosen."""
+    checkpoint = _Checkpoint(where, task, verb, averaged=choice.averaged)
+    if choice.member is not None:
+        return (checkpoint.chosen(choice.member),)
+    return tuple(checkpoint.member(m) for m in range(len(checkpoint.members)))
 
 
 def described(members: Sequence[Trained]) -> str:
-    """What was asked, for people."""
+    """Names for people the networks that were asked."""
     if len(members) == 1:
         return str(members[0])
     return f"{members[0].checkpoint}, the mean of {len(members)} members"
 
 
 class _Checkpoint:
-    """Its networks."""
+    """The networks of a checkpoint."""
 
     def __init__(self, where: Path, task: str | None, verb: str, *, averaged: bool) -> None:
         self.path = locate(where)
@@ -107,17 +95,18 @@ class _Checkpoint:
                 f"{self.path}: {strict_json.printable(min(odd))}: a tensor of no member of the config"
             )
 
-    def chosen(self, member: One) -> Trained:
-        """One member."""
+    def chosen(self, member: MemberId) -> Trained:
+        """Returns one member."""
         return self.member(*choose(self.path, self._weights.state, member))
 
     def member(self, m: int, why: str = "") -> Trained:
-        """`why` it is that one, in words."""
+        """Returns one member; `why` it is that one, in words."""
         who = f"member {m}" if len(self.members) > 1 else ""
         words = [who, why, "averaged weights" if self._averaged else ""]
         return self._made(m, self._tensors_of(m), ", ".join(filter(None, words)))
 
     def average(self) -> Trained:
+        """Returns the average of all members. Raises ConfigError if they have none."""
         check_average(self.path, self.members)
         each = [self._tensors_of(m) for m in range(len(self.members))]
         if len(each) == 1:
@@ -165,7 +154,7 @@ class _Checkpoint:
             raise CheckpointError(f"{self.path}: the task can't build the model of its config: {told(error)}") from None
 
     def _check(self, m: int, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
-        """That they are the model's. Raises CheckpointError."""
+        """Checks that the tensors are the model's. Raises CheckpointError."""
         begin = prefix(m, len(self.members))
         header = {name: self._weights.header[begin + name] for name in tensors}
         parameters, buffers = specs(model)
@@ -175,7 +164,7 @@ class _Checkpoint:
 
 
 def _mean(tensors: Sequence[Tensor]) -> Tensor:
-    """In double precision, in the order of the members; of what is no real or complex number the first."""
+    """Adds in double precision, in the order of the members; of what is no real or complex number returns the first."""
     first = tensors[0]
     if not (first.is_floating_point() or first.is_complex()):
         return first
@@ -185,13 +174,13 @@ def _mean(tensors: Sequence[Tensor]) -> Tensor:
     return (total / len(tensors)).to(first.dtype)
 
 
-def _task_name(config: Mapping[str, Any], given: str | None, checkpoint: Path, verb: str) -> str:
+def _task_name(config: Mapping[str, Any], trusted: str | None, checkpoint: Path, verb: str) -> str:
     name = config.get("task")
     if not isinstance(name, str):
         raise strict_json.not_ours(checkpoint / STATE, "config.task: a name is expected")
-    if given is not None and given != name:
-        raise ConfigError(f"--task {given}: the task of {checkpoint} is {strict_json.printable(name)}")
-    if given is None and not is_bundled(name):
+    if trusted is not None and trusted != name:
+        raise ConfigError(f"--task {trusted}: the task of {checkpoint} is {strict_json.printable(name)}")
+    if trusted is None and not is_bundled(name):
         raise ConfigError(
             f"the task of {checkpoint} is the module {strict_json.printable(name)}; {verb} imports it, and so runs it, "
             f"only if you name it too: --task {strict_json.printable(name)}"

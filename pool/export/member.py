@@ -1,10 +1,11 @@
-"""Which of a checkpoint's networks a command asks for. Free of torch."""
+"""The choice among a checkpoint's networks. Free of torch."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,13 +18,25 @@ from pool.run_folder.strict_json import not_ours, printable, value_at
 from pool.task.start import KEY
 
 BEST: Literal["best"] = "best"
-One = int | Literal["best"]  # a member, by its number
+MemberId = int | Literal["best"]  # a member, by its number
 
 _START = f"model.{KEY}"
 
 
-def parse_member(member: str | None) -> One | None:
-    """Of the option `--member`. Raises ConfigError."""
+@dataclass(frozen=True)
+class Choice:
+    """A network of a checkpoint: of an ensemble one member, or the average of all."""
+
+    member: MemberId | None = None
+    average: bool = False  # of all members' weights
+    averaged: bool = False  # the averaged weights (`train.average`) in place of the newest
+
+
+NEWEST = Choice()  # no choice is made
+
+
+def parse_member(member: str | None) -> MemberId | None:
+    """Parses the option `--member`. Raises ConfigError."""
     if member is None:
         return None
     if member == BEST:
@@ -34,15 +47,15 @@ def parse_member(member: str | None) -> One | None:
 
 
 def members_of(checkpoint: Path, state: SavedState) -> list[Mapping[str, Any]]:
-    """The settings of each network of a checkpoint. Raises CheckpointError."""
+    """Returns the settings of each network of a checkpoint. Raises CheckpointError."""
     try:
         return settings_of_members(state.config)
     except ValueError as error:
         raise not_ours(checkpoint / STATE, f"config.{error}") from None
 
 
-def choose(checkpoint: Path, state: SavedState, member: One) -> tuple[int, str]:
-    """The number of a member, and if it is the best why, in words. Raises ConfigError, CheckpointError."""
+def choose(checkpoint: Path, state: SavedState, member: MemberId) -> tuple[int, str]:
+    """Returns the number of a member, and if it is the best why, in words. Raises ConfigError, CheckpointError."""
     members = members_of(checkpoint, state)
     if member == BEST:
         return _best(checkpoint, state, members)
@@ -51,7 +64,7 @@ def choose(checkpoint: Path, state: SavedState, member: One) -> tuple[int, str]:
 
 
 def check_one(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
-    """That there is one member only, where nobody has chosen. Raises ConfigError that lists the members."""
+    """Checks that there is one member only, where nobody has chosen. Raises ConfigError that lists the members."""
     if len(members) > 1:
         raise ConfigError(
             f"{checkpoint}: has {len(members)} members: choose with --member M, --member best or --average; they are "
@@ -67,7 +80,7 @@ def check_member(where: str, member: int, members: int) -> None:
 
 
 def _best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
-    """Raises ConfigError if nothing says which is the best."""
+    """Returns the number of the best member, and why, in words. Raises ConfigError if nothing says which it is."""
     if len(members) == 1:
         return 0, ""
     ranking = rank(checkpoint, state)
@@ -88,7 +101,8 @@ def _best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, An
 
 
 def check_average(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
-    """Weights can be averaged if the members have the same model and began with the same weights. Raises ConfigError.
+    """Checks that weights can be averaged: the members have the same model and began with the same weights. Raises
+    ConfigError.
 
     Networks that began with other weights have hidden units in another order: their average is no network.
     """
@@ -107,7 +121,8 @@ def check_average(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> Non
 
 
 def _check_start(checkpoint: Path, start: str) -> None:
-    """All members began with the weights in `start`, unless each had its own there. Raises ConfigError."""
+    """Checks that all members began with the weights in `start`: each might have had its own there. Raises
+    ConfigError."""
     path = Path(os.path.expanduser(start))  # noqa: PTH111 (that of Path raises)
     if not path.exists():
         raise ConfigError(
@@ -116,12 +131,14 @@ def _check_start(checkpoint: Path, start: str) -> None:
         )
     if path.is_dir():
         try:
-            found = locate(path)
-            members = len(read_state(found).members)
+            checkpoint_of_start = locate(path)
+            members = len(read_state(checkpoint_of_start).members)
         except (OSError, CheckpointError) as error:
             raise ConfigError(f"--average: {_START} = {start} can't be looked at: {error}") from None
         if members > 1:
-            raise ConfigError(f"--average: members of {checkpoint} began with the different members of {found}")
+            raise ConfigError(
+                f"--average: members of {checkpoint} began with the different members of {checkpoint_of_start}"
+            )
 
 
 def _differing(members: Sequence[Mapping[str, Any]]) -> list[str]:

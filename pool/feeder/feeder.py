@@ -16,7 +16,7 @@ import zmq
 from pool.crash_points import crash_point
 from pool.feeder.filling import Filling
 from pool.feeder.watched import WatchedStream
-from pool.process.launch import Launch
+from pool.process.start import FeederStart
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import FeederOrders, FeederReport, Heartbeat, Hello, Purpose, Roster, StreamOrders
@@ -33,12 +33,12 @@ log = logging.getLogger(__name__)
 class RingFeeder:
     """One ring: its stream and its books."""
 
-    def __init__(self, launch: Launch, memory: Memory, purpose: Purpose, trace: Trace) -> None:
+    def __init__(self, start: FeederStart, memory: Memory, purpose: Purpose, trace: Trace) -> None:
         self._purpose = purpose
         self._trace = trace
         self._filling = Filling(len(memory.rings[purpose]))
         self._skipped = 0
-        self.stream = WatchedStream(launch, memory, purpose)
+        self.stream = WatchedStream(start, memory, purpose)
 
     def orders(self, orders: StreamOrders) -> None:
         fill = self._filling.orders(orders)
@@ -71,20 +71,20 @@ class RingFeeder:
         return self._filling
 
 
-def start(launch: Launch) -> Callable[[], NoReturn]:
-    return Feeder(launch).run
+def begin(start: FeederStart) -> Callable[[], NoReturn]:
+    return Feeder(start).run
 
 
 class Feeder:
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, start: FeederStart) -> None:
         os.nice(GIVE_WAY)  # also of the loader's threads, which this one starts
         context = zmq.Context[zmq.Socket[bytes]]()
-        self._supervisor = Link(context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
-        self._coordinator = Link(context, launch.address_key, launch.peer, launch.coordinator, launch.coordinator_pid)
-        self._memory = memory = Memory(launch.memory_map(), launch.segments)  # the streams' threads write into it
-        trace = Trace(launch.run_dir, launch.peer, on=bool(launch.config.run.trace))
-        self._train = RingFeeder(launch, memory, "train", trace)
-        self._validation = RingFeeder(launch, memory, "validate", trace) if launch.config.validates else None
+        self._supervisor = Link(context, start.address_key, start.peer, Peer(SUPERVISOR), os.getppid())
+        self._coordinator = Link(context, start.address_key, start.peer, start.coordinator, start.coordinator_pid)
+        self._memory = memory = Memory(start.memory, start.segments)  # the streams' threads write into it
+        trace = Trace(start.run_dir, start.peer, on=start.traced)
+        self._train = RingFeeder(start, memory, "train", trace)
+        self._validation = RingFeeder(start, memory, "validate", trace) if "validate" in start.files else None
         self._rings = [ring for ring in (self._train, self._validation) if ring is not None]
 
     def run(self) -> NoReturn:

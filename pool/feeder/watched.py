@@ -18,7 +18,7 @@ from loader.files.identity import check_unchanged
 from loader.plugins.error_text import PluginError, told
 from loader.stream.interface import Compared, Cursor, Filled, Stream
 from loader.stream.sources import open_stream, open_validation
-from pool.process.launch import Launch
+from pool.process.start import FeederStart
 from pool.protocol.messages import Purpose
 from pool.shm.memory import Memory
 
@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 class WatchedStream:
     """The calls of `loader.stream.Stream`. Raises DataError, DataChangedError, PluginError."""
 
-    def __init__(self, launch: Launch, memory: Memory, purpose: Purpose) -> None:
-        self._data = launch.config.data
-        self._files = launch.files[purpose]
+    def __init__(self, start: FeederStart, memory: Memory, purpose: Purpose) -> None:
+        self._data = start.data
+        self._files = start.files[purpose]
         with self._one_line():
             try:
                 opened = open_stream if purpose == "train" else open_validation
-                self._stream: Stream = opened(self._data, self._files, launch.config.run.seed)
+                self._stream: Stream = opened(self._data, self._files, start.seed)
             finally:
                 self._look()  # or a file that was cut is said to be damaged
             if isinstance(self._stream, Compared):

@@ -19,6 +19,8 @@ from pool.process import lifeline
 from pool.run_folder import files
 from pool.run_folder.opening import keep_others_from_writing, make_folder, shown
 
+# late imports: the supervisor loads this module, and never torch
+
 _ROOM_ERRORS = (*SPACE_ERRORS, errno.EIO)  # the export is tried again
 
 
@@ -43,6 +45,7 @@ class Export:
 def write_nets(export: Export) -> None:
     """Writes the nets beside their place, and renames them when all are on the disk. Raises PoolError, OSError."""
     from pool.export.export import export_checkpoint
+    from pool.export.member import Choice
 
     checkpoint = step_path(export.run / FOLDER, export.step)
     try:
@@ -58,7 +61,7 @@ def write_nets(export: Export) -> None:
         for m in range(export.members):
             name = net_name(export.step, export.suffix, m if export.members > 1 else None)
             member = m if export.members > 1 else None
-            export_checkpoint(checkpoint, beside / name, None, export.task, member=member, averaged=averaged)
+            export_checkpoint(checkpoint, beside / name, None, export.task, Choice(member, averaged=averaged))
         written = sorted(beside.iterdir())
         for path in written:
             files.sync_file(path)

@@ -14,7 +14,7 @@ from loader.stream.interface import Compared
 from loader.stream.schema import BatchSchema
 from loader.stream.sources import open_stream, open_validation, schema_of, whole_files
 from pool.errors import ConfigError
-from pool.process.launch import Launch
+from pool.process.start import PlannerStart
 from pool.protocol.messages import Purpose
 
 log = logging.getLogger(__name__)
@@ -27,22 +27,22 @@ class Data:
     num_chunks: Mapping[Purpose, int]  # of streams that compare their chunks
 
 
-def look_at(launch: Launch) -> Data:
+def look_at(start: PlannerStart) -> Data:
     """Opens each stream once.
 
     Raises ConfigError for settings that the source can't serve and for whatever goes wrong in its code, DataError for a
     file that can't be used at all.
     """
-    config = launch.config.data
-    files, num_chunks = dict(launch.files), {}
+    config = start.config.data
+    files, num_chunks = dict(start.files), {}
     try:
         schema = schema_of(config)
-        for purpose in launch.files:
-            if purpose == "validate" and not launch.config.validates:
+        for purpose in start.files:
+            if purpose == "validate" and not start.config.validates:
                 continue
-            files[purpose] = whole_files(config, launch.files[purpose])
+            files[purpose] = whole_files(config, start.files[purpose])
             opened = open_stream if purpose == "train" else open_validation
-            with closing(opened(config, files[purpose], launch.config.run.seed)) as stream:
+            with closing(opened(config, files[purpose], start.config.run.seed)) as stream:
                 if isinstance(stream, Compared):
                     num_chunks[purpose] = stream.num_chunks
     except DataError:

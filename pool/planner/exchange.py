@@ -50,7 +50,7 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
 
 
 def _proof(device: torch.device) -> Verdict:
-    """That its memory can be shared. Raises ConfigError for a device that the machine has not."""
+    """Returns the proof that its memory can be shared. Raises ConfigError for a device that the machine has not."""
     there = torch.get_device_module(device).device_count()
     if device.index >= there:
         raise ConfigError(f"pool.coordinator_device: {str(device)!r}: this machine has {there} {device.type} devices")
@@ -86,7 +86,7 @@ def _problems(
             yield f"a worker is on {worker.torch_name}, which is no {_kind(home)}"
     if is_there and sharing(home.kind) is None:
         yield f"two processes can't share the memory of {home.torch_name}{_remedy(home)}"
-    for member in config.members():
+    for member in config.members:
         made = load_class(member.optimizer.name, "optimizer.name")
         if not (isinstance(made, type) and issubclass(made, NativeOptimizer) and made.on_devices):
             yield f"{member.optimizer.name} has no step there, as pool.optim.Adam and pool.optim.SparseAdam have"

@@ -40,8 +40,8 @@ from pool.planner.exchange import choose_exchange
 from pool.planner.model_check import check_model
 from pool.planner.rates import learning_rates
 from pool.planner.trial import state_nbytes, try_state
-from pool.process.launch import Launch
 from pool.process.plan_result import Accepted, Answer, Planned, Refused
+from pool.process.start import PlannerStart
 from pool.protocol.codec import MAX_ITEMS
 from pool.run_folder.opening import shown
 from pool.task.attributes import Attribute, attributes, digests, tensors
@@ -74,30 +74,30 @@ class Members:
     on_meta: bool
 
 
-def choose_devices(launch: Launch) -> tuple[tuple[str, ...], str]:
+def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
     """Returns the devices of the workers; and, of a run that is only checked, why it can't be on this machine, which
     lacks some of them. Raises ConfigError."""
-    config, module = launch.config, launch.config.testing.device_module
+    config, module = start.config, start.config.testing.device_module
     add_devices(module)
     specs, workers = config.pool.devices, config.num_cpu_workers
     try:
         hidden = hidden_in_words(os.environ.get(VARIABLE))
         return resolve_devices(specs, _cuda_count(), module, hidden, cpu_workers=workers), ""
     except UnavailableError as error:
-        if not launch.only_check:
+        if not start.only_check:
             raise
         return resolve_devices(specs, None, module, cpu_workers=workers), str(error)
 
 
-def plan_run(launch: Launch) -> tuple[Data, Members]:
+def plan_run(start: PlannerStart) -> tuple[Data, Members]:
     """Returns what the data and the members are.
 
     Raises ConfigError if model, data and settings don't fit, DataError if a file can't be used at all.
     """
-    config = launch.config
+    config = start.config
     _check_sinks(config)
-    data = look_at(launch)
-    members = _look_at_members(launch, data.schema)
+    data = look_at(start)
+    members = _look_at_members(start, data.schema)
     plans, found = members.plans, members.measured
     _check_average(config, plans)
     _check_gradient_dtype(config, plans)
@@ -153,15 +153,15 @@ def _check_best_metric(config: Config, found: Measured) -> None:
         raise ConfigError(f"train.best_metric: {error}") from None
 
 
-def _look_at_members(launch: Launch, schema: BatchSchema) -> Members:
+def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
     """Raises ConfigError for the first member that is not made as the others are."""
-    configs, on_meta = launch.config.members(), False
+    configs, on_meta = start.config.members, False
     try:
         with Allowance(MOST_NUMBERS):
-            looks = [_look_at_task(launch, config, schema) for config in configs]
+            looks = [_look_at_task(start, config, schema) for config in configs]
     except TooManyNumbersError:
         on_meta = True
-        looks = [_look_at_task(launch, config, schema, on_meta=True) for config in configs]
+        looks = [_look_at_task(start, config, schema, on_meta=True) for config in configs]
     first = looks[0]
     plans = []
     for m, (config, look) in enumerate(zip(configs, looks, strict=True)):
@@ -170,7 +170,7 @@ def _look_at_members(launch: Launch, schema: BatchSchema) -> Members:
                 f"ensemble.member.{m}: {difference}; members have the same tensors, as one layout of memory holds them "
                 "all: train each shape in a run of its own, and compare them by pool runs"
             )
-        _check_plateau(launch.config, config, look.measured, m)
+        _check_plateau(start.config, config, look.measured, m)
         if look.measured != first.measured:
             raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")
         begin = prefix(m, len(configs))
@@ -200,16 +200,16 @@ def _described(spec: TensorSpec | None) -> str:
     return "none" if spec is None else described(spec.name, spec.dtype, spec.shape)
 
 
-def _look_at_task(launch: Launch, config: Config, schema: BatchSchema, *, on_meta: bool = False) -> Look:
+def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, on_meta: bool = False) -> Look:
     """`on_meta`: the model is built without numbers. Raises ConfigError for whatever goes wrong in the task's code; the
     log has all of that."""
-    model_section = config.model if launch.checkpoint is None else of_a_resumed_run(config.model)
+    model_section = config.model if start.checkpoint is None else of_a_resumed_run(config.model)
     try:
         task = make_task(config.task, model_section, config.loss, config.model_seed)
         task.check(schema)
         model = _built(config, task, on_meta=on_meta)
         check_model(model, schema)
-        measures = _measured(task, schema, averages=launch.config.train.average.kind is not None)
+        measures = _measured(task, schema, averages=start.config.train.average.kind is not None)
         return Look(specs(model), measures, digests(_attributes(task, model)))
     except (PoolError, DataError, TooManyNumbersError):
         raise
@@ -253,19 +253,19 @@ def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
         raise ValueError(f"task: {type(task).__name__}.metrics: {error}") from None
 
 
-def run(launch: Launch) -> Answer:
+def run(start: PlannerStart) -> Answer:
     answer: Answer
     try:
-        module, pool = launch.config.testing.device_module, launch.config.pool
+        module, pool = start.config.testing.device_module, start.config.pool
         choose_computing(own_kernels=pool.own_kernels, dense_products=pool.dense_products)
-        devices, missing = choose_devices(launch)
-        data, members = plan_run(launch)
+        devices, missing = choose_devices(start)
+        data, members = plan_run(start)
         plans, found = members.plans, members.measured
         there = tuple(spec for spec in devices if not (missing and _is_missing(spec, module)))
-        if launch.checkpoint is not None:
-            try_state(launch.config, plans, launch.checkpoint, launch.overrides)
-        nbytes = state_nbytes(launch.config, plans, launch.overrides, found.metrics)
-        exchange = choose_exchange(launch.config, devices, plans, missing=missing)
+        if start.checkpoint is not None:
+            try_state(start.config, plans, start.checkpoint, start.overrides)
+        nbytes = state_nbytes(start.config, plans, start.overrides, found.metrics)
+        exchange = choose_exchange(start.config, devices, plans, missing=missing)
         planned = Planned(
             schema=data.schema,
             plans=plans,
@@ -276,11 +276,11 @@ def run(launch: Launch) -> Answer:
                 _device_name(spec, module) if spec in there else f"{spec}: not in this machine" for spec in devices
             ),
             missing=missing,
-            about_devices=tuple(_about(launch.config, devices)),
+            about_devices=tuple(_about(start.config, devices)),
             cards=look_at_cards(there, module),
             state_nbytes=nbytes,
-            fingerprint=numerics.reference(launch.config, joined(plans), there, members.constants),
-            rates=learning_rates(launch, plans),
+            fingerprint=numerics.reference(start.config, joined(plans), there, members.constants),
+            rates=learning_rates(start, plans),
             on_meta=members.on_meta,
             exchange=exchange,
         )
@@ -317,7 +317,7 @@ def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
 
 
 def _device_name(spec: str, module: str) -> str:
-    """What a device is, for people."""
+    """Names a device, for people."""
     device = parse_device(spec, module)
     if not device.is_accelerator:
         return spec.partition("?")[0]

@@ -15,8 +15,8 @@ from pool.exchange.plan import Plan
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.joined_state import states_of
 from pool.planner.trial import one_optimizer
-from pool.process.launch import Launch
 from pool.process.plan_result import LearningRates
+from pool.process.start import PlannerStart
 from pool.run_folder.strict_json import value_at
 
 MOST = 1_000_000  # steps of a schedule: three seconds
@@ -24,23 +24,23 @@ _LOW = 1e-6  # of the highest rate so far
 _LEAST = 0.01  # share of the steps that are low, for the user to be told: a cosine ends at 0
 
 
-def learning_rates(launch: Launch, plans: Sequence[Plan]) -> tuple[LearningRates | None, ...]:
+def learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[LearningRates | None, ...]:
     """Returns those of each member, of the steps that are to be done; None if computing them takes too long.
 
     Raises ConfigError for a schedule that ends before the run.
     """
-    members = launch.config.members()
+    members = start.config.members
     states: Sequence[Mapping[str, Any] | None] = [None] * len(members)
     other_length = False
     overrides: Sequence[Override] = ()
-    if launch.checkpoint is not None:
-        saved = read_state(launch.checkpoint)
-        other_length = value_at(saved.config, "train.steps") != launch.config.train.steps
+    if start.checkpoint is not None:
+        saved = read_state(start.checkpoint)
+        other_length = value_at(saved.config, "train.steps") != start.config.train.steps
         states = [
             {key: plain[key][:1] for key in ("groups", "schedulers")}
             for _, plain in states_of(members, plans, ({}, saved.optimizer.plain()))
         ]
-        overrides = [o for o in launch.overrides if o.step == launch.step and o not in saved.optimizer.overrides]
+        overrides = [o for o in start.overrides if o.step == start.step and o not in saved.optimizer.overrides]
     known: dict[str, LearningRates | None] = {}  # members whose schedules are the same
     found = []
     for member, plan, state in zip(members, plans, states, strict=True):
@@ -48,7 +48,7 @@ def learning_rates(launch: Launch, plans: Sequence[Plan]) -> tuple[LearningRates
         if kind not in known:
             known[kind] = None
             if member.run_schedule.due(member.train.steps) <= MOST:
-                known[kind] = _of_member(member, plan, launch.step, state, overrides, other_length=other_length)
+                known[kind] = _of_member(member, plan, start.step, state, overrides, other_length=other_length)
         found.append(known[kind])
     return tuple(found)
 

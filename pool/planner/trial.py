@@ -42,7 +42,7 @@ QUICK = 10_000  # steps of a schedule: a tenth of a second
 
 @dataclass(frozen=True)
 class _Tried:
-    """What the state of one member comes to."""
+    """The size of one member's state."""
 
     sizes: tuple[int, ...]  # bytes of each tensor
     document: int  # bytes of all that is no tensor
@@ -55,7 +55,7 @@ def state_nbytes(
     its parameters; `plans`: of each member. Raises ConfigError if optimizer or schedule can't be used."""
     known: dict[str, _Tried] = {}  # members whose optimizers are the same are tried once
     tried = []
-    for m, (member, plan) in enumerate(zip(config.members(), plans, strict=True)):
+    for m, (member, plan) in enumerate(zip(config.members, plans, strict=True)):
         kind = f"{member.optimizer} {member.schedule}"
         if kind not in known:
             with _naming(config, m):
@@ -110,7 +110,7 @@ def try_state(config: Config, plans: Sequence[Plan], checkpoint: Path, overrides
     """Another step of each member with what a checkpoint's state.json says of optimizer and schedule, and the names and
     dtypes of its tensors. Raises CheckpointError if they are no good, ConfigError if they are with the overrides
     only."""
-    saved, members = read_state(checkpoint), config.members()
+    saved, members = read_state(checkpoint), config.members
     header = functools.cache(lambda: read_header(checkpoint, saved, OPTIMIZER))
     states = states_of(members, plans, ({}, saved.optimizer.plain()))
     given = [override for override in overrides if override not in saved.optimizer.overrides]
@@ -128,7 +128,7 @@ def _try_state_of(
     saved: Mapping[str, Any],
     overrides: Sequence[Override],
 ) -> None:
-    """Of one member; `saved`: its part of the state."""
+    """Tries the state of one member; `saved`: its part of the state."""
     tensors, plain = _after_one_step(config, small)
     optimizers = _optimizers(config, small)
     try:
@@ -280,7 +280,8 @@ def _zeros(plan: Plan) -> list[nn.Parameter]:
 
 
 def _small(plan: Plan) -> Plan:
-    """The same parameters and buckets, each dimension short; a table that is several buckets has a row for each."""
+    """Returns the plan with the same parameters and buckets, each dimension short; a table that is several buckets has
+    a row for each."""
     shares = Counter(bucket.parameters[0] for bucket in plan.buckets if bucket.rows is not None)
     parameters = []
     for index, tensor in enumerate(plan.parameters):

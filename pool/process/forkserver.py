@@ -17,7 +17,7 @@ import sys
 
 from pool import crash_points
 from pool.crash_points import crash_point
-from pool.process import lifeline, prctl, roles
+from pool.process import lifeline, prctl, roles, start
 from pool.protocol.identity import FORKSERVER, Peer
 from pool.run_folder.opening import keep_others_from_writing
 
@@ -40,6 +40,7 @@ def main() -> None:
     gc.disable()  # collections would be a quarter of the time that the imports take, and find next to nothing
     for name in (*_IMPORTED, *filter(None, sys.argv[4].split(","))):
         importlib.import_module(name)
+    start.prepare()
     gc.freeze()  # or every collection of a child copies the pages of all objects there are
     crash_point("forkserver.before_ready")
     lifeline.say(channel, os.getpid())

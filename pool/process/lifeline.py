@@ -1,10 +1,10 @@
 """The socket pair between the supervisor and each of its children.
 
-Through it a child gets its Launch, with the descriptors of its log, the run folder and its memory, and another run
-folder if that was deleted; its end is the news that the supervisor is dead, which the kernel also tells by signal. A
-child that ends by an exception leaves its `Failure` here: what lies in a socket outlives its sender and needs no
-reader, so it is complete when the death is seen. The fork server is sent such sockets through its own, one for each
-process to fork, and says the pid. Free of torch.
+Through it a child gets its start document (`pool.process.start`), with the descriptors of its log, the run folder and
+its memory, and another run folder if that was deleted; its end is the news that the supervisor is dead, which the
+kernel also tells by signal. A child that ends by an exception leaves its `Failure` here: what lies in a socket outlives
+its sender and needs no reader, so it is complete when the death is seen. The fork server is sent such sockets through
+its own, one for each process to fork, and says the pid. Free of torch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import replace
 from loader.exit_codes import EXIT_FAILED
 from pool.process import prctl
 from pool.process.failure import Failure
-from pool.process.launch import Launch
+from pool.process.start import Start, start_of
 from pool.run_folder.opening import inside
 
 _MOST_DESCRIPTORS = 253  # the kernel's limit of one message
@@ -34,10 +34,10 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
 
 
-def send(channel: socket.socket, launch: Launch, log: int, folder: int, descriptors: Sequence[int]) -> None:
-    """Sends a child its Launch; `folder`: the run's. `launch.segments` and `.bells` hold positions in `descriptors`.
-    Does nothing if the child is dead."""
-    document = _memory_file(launch.to_json())
+def send(channel: socket.socket, start: Start, log: int, folder: int, descriptors: Sequence[int]) -> None:
+    """Sends a child what it is started with; `folder`: the run's. `start.segments` and `.bells` hold positions in
+    `descriptors`. Does nothing if the child is dead."""
+    document = _memory_file(start.to_json())
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             socket.send_fds(channel, [_NOTE], [document, log, folder, *descriptors])
@@ -51,9 +51,9 @@ def send_folder(channel: socket.socket, folder: int) -> None:
         socket.send_fds(channel, [_NOTE], [folder], socket.MSG_DONTWAIT)
 
 
-def receive(channel: socket.socket) -> tuple[Launch, int]:
-    """Waits for this process's Launch; returns it and the descriptor of the run folder. From then on the process's
-    output goes to its log."""
+def receive(channel: socket.socket) -> tuple[Start, int]:
+    """Waits for this process's start document; returns it and the descriptor of the run folder. From then on the
+    process's output goes to its log."""
     descriptors = _take(channel, _MOST_DESCRIPTORS)
     if not descriptors:
         _die()
@@ -62,9 +62,9 @@ def receive(channel: socket.socket) -> tuple[Launch, int]:
         os.dup2(log, stream)
     os.close(log)
     with os.fdopen(document, "rb") as file:
-        launch = Launch.from_json(file.read(), inside(folder))
-    handles = {name: replace(handle, fd=others[handle.fd]) for name, handle in launch.segments.items()}
-    return replace(launch, segments=handles, bells={name: others[at] for name, at in launch.bells.items()}), folder
+        start = start_of(file.read(), inside(folder))
+    handles = {name: replace(handle, fd=others[handle.fd]) for name, handle in start.segments.items()}
+    return replace(start, segments=handles, bells={name: others[at] for name, at in start.bells.items()}), folder
 
 
 def answer(channel: socket.socket, data: bytes) -> None:
@@ -113,7 +113,7 @@ def take_request(channel: socket.socket) -> socket.socket:
 
 
 def say(channel: socket.socket, number: int) -> None:
-    """What a fork server says: its own pid once it is ready, then each new process's, or -errno."""
+    """Sends a fork server's next number: its own pid once it is ready, then each new process's, or -errno."""
     channel.send(str(number).encode())
 
 
@@ -180,7 +180,7 @@ def _die() -> None:
 
 def _memory_file(data: bytes) -> int:
     """A descriptor that `data` can be read from, once."""
-    fd = os.memfd_create("launch", os.MFD_CLOEXEC)
+    fd = os.memfd_create("start", os.MFD_CLOEXEC)
     try:
         rest = memoryview(data)
         while rest:

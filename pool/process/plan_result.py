@@ -1,4 +1,4 @@
-"""What a planner answers: what the supervisor can't find out without torch, or why the run is impossible."""
+"""The planner's answer: what the supervisor can't find out without torch, or why the run is impossible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class LearningRates:
 
 @dataclass(frozen=True)
 class Planned:
-    """What every other process of the run is told (`Launch`)."""
+    """The planner's findings, which the supervisor makes the documents of all other processes from
+    (`pool.supervisor.prepare.run_plan`)."""
 
     schema: BatchSchema
     plans: tuple[Plan, ...]  # of each member
@@ -41,13 +42,13 @@ class Planned:
     on_meta: bool = False  # models are built without numbers: they are too large for every process to draw them
     rates: tuple[LearningRates | None, ...] = ()  # of each member; None: the schedule has too many steps to compute it
     about_devices: tuple[str, ...] = ()  # lines for the user: what `auto` is here, devices that are not used
-    missing: str = ""  # why the run can't be on this machine, which lacks devices: of `Launch.only_check` alone
+    missing: str = ""  # why the run can't be on this machine, which lacks devices: of a run that is only checked
     exchange: Exchange = HOST
     cards: tuple[Card, ...] = ()  # the GPUs among `devices`, each once
 
     @property
     def plan(self) -> Plan:
-        """Of all members."""
+        """The plan of all members' parameters."""
         return joined(self.plans)
 
     def card(self, device: str) -> Card | None:

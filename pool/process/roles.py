@@ -1,4 +1,4 @@
-"""What every forked process does: read its launch, arrange to die with the supervisor, run its role, end."""
+"""The life of every forked process: read its start document, arrange to die with the supervisor, run its role, end."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from pool import crash_points
 from pool.process import lifeline, prctl
 from pool.process.document import to_json
 from pool.process.failure import failure_of
-from pool.process.launch import Launch
 from pool.process.plan_result import Answer, Refused
+from pool.process.start import Start
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
 from pool.run_folder.opening import shown
 
@@ -37,13 +37,13 @@ _ROLES = {
 def play(channel: socket.socket, parent: int) -> NoReturn:
     """Runs a process that has just been forked; `parent`: the supervisor's pid."""
     os.setpgid(0, 0)
-    launch, folder = lifeline.receive(channel)
-    lifeline.die_with_parent(parent)  # it is the parent by now: a process gets its Launch after it was adopted
+    start, folder = lifeline.receive(channel)
+    lifeline.die_with_parent(parent)  # it is the parent by now: a process is sent its document after it was adopted
     logging.raiseExceptions = False  # if the log can't be written, that can't be logged either
     code = EXIT_FAILED
     try:
         faulthandler.enable()  # the log has the Python frames of a SIGSEGV
-        code = _plan(launch, channel) if launch.peer.role == PLANNER else _become(launch, channel, folder)
+        code = _plan(start, channel) if start.peer.role == PLANNER else _become(start, channel, folder)
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -53,10 +53,10 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
         os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
 
 
-def _plan(launch: Launch, channel: socket.socket) -> int:
+def _plan(start: Start, channel: socket.socket) -> int:
     """Runs the planner: one answer. Returns the exit code."""
     try:
-        answer: Answer = _role(launch).run(launch)
+        answer: Answer = _role(start).run(start)
     except BaseException as error:
         _log(error)
         answer = Refused(f"the planner failed: {shown(told(error))}", EXIT_FAILED)
@@ -64,16 +64,16 @@ def _plan(launch: Launch, channel: socket.socket) -> int:
     return 0
 
 
-def _become(launch: Launch, channel: socket.socket, folder: int) -> int:
-    """Runs any other role: calls its `start`, then the function that this returns. Returns the exit code. `folder`:
+def _become(start: Start, channel: socket.socket, folder: int) -> int:
+    """Runs any other role: calls its `begin`, then the function that this returns. Returns the exit code. `folder`:
     descriptor of the run folder."""
     started, me = False, os.getpid()
     try:
         lifeline.die_with(channel, folder)
         logging.basicConfig(
-            level=logging.INFO, format=f"%(asctime)s {launch.peer.role} {launch.peer.index} %(levelname)s %(message)s"
+            level=logging.INFO, format=f"%(asctime)s {start.peer.role} {start.peer.index} %(levelname)s %(message)s"
         )
-        go_on: Callable[[], object] = _role(launch).start(launch)
+        go_on: Callable[[], object] = _role(start).begin(start)
         started = True
         go_on()
     except BaseException as error:
@@ -87,11 +87,11 @@ def _become(launch: Launch, channel: socket.socket, folder: int) -> int:
     return 0
 
 
-def _role(launch: Launch) -> ModuleType:
-    prctl.show_as(str(launch.peer))  # the command line is the fork server's
-    crash_points.arm(launch.config.testing.crash_points, launch.peer)
+def _role(start: Start) -> ModuleType:
+    prctl.show_as(str(start.peer))  # the command line is the fork server's
+    crash_points.arm(start.crash_points, start.peer)
     lifeline.forks_die_with_this_process()
-    return importlib.import_module(_ROLES[launch.peer.role])
+    return importlib.import_module(_ROLES[start.peer.role])
 
 
 def _log(error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""Where the coordinator's successor begins: as a resumed run does, but from memory (I9)."""
+"""The coordinator's successor: it begins as a resumed run does, but from memory (I9)."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from dataclasses import replace
 from pool.checkpoint import snapshot
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, LAST
-from pool.process.launch import Launch
 from pool.protocol.identity import Peer
 from pool.shm.memory_map import SNAPSHOTS
 from pool.shm.segment import Segment, read_only
-from pool.supervisor.prepare.resuming import resume_point
+from pool.supervisor.prepare.resume import resume_point
+from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_folder import RunFolder
 
 
-def go_on(launch: Launch, folder: RunFolder, coordinator: Peer, segments: Mapping[str, int]) -> Launch:
-    """What a new coordinator is told when its predecessor died: the way a resumed run begins (I9).
+def go_on(run: RunPlan, folder: RunFolder, coordinator: Peer, segments: Mapping[str, int]) -> RunPlan:
+    """Returns the run as a new coordinator takes it on when its predecessor died: the way a resumed run begins (I9).
 
     From the newest snapshot that is whole; only if there is none, from the newest good checkpoint.
     """
-    launch = replace(launch, coordinator=coordinator, saved=folder.linked_step(LAST))
+    run = replace(run, coordinator=coordinator, saved=folder.linked_step(LAST))
     if (chosen := choose(_whole(segments, folder), folder.linked_step(BEST))) is not None:
         index, found = chosen
-        return replace(launch, step=found.step, start=found.cursor, snapshot=index)
+        return replace(run, step=found.step, cursor=found.cursor, snapshot=index)
     checkpoint = folder.last_checkpoint()
-    step, start = resume_point(launch.config, checkpoint, launch.train_files)
-    return replace(launch, step=step, start=start, checkpoint=checkpoint, snapshot=None)
+    step, cursor = resume_point(run.config, checkpoint, run.train_files)
+    return replace(run, step=step, cursor=cursor, checkpoint=checkpoint, snapshot=None)
 
 
 def choose(whole: Iterator[tuple[int, Snapshot]], best_on_disk: int) -> tuple[int, Snapshot] | None:
-    """Of the areas that hold something whole, newest first, the newest; but if its best checkpoint was still to be
-    written, the area that holds that one."""
+    """Chooses among the areas that hold something whole, newest first, the newest; but if its best checkpoint was still
+    to be written, the area that holds that one."""
     if (newest := next(whole, None)) is None:
         return None
     best = newest[1].validations.best
@@ -52,7 +52,7 @@ def _whole(segments: Mapping[str, int], folder: RunFolder) -> Iterator[tuple[int
 
 
 def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:
-    """Those that say they are whole, newest first; mapped as long as they are held."""
+    """Maps the areas that say they are whole, newest first; mapped as long as they are held."""
     found = []
     for index, name in enumerate(SNAPSHOTS):
         fd = read_only(segments[name])

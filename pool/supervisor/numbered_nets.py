@@ -19,8 +19,8 @@ from pool.nets.exporting import Export
 from pool.nets.numbers import joined, numbers_of
 from pool.nets.plan import NetPlan
 from pool.nets.record import NETS, Net, add_to_record, net_name, read_record, write_record
-from pool.process.launch import Launch
 from pool.protocol.messages import NetNews, NetNumbers, RunReport
+from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.program import Program, ended
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.task.registry import task_module
@@ -33,17 +33,17 @@ RETRY_SECONDS = 30.0  # after an export that the disk did not take
 
 class NumberedNets:
     def __init__(
-        self, launch: Launch, folder: RunFolder, poller: zmq.Poller, say: Callable[[str], object], saved: int
+        self, run: RunPlan, folder: RunFolder, poller: zmq.Poller, say: Callable[[str], object], saved: int
     ) -> None:
         """`say`: to the run's user; `saved`: step of the newest checkpoint, -1: none. Raises OSError."""
-        self._config = launch.config
-        self._train = launch.config.train
+        self._config = run.config
+        self._train = run.config.train
         self._folder = folder
         self._poller = poller
         self._say = say
         self._saved = saved
-        self._members = len(launch.planned.plans)
-        self._suffix = getattr(task_module(launch.config.task), "EXPORT_SUFFIX", "")
+        self._members = len(run.planned.plans)
+        self._suffix = getattr(task_module(run.config.task), "EXPORT_SUFFIX", "")
         self._exporter: Program | None = None
         self._command: Program | None = None
         self._step = -1  # that the command is run for
@@ -54,7 +54,7 @@ class NumberedNets:
         self._no_room = ""  # why the disk did not take the newest export
         self._retry = 0.0  # time of the next one
         states = read_record(folder.inside) if self._train.export_every else {}
-        known = {step: net for step, net in states.items() if step <= launch.step}
+        known = {step: net for step, net in states.items() if step <= run.step}
         if known != states:  # steps that are done again; others may follow from them than before
             write_record(folder.inside, known)
         self._plan = NetPlan(self._train.export_every, known, has_command=bool(self._train.on_export))
@@ -62,7 +62,7 @@ class NumberedNets:
 
     @property
     def news(self) -> NetNews:
-        """For the coordinator."""
+        """The state of the nets, for the coordinator."""
         if self._stopped or not self._train.export_every:
             return NetNews((), FOREVER)
         left = self._plan.unsettled
@@ -74,7 +74,7 @@ class NumberedNets:
         return {program.pid for program in (self._exporter, self._command) if program is not None}
 
     def report(self, report: RunReport) -> None:
-        """What the coordinator says."""
+        """Hears a report of the coordinator."""
         if report.checkpoint != self._saved:
             self._saved = report.checkpoint
             self._look()
@@ -88,7 +88,7 @@ class NumberedNets:
             self._say(f"all steps are done; waiting for {what} (Ctrl-C: end now, --resume does the rest)")
 
     def hear(self, events: Mapping[object, int]) -> bool:
-        """What `events` of the poller say of programs that have ended; begins what is next. Whether `news` are
+        """Sees by `events` of the poller which programs have ended; begins what is next. Returns whether `news` are
         others."""
         before = self.news
         for program in (self._exporter, self._command):
@@ -113,7 +113,7 @@ class NumberedNets:
         self._exporter = self._command = None
 
     def _look(self) -> None:
-        """Which checkpoints there are."""
+        """Looks which checkpoints there are."""
         if not self._train.export_every:
             return
         try:
@@ -182,7 +182,7 @@ class NumberedNets:
         self._tell({} if code else numbers_of(output))
 
     def _tell(self, found: Mapping[str, float]) -> None:
-        """What the command has said of a net; of the last of a step's, all goes to the coordinator."""
+        """Takes what the command has said of a net; after a step's last net, all goes to the coordinator."""
         self._found.append(found)
         if len(self._found) < self._members:
             self._try_next()
@@ -218,5 +218,5 @@ class NumberedNets:
 
 
 def _replaced(word: str, given: Mapping[str, str]) -> str:
-    """In one pass: what is put in is not looked at again."""
+    """Replaces in one pass: what is put in is not looked at again."""
     return re.sub("|".join(map(re.escape, given)), lambda found: given[found[0]], word)

@@ -21,7 +21,6 @@ from pool.crash_points import crash_point
 from pool.device.names import parse_device
 from pool.errors import ConfigError, RunError
 from pool.exchange.exchange_choice import after_loss
-from pool.process.launch import Launch
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
@@ -32,17 +31,18 @@ from pool.supervisor.failover import go_on
 from pool.supervisor.lost_devices import LostDevices
 from pool.supervisor.numbered_nets import NumberedNets
 from pool.supervisor.policy import RestartPolicy
+from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.process_state import Patience
 from pool.supervisor.process_table import Places
 from pool.supervisor.processes.child import Child
+from pool.supervisor.processes.children import Children
 from pool.supervisor.processes.forkserver import ForkServer
-from pool.supervisor.processes.living import Children
 from pool.supervisor.resources.logs import log_into
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.run_memory import RunMemory
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.resources.system_memory import oom_kills
-from pool.supervisor.stopping import Ending, StopPlan
+from pool.supervisor.stop_plan import Ending, StopPlan
 from pool.supervisor.systemd import ServiceManager
 from pool.telemetry.progress import ProgressLine
 
@@ -55,7 +55,7 @@ KILL_SECONDS = 5.0  # between asking a child to end and killing it
 class Supervisor:
     def __init__(
         self,
-        launch: Launch,
+        run: RunPlan,
         memory: RunMemory,
         forkserver: ForkServer,
         folder: RunFolder,
@@ -63,7 +63,7 @@ class Supervisor:
         progress: ProgressLine,
     ) -> None:
         """Owns `memory` from now on, closed by `end_all`. Raises OSError."""
-        self._launch = launch
+        self._run = run
         self._folder = folder
         self._signals = signals
         self._progress = progress
@@ -71,14 +71,14 @@ class Supervisor:
         self._poller = zmq.Poller()
         self._memory = memory
         self._children = Children(memory, folder.logs, self._poller, forkserver)
-        self._hub = Hub(self._context, launch.address_key, Peer(SUPERVISOR))
+        self._hub = Hub(self._context, run.address_key, Peer(SUPERVISOR))
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)
         self._deaths: list[Death] = []
         self._told: set[str] = set()  # by workers, to the user
         self._oom_kills = oom_kills()
-        pool = launch.config.pool
-        workers = (Peer(WORKER, index) for index in range(len(launch.planned.devices)))
+        pool = run.config.pool
+        workers = (Peer(WORKER, index) for index in range(len(run.planned.devices)))
         self._places = Places(
             forkserver.peer,
             (Peer(COORDINATOR), Peer(FEEDER), *workers),
@@ -86,13 +86,13 @@ class Supervisor:
             SAY_AGAIN_SECONDS,
             time.monotonic(),
         )
-        module = launch.config.testing.device_module
-        names = {index: parse_device(spec, module).torch_name for index, spec in enumerate(launch.planned.devices)}
+        module = run.config.testing.device_module
+        names = {index: parse_device(spec, module).torch_name for index, spec in enumerate(run.planned.devices)}
         self._lost = LostDevices(names)
         self._policy = RestartPolicy(pool.restarts, self._lost)
         self._stop = StopPlan(pool.stop_timeout)
         self._service = ServiceManager()
-        self._nets = NumberedNets(launch, folder, self._poller, progress.say, launch.saved)
+        self._nets = NumberedNets(run, folder, self._poller, progress.say, run.saved)
         self.last_report: RunReport | None = None
 
     def run(self) -> int:
@@ -141,7 +141,7 @@ class Supervisor:
         self._memory.close()
 
     def unsaved(self) -> str:
-        """For a run that ends early: one line that says which steps a resumed run does again; empty if none."""
+        """Returns one line for a run that ends early: which steps a resumed run does again; empty if none."""
         done = newest_version(self._memory.segments, self._memory.sizes)
         saved = max(0, self._folder.linked_step(LAST))
         if done <= saved:
@@ -156,7 +156,7 @@ class Supervisor:
         """Starts processes whose pause is over, one after the other; the fork server by exec."""
         while (peer := self._places.next_start(time.monotonic())) is not None:
             if peer.role == FORKSERVER:
-                self._children.start_forkserver(peer, self._launch.config)
+                self._children.start_forkserver(peer, self._run.config)
                 self._places.started(peer, time.monotonic())
             else:
                 crash_point("supervisor.before_start")
@@ -175,7 +175,7 @@ class Supervisor:
         if self._policy.is_left_out(child.peer):
             child.kill("is on a device that was lost meanwhile")
         else:
-            self._children.tell(child, self._launch.told_to(child.peer))
+            self._children.tell(self._run.start_of(child.peer))
         self._tell_roster()
 
     def _pause_ms(self) -> int:
@@ -214,7 +214,7 @@ class Supervisor:
                 self._progress.show(message)
 
     def _say_of(self, peer: Peer, text: str) -> None:
-        """What all workers find, and their successors, is said once."""
+        """Shows a notice; what all workers and their successors find is said once."""
         if peer.role != WORKER or text not in self._told:
             self._progress.say(text)
         if peer.role == WORKER:
@@ -251,46 +251,46 @@ class Supervisor:
         if peer.role == COORDINATOR:
             self._end_with_coordinator()
             if self._exchange_left_device():
-                why = f"{why}; {self._launch.planned.exchange}"
+                why = f"{why}; {self._run.planned.exchange}"
         self._progress.say(f"{death.line()}; {why}")
         self._folder.restarted()
         self._tell_roster()
         successor = self._places.again(peer, time.monotonic() + decision.pause, decision.why)
         if peer.role == COORDINATOR:
-            self._launch = go_on(self._launch, self._folder, successor, self._memory.segments)
+            self._run = go_on(self._run, self._folder, successor, self._memory.segments)
             self._say_notes()
-            self._progress.say(f"the run goes on from step {self._launch.step}")
+            self._progress.say(f"the run goes on from step {self._run.step}")
         self._start_due()
         return None
 
     def _end_with_coordinator(self) -> None:
         """Workers that use memory of its device: nobody has proved that it outlives the process that made it."""
-        self._kill_workers(self._launch.planned.exchange.local, "shared a device's memory with the coordinator")
+        self._kill_workers(self._run.planned.exchange.local, "shared a device's memory with the coordinator")
 
     def _leave_device(self, device: str) -> None:
         """A worker's is lost: nobody else uses it any more."""
         self._kill_workers(
             [index for index, its in self._lost.of_worker.items() if its == device], "is on a device that is lost"
         )
-        if device not in self._launch.planned.exchange.devices:
+        if device not in self._run.planned.exchange.devices:
             return
         coordinator = next((child for child in self._children if child.peer.role == COORDINATOR), None)
         if coordinator is not None:
             self._kill(coordinator, f"uses {device}, which is lost")
         elif self._exchange_left_device():  # before its successor begins
-            self._progress.say(str(self._launch.planned.exchange))
+            self._progress.say(str(self._run.planned.exchange))
 
     def _exchange_left_device(self) -> bool:
         """While there is no coordinator: the exchange is chosen anew if devices of it are left out; whether that was
         so."""
-        planned = self._launch.planned
+        planned = self._run.planned
         lost = [device for device in planned.exchange.devices if device in self._lost.left_out]
         if not lost:
             return False
         exchange = after_loss(planned.exchange, lost, self._lost.others())
         others = set(exchange.local).difference(planned.exchange.local)
         self._kill_workers(others, "gets the coordinator on its device")
-        self._launch = replace(self._launch, answer=replace(planned, exchange=exchange))
+        self._run = replace(self._run, answer=replace(planned, exchange=exchange))
         return True
 
     def _kill_workers(self, indices: Collection[int], why: str) -> None:
@@ -299,7 +299,7 @@ class Supervisor:
                 self._kill(child, why)
 
     def _kill(self, child: Child, why: str) -> None:
-        """For what is not its fault."""
+        """Kills a child for what is not its fault."""
         self._policy.ended(child.peer)
         child.kill(why)
 
@@ -323,7 +323,7 @@ class Supervisor:
 
     def _card_of(self, peer: Peer) -> str:
         """A worker's device, if it is a GPU; else empty."""
-        card = self._launch.planned.card(self._launch.planned.devices[peer.index]) if peer.role == WORKER else None
+        card = self._run.planned.card(self._run.planned.devices[peer.index]) if peer.role == WORKER else None
         return "" if card is None else card.device
 
     def _look_at_folder(self) -> None:
@@ -331,7 +331,7 @@ class Supervisor:
             self._children.give_folder(self._folder.fd)
             log_into(self._folder.logs)
             with suppress(ConfigError):
-                self._folder.record(self._launch.config, self._launch.overrides)
+                self._folder.record(self._run.config, self._run.overrides)
         self._say_notes()
 
     def _say_notes(self) -> None:

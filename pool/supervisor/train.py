@@ -18,8 +18,8 @@ from pool.protocol.messages import RunReport
 from pool.run_folder.opening import shown
 from pool.supervisor.outcome import outcome_of, tell
 from pool.supervisor.prepare.data_files import check_at_end
+from pool.supervisor.prepare.memory import reserve
 from pool.supervisor.prepare.preparation import prepare
-from pool.supervisor.prepare.reserving import reserve
 from pool.supervisor.processes.reaper import Orphans
 from pool.supervisor.resources.logs import log_into
 from pool.supervisor.resources.run_folder import RunFolder
@@ -96,27 +96,27 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     progress.say(f"run {folder.path}: preparing")
     if config.run.trace:
         trace.clear(folder.inside)
-    launch, forkserver = prepare(
+    plan, forkserver = prepare(
         config, folder, run.signals, allow_different_numerics=allow_different_numerics, changes=changes
     )
     try:
-        folder.record(launch.config, launch.overrides)
-        supervisor = Supervisor(launch, reserve(launch), forkserver, folder, run.signals, progress)
+        folder.record(plan.config, plan.overrides)
+        supervisor = Supervisor(plan, reserve(plan), forkserver, folder, run.signals, progress)
     except BaseException:
         forkserver.end()
         raise
     for note in folder.take_notes():
         log.warning("%s", note)
         progress.say(note)
-    if launch.checkpoint is not None:
-        progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
-    exchange = launch.planned.exchange
+    if plan.checkpoint is not None:
+        progress.say(f"resuming from {plan.checkpoint}, step {plan.step}")
+    exchange = plan.planned.exchange
     said = f"; {exchange}" if exchange != HOST else ""
-    progress.say(f"workers on {', '.join(launch.planned.devices)}{said}")
+    progress.say(f"workers on {', '.join(plan.planned.devices)}{said}")
     try:
         code = supervisor.run()
         if code == EXIT_DONE:
-            check_at_end(launch)
+            check_at_end(plan)
     except (PoolError, OSError):
         if unsaved := supervisor.unsaved():
             progress.say(unsaved)
@@ -145,4 +145,4 @@ def _closing_lines(
     suffix = getattr(module, "EXPORT_SUFFIX", "")
     averaged = (folder.inside / FOLDER / BEST / AVERAGE).exists()
     resume = None if again is None else again(run_dir)
-    return closing_lines(run_dir, report, resume, name, suffix, members=len(config.members()), averaged=averaged)
+    return closing_lines(run_dir, report, resume, name, suffix, members=len(config.members), averaged=averaged)

@@ -19,13 +19,12 @@ from typing import Literal, NoReturn
 import zmq
 
 from loader.exit_codes import EXIT_FAILED
-from pool.process.launch import Launch
+from pool.process.start import RunStart
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Notice, Outcome, Roster, Times, WorkerOrders, WorkerReport
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
-from pool.shm.eventfd import Bell
-from pool.shm.signals import WorkerEnd
+from pool.shm.signals import Bell, WorkerEnd
 from pool.telemetry.trace import Trace
 from pool.worker.job import Job
 from pool.worker.job_queue import Desk, is_sound
@@ -39,12 +38,12 @@ Spent = Literal["computing", "waiting_for_batches", "waiting_for_weights"]  # fi
 
 
 class Mailbox(threading.Thread):
-    def __init__(self, launch: Launch, shortcut: WorkerEnd, trace: Trace) -> None:
+    def __init__(self, start: RunStart, shortcut: WorkerEnd, trace: Trace) -> None:
         super().__init__(name="mailbox", daemon=True)
-        self._launch = launch
+        self._own = start
         self._shortcut = shortcut
         self._trace = trace
-        self._desk = Desk(launch.coordinator.incarnation)
+        self._desk = Desk(start.coordinator.incarnation)
         self._seconds: dict[Spent, float] = {"computing": 0.0, "waiting_for_batches": 0.0, "waiting_for_weights": 0.0}
         self._lock = threading.Lock()  # of the desk
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
@@ -119,9 +118,9 @@ class Mailbox(threading.Thread):
 
     def _serve(self) -> NoReturn:
         context = zmq.Context[zmq.Socket[bytes]]()
-        launch = self._launch
-        supervisor = Link(context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
-        coordinator = Link(context, launch.address_key, launch.peer, launch.coordinator, launch.coordinator_pid)
+        start = self._own
+        supervisor = Link(context, start.address_key, start.peer, Peer(SUPERVISOR), os.getppid())
+        coordinator = Link(context, start.address_key, start.peer, start.coordinator, start.coordinator_pid)
         for link in (supervisor, coordinator):
             link.send(Hello(os.getpid()))
         poller = zmq.Poller()

@@ -38,9 +38,9 @@ from pool.exchange.host.streams import Streams
 from pool.exchange.host.weights import CopiedWeights, DeviceWeights
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
-from pool.exchange.member_layout import joined, member_of_parameter
+from pool.exchange.member_layout import member_of_parameter
 from pool.kernels.cuda.compiler import CompileError
-from pool.process.launch import Launch
+from pool.process.start import WorkerStart
 from pool.protocol.messages import Assignment
 from pool.shm.memory import Memory
 from pool.telemetry.trace import Trace
@@ -52,75 +52,71 @@ from pool.worker.mailbox import Mailbox, Todo
 from pool.worker.user_warnings import tell_of_warnings
 
 
-def start(launch: Launch) -> Callable[[], NoReturn]:
-    with naming_lost_devices(launch.planned.devices[launch.peer.index]):
-        return Worker(launch).run
+def begin(start: WorkerStart) -> Callable[[], NoReturn]:
+    with naming_lost_devices(start.device):
+        return Worker(start).run
 
 
 class Worker:
-    def __init__(self, launch: Launch) -> None:
-        config, index = launch.config, launch.peer.index
-        planned = launch.planned
-        spec = planned.devices[index]
-        (device,) = own_devices([parse_device(spec, config.testing.device_module)], [planned.card(spec)])
-        add_devices(config.testing.device_module)
-        torch.set_num_threads(config.num_worker_threads(spec, len(planned.devices)))
+    def __init__(self, start: WorkerStart) -> None:
+        (device,) = own_devices([parse_device(start.device, start.device_module)], [start.card])
+        add_devices(start.device_module)
+        torch.set_num_threads(start.threads)
         if device.is_accelerator:
             way_out = "name another device in pool.devices"
-            open_device(torch.device(device.torch_name), str(launch.peer), spec, way_out)
-        choose_computing(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
-        numerics.check_worker(planned.fingerprint, launch.peer, device)
+            open_device(torch.device(device.torch_name), str(start.peer), start.device, way_out)
+        choose_computing(own_kernels=start.own_kernels, dense_products=start.dense_products)
+        numerics.check_worker(start.fingerprint, start.peer, device)
         torch.set_deterministic_debug_mode("error")  # what use_deterministic_algorithms does, without 1 s of imports
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-        self._launch = launch
-        self._memory = memory = Memory(launch.memory_map(), launch.segments)
-        trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
+        self._own = start
+        self._memory = memory = Memory(start.memory, start.segments)
+        trace = Trace(start.run_dir, start.peer, on=start.traced)
         self._arrivals: Arrivals | None = None
         self._bars: Bars = NoBars()
         if device.is_accelerator:
             memory.register(page_lock)
             self._arrivals = Arrivals()
             self._bars = bars_of(trace, torch.device(device.torch_name), self._arrivals)
-        self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
+        self._mailbox = Mailbox(start, memory.worker_end(start.peer, start.bells), trace)
         tell_of_warnings(self._mailbox.say)
         self._computer = Computer(
             self._members,
-            planned.plans,
-            planned.schema,
+            start.layout.plans,
+            start.layout.schema,
             device,
-            Faults(device, launch.peer.incarnation),
+            Faults(device, start.peer.incarnation),
             self._batches(device),
             self._join,
             trace=trace,
-            total_steps=config.train.steps,
-            dense_products=config.pool.dense_products,
+            total_steps=start.total_steps,
+            dense_products=start.dense_products,
             bars=self._bars,
         )
         # After the models were made: their weights' memory, replaced by shared memory, has gone back to the system.
         _native.keep_freed_memory()  # or every large activation costs fresh pages
-        self._in_work = memory.in_work(index)
-        self._raised = memory.raised(index)
+        self._in_work = memory.in_work(start.peer.index)
+        self._raised = memory.raised(start.peer.index)
         if self._computer.how:
             self._mailbox.say(self._computer.how)
 
     def _members(self) -> list[Member]:
-        launch = self._launch
-        planned = launch.planned
-        members = list(make_members(launch.config.members(), planned.plans, on_meta=planned.on_meta))
-        numerics.check_constants(planned.fingerprint, launch.peer, members)
+        start = self._own
+        members = list(make_members(start.nets, start.layout.plans, on_meta=start.on_meta))
+        numerics.check_constants(start.fingerprint, start.peer, members)
         return members
 
     def _batches(self, device: Device) -> Batches:
-        schema = self._launch.planned.schema
+        schema = self._own.layout.schema
         if self._arrivals is None:
             return HostBatches(schema)
         return DeviceBatches(schema, torch.device(device.torch_name), self._arrivals, self._bars)
 
     def _join(self, model: nn.Module, device: torch.device) -> WorkerExchange:
-        launch, memory, index = self._launch, self._memory, self._launch.peer.index
-        planned, halves, average = launch.planned, memory.weight_halves(), memory.average()
-        plan, lists, member_of = planned.plan, launch.touched_lists(), member_of_parameter(planned.plans)
-        slots, slot_plan = memory.gradient_slots(index), joined(launch.slot_plans())
+        start, layout, memory = self._own, self._own.layout, self._memory
+        halves, average, index = memory.weight_halves(), memory.average(), start.peer.index
+        plan, lists, member_of = layout.plan, layout.touched_lists, member_of_parameter(layout.plans)
+        slots, slot_plan = memory.gradient_slots(index), layout.slot_plan
         if self._arrivals is None:
             return HostWorker(
                 model,
@@ -134,10 +130,10 @@ class Worker:
             )
         streams = Streams.of(device)
         weights: DeviceWeights
-        if index in planned.exchange.local:
+        if start.borrows:
             shared = sharing(device.type)
             assert shared is not None, f"memory of {device} can't be shared"
-            lent = borrow(launch.address_key, launch.coordinator, device, shared)
+            lent = borrow(start.address_key, start.coordinator, device, shared)
             crash_point("worker.memory_borrowed")
             weights = MappedWeights(model, plan, streams, pieces(lent.weights, plan.nbytes))
             places = pieces(lent.slots, slot_plan.nbytes)
@@ -192,8 +188,8 @@ class Worker:
             return None
         slots = [self._memory.batch_slot(assignment.purpose, batch) for batch in assignment.batches]
         if assignment.purpose == "validate":
-            place = self._memory.collected(self._launch.peer.index, assignment.batch)
-            return self._computer.validate(slots[0], assignment.step, place, self._launch.planned.measured)
+            place = self._memory.collected(self._own.peer.index, assignment.batch)
+            return self._computer.validate(slots[0], assignment.step, place, self._own.layout.measured)
         return self._computer.train(
             slots,
             assignment,
@@ -221,11 +217,10 @@ class Worker:
         """Leaves the exception's text in the worker's segment. This process may be damaged and ends; the coordinator
         has the batch computed by another. Raises ResourceError if memory has run out, LostDeviceError if the device
         can't be used any more, RunError if a kernel can't be compiled."""
-        text, launch = told(error), self._launch
-        spec = launch.planned.devices[launch.peer.index]
+        text, peer, spec = told(error), self._own.peer, self._own.device
         if isinstance(error, CompileError):
             raise RunError(
-                f"{launch.peer} ({spec}): a kernel can't be compiled: {text}; "
+                f"{peer} ({spec}): a kernel can't be compiled: {text}; "
                 f"pool.own_kernels = false computes with torch's own operations; all that was said is in {_log()}"
             ) from None
         if device_lost(error):
@@ -233,7 +228,7 @@ class Worker:
             raise LostDeviceError(f"{spec} can't be used: {text}", [spec]) from None
         if out_of_memory(error):
             raise ResourceError(
-                f"{launch.peer} ({spec}) ran out of memory in batch "
+                f"{peer} ({spec}) ran out of memory in batch "
                 f"{self._in_work[1]}: {text}{memory_of_device()}; lower data.batch_size or model sizes"
             ) from None
         self._raised.say(assignment.attempt, f"{text}; traceback in {_log()}")

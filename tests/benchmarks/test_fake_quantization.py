@@ -11,7 +11,7 @@ import torch
 from benchmarks import fake_quantization
 from benchmarks.fake_quantization import EVERYTHING, measured, table
 from benchmarks.learning import config_of
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 POSITIONS = 10_000
 FILES = ROOT / "configs/sample/train.binpack", ROOT / "configs/sample/validation.binpack"

@@ -13,7 +13,7 @@ from benchmarks.learning import NETWORKS, Row, config_of, table
 from pool.config.changes import Change
 from pool.config.load import changed_config
 from pool.tasks.perspective.config import ModelConfig as PerspectiveModel
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 LINE = re.compile(r"\| `[\w.-]+`, (\d+ wide|learning rate 1e-05) \| \d+ \| [\d. to]+ \| (\d\.\d{5}(, )?)+ \|")
 PAGE = ROOT / "docs/reference/chess-training.md"

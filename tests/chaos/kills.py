@@ -29,8 +29,9 @@ from tests.chaos.oracle import (
     shared_memory,
     undisturbed,
 )
+from tests.support.paths import ROOT
 from tests.support.processes import roles
-from tests.support.runs import ROOT, Ended, command
+from tests.support.runs import Ended, command
 from tests.support.wait import wait_for
 
 RUN: dict[str, Any] = {

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SIMULATION = ("tests.pool.simulate", "--seeds", "4000", "--failures", "1", "--processes", "1")
+SIMULATION = ("tests.pool.simulation", "--seeds", "4000", "--failures", "1", "--processes", "1")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_books.py")
 STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_points.py", "-k", "still_being_written")
 TRACE = ("pytest", "-q", "-x", "tests/pool/telemetry/test_trace.py", "-k", "same_bits")
 BLAME = ("pytest", "-q", "-x", "tests/pool/coordinator/test_blame.py")
 FAILURE = ("pytest", "-q", "-x", "tests/pool/process/test_failure.py")
-SHORTCUT = ("pytest", "-q", "-x", "tests/pool/shm/test_shortcut.py")
+SHORTCUT = ("pytest", "-q", "-x", "tests/pool/shm/test_signals.py")
 MAILBOX = ("pytest", "-q", "-x", "tests/pool/worker/test_mailbox.py")
 SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_snapshots.py")
 CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_checkpoints.py", "-k", "promises")
@@ -22,8 +22,8 @@ SUM_ORDER = ("pytest", "-q", "-x", "tests/pool/coordinator/test_sum_order.py")
 CARRYING = ("pytest", "-q", "-x", "tests/pool/coordinator/test_carrying.py")
 AVERAGES = ("pytest", "-q", "-x", "tests/runs/test_average_runs.py", "-k", "same_bits or validated")
 NETS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_best_checkpoint.py", "tests/pool/nets/test_nets.py")
-GROUPS = ("pytest", "-q", "-x", "tests/pool/worker/test_adding.py")
-PROOF = ("pytest", "-q", "-x", "tests/pool/planner/test_proof.py")
+GROUPS = ("pytest", "-q", "-x", "tests/pool/exchange/test_adding.py")
+PROOF = ("pytest", "-q", "-x", "tests/pool/device/test_proof.py")
 BAD_BATCHES = ("pytest", "-q", "-x", "tests/runs/test_bad_batches.py", "-k", "mean_of_the_others")
 
 
@@ -278,7 +278,7 @@ MUTANTS = (
     Mutant(
         "an earlier incarnation's exception",
         "what a worker raised in one batch is taken for the reason of its next incarnation's death in another",
-        "pool/shm/exception_slot.py",
+        "pool/shm/signals.py",
         "if not attempt or said != attempt:",
         "if not attempt or not said:",
         (*FAILURE, "-k", "about_one_attempt"),

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.chaos.mutant_table import MUTANTS, Mutant
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = ("loader", "pool", "sparsepool", "configs", "tests")
 NATIVE = ("loader._native", "pool._native")
 TIMEOUT = 600  # seconds; a bug that makes a test stand still is caught too

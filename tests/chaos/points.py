@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.oracle import CHESS, SETTINGS, Undisturbed, assert_unharmed, undisturbed
+from tests.support.paths import ROOT
 from tests.support.processes import children
-from tests.support.runs import ROOT, Ended, command, run, run_well
+from tests.support.runs import Ended, command, run, run_well
 
 CHILDREN_DIE_BY = ("kill", "segv", "exit", "stop", "pause")
 SUPERVISOR_DIES_BY = ("kill", "segv")

@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.paths import ROOT
 from tests.support.processes import roles
-from tests.support.runs import ROOT, TOY, command
+from tests.support.runs import TOY, command
 
 RUN: dict[str, Any] = {
     **TOY,

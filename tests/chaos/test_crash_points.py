@@ -26,7 +26,7 @@ POINTS = crash_points()
 SUPERVISOR = POINTS.pop("supervisor")
 GPUS: dict[str, Any] = {
     **SETTINGS,
-    "testing.device_module": "tests.fakegpu.fakegpu",
+    "testing.device_module": "tests.gpu.fake.fakegpu",
     "pool.devices": ["fakegpu:0", "fakegpu:1"],
 }
 

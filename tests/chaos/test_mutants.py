@@ -9,7 +9,7 @@ import pytest
 from tests.chaos.mutant_table import MUTANTS, Mutant
 from tests.chaos.mutants import Copy, copy, occurrences
 
-A_FEW = ("tests.pool.simulate", "--seeds", "300", "--failures", "1", "--processes", "1")
+A_FEW = ("tests.pool.simulation", "--seeds", "300", "--failures", "1", "--processes", "1")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import random
 import struct
 from collections.abc import Iterator
 
-from tests.loader.formats.binpack_bytes import chunk
+from tests.loader.chess.formats.binpack_bytes import chunk
 
 INTERESTING = (0, 1, 0x7F, 0x80, 0xFE, 0xFF)
 STEM_FIELDS = ((0, 8), (8, 24), (24, 26), (26, 28), (28, 30), (30, 32), (32, 34))

@@ -16,13 +16,14 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.chess.formats.binpack.file import dump, entries
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.inputs import entries
 from loader.errors import DataError
 from tests.fuzz.mutants import mutants, payloads_of
-from tests.loader.formats.binpack_bytes import EXAMPLE, chunk
+from tests.loader.chess.formats.binpack_bytes import EXAMPLE, chunk
+from tests.support.looked_into import dump
+from tests.support.paths import VALIDATION
 
-SAMPLE = Path(__file__).resolve().parents[2] / "configs" / "sample" / "validation.binpack"
 MUTANTS = 20_000
 # The format holds these positions in the middle of a chain only, if at all.
 REFUSALS = ("castling right without a rook in its corner can't be stored", "ply at the start of a chain must be")
@@ -67,7 +68,7 @@ class Checker:
         error: DataError | None = None
         lines = 0
         try:
-            for block in dump(self.path):
+            for block in dump(self.path, format="binpack"):
                 lines += block.count(b"\n")
         except DataError as caught:
             error = caught
@@ -140,7 +141,7 @@ def small_file(chains: int, skip: int = 0) -> bytes:
     games: list[Entry] = []
     begun = 0
     last: Entry | None = None
-    for entry in entries(SAMPLE):
+    for entry in entries(VALIDATION):
         begun += last is None or (last.ply is not None and entry.ply != last.ply + 1)
         last = entry
         if begun > skip + chains:

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import pytest
 
 from loader import _native
-from loader.chess.positions.reader import fault_behind
+from loader.chess.positions.file import fault_behind
 from loader.formats.errors import Fault
 from tests.fuzz.mutants import change_bytes
 from tests.fuzz.test_binpack_fuzz import MemoryFile
-from tests.loader.formats.position_files import FORMATS, GAMES, HEADERS, RECORDS, codec, encode, open_path, sample
+from tests.support.positions import FORMATS, GAMES, HEADERS, RECORDS, codec, encode, open_path, sample
 
 MUTANTS = 1500  # of each format
 DAMAGED = 30

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from loader.errors import DataError
-from pool.tasks.stockfish.quantized.nnue_file import read_net, serialize_net
-from pool.tasks.stockfish.quantized.versions import padded
+from pool.tasks.stockfish.nnue_file import read_net, serialize_net
+from pool.tasks.stockfish.versions import padded
 from tests.pool.tasks.stockfish.support import V5, random_net
 
 L1 = 8

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pool.device.proof import PROBES, TRAINED, Setup, records
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.gpu_dry, pytest.mark.timeout(600), pytest.mark.usefixtures("fakegpu_is_built")]
-FAKE = "tests.fakegpu.fakegpu"
+FAKE = "tests.gpu.fake.fakegpu"
 INSTALL = [sys.executable, "benchmarks/gpu/install.py", "--"]  # all is there, so nothing is installed
 
 

@@ -12,7 +12,7 @@ from pool.kernels.finite import Outcomes
 from pool.kernels.fold import Addend, Fold
 from pool.nn.sparse_linear import SparseLinear
 from pool.optim.adam import Adam
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
 from tests.pool.kernels import reference

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.gpu.conftest import Gpus
-from tests.pool.tasks.stockfish.test_stockfish_training import SMALL
+from tests.pool.tasks.stockfish.test_training import SMALL
 from tests.support.runs import TOY, WholeRun, copied, run, run_well
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]

@@ -20,8 +20,9 @@ from loader.exit_codes import EXIT_DATA
 from pool.protocol.identity import COORDINATOR, FEEDER
 from tests.hostile.attack import assert_said_well
 from tests.support.data.binpack_data import chunks, make_files, other_chunk
+from tests.support.paths import ROOT
 from tests.support.processes import role_pid
-from tests.support.runs import ROOT, Ended, command, run, run_well, steps_done
+from tests.support.runs import Ended, command, run, run_well, steps_done
 from tests.support.wait import wait_for
 
 STEPS = 60

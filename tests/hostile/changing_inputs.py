@@ -19,8 +19,9 @@ from pathlib import Path
 
 from loader.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from tests.hostile.attack import assert_said_well
-from tests.loader.formats.position_files import SAMPLE, SUFFIXES, encode, sample
-from tests.support.runs import ROOT, Ended
+from tests.support.paths import ROOT, VALIDATION
+from tests.support.positions import SUFFIXES, encode, sample
+from tests.support.runs import Ended
 
 SECONDS = 100  # that a command may take on a busy machine
 CODES = frozenset({EXIT_DONE, EXIT_FAILED, EXIT_USAGE})
@@ -73,7 +74,7 @@ CHANGES: tuple[Change, ...] = (append, cut, zero, replace, remove)
 
 @cache
 def contents(name: str) -> bytes:
-    return SAMPLE.read_bytes() * 4 if name == "binpack" else encode(name, sample(3000)) * 30
+    return VALIDATION.read_bytes() * 4 if name == "binpack" else encode(name, sample(3000)) * 30
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from typing import Any
 from pool.checkpoint.state import BEST, FOLDER, LAST, OPTIMIZER, STATE, WEIGHTS
 from tests.hostile.attack import assert_said_well
 from tests.support.crafted import read, reseal, reseal_header, seal
-from tests.support.runs import ROOT, TOY, Ended, command, run_well
+from tests.support.paths import ROOT
+from tests.support.runs import TOY, Ended, command, run_well
 
 SETTINGS = {
     **TOY,

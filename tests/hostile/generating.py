@@ -14,10 +14,11 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from loader.chess.formats.binpack.file import verify
 from tests.hostile.attack import assert_said_well
+from tests.support.looked_into import verify
+from tests.support.paths import ROOT
 from tests.support.programs.scripted_engine import write_engine
-from tests.support.runs import ROOT, Ended, pids_of
+from tests.support.runs import Ended, pids_of
 from tests.support.wait import wait_for
 
 POSITIONS = 400

@@ -27,12 +27,13 @@ from pool.config.load import load_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
 from pool.planner import planner
-from pool.process.launch import Launch
 from pool.process.plan_result import Accepted
+from pool.process.start import PlannerStart, start_of
 from pool.protocol.identity import PLANNER, Peer
 from tests.hostile.attack import assert_said_well
-from tests.support.launches import launch
-from tests.support.runs import ROOT, TOY, Ended, command, elsewhere, toml, toml_value
+from tests.support.paths import ROOT
+from tests.support.run_plans import run_plan
+from tests.support.runs import TOY, Ended, command, elsewhere, toml, toml_value
 
 PARSED = 150  # draws of an attack that are only parsed
 PLANNED = 8  # of them that are planned
@@ -181,10 +182,12 @@ def planned(config: Config, folder: Path) -> None:
         files = with_entries(identify(paths), components, "data.train")
     except ValueError:
         return
-    told = Launch.from_json(launch(folder, Peer(PLANNER), config=config, train_files=files).to_json(), folder)
-    assert repr(told.config) == repr(config)
+    run = run_plan(folder, config=config, train_files=files)
+    start = start_of(run.planner_start(Peer(PLANNER)).to_json(), folder)
+    assert isinstance(start, PlannerStart)
+    assert repr(start.config) == repr(config)
     with contextlib.redirect_stdout(io.StringIO()):  # a module that is imported by name may greet
-        answer = planner.run(told)
+        answer = planner.run(start)
     assert isinstance(answer, Accepted) or len(answer.error.splitlines()) == 1, answer
 
 

@@ -23,8 +23,9 @@ from typing import Any
 
 from tests.chaos.oracle import check_nothing_left_outside, left_outside
 from tests.hostile.attack import assert_said_well
+from tests.support.paths import ROOT
 from tests.support.processes import roles
-from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run, run_well, steps_done
+from tests.support.runs import TOY, Ended, command, pids_of, run, run_well, steps_done
 from tests.support.wait import wait_for
 
 NOBODY = 65_534

@@ -13,7 +13,7 @@ import pytest
 
 from loader.cores import allowed_cores
 from pool.config.tree import Config
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 V1 = "cpu,cpuacct"
 

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
+
 DOCKERFILE = ROOT / "deploy/Dockerfile"
 IGNORE = ROOT / "deploy/Dockerfile.dockerignore"
 

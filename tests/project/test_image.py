@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from tests.project.image import DOCKERFILE, context, steps
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 STEPS = list(steps(DOCKERFILE.read_text(encoding="utf-8")))
 

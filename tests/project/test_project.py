@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
 
 
 def text_of(name: str) -> str:

@@ -11,8 +11,9 @@ import typer
 
 from loader.cli.main import PROGRAM as LOADER
 from pool.commands.main import PROGRAM as POOL
-from tests.pool.export.test_predict import saved
-from tests.support.runs import ROOT, elsewhere
+from tests.pool.analysis.test_predict import saved
+from tests.support.paths import ROOT
+from tests.support.runs import elsewhere
 
 SAMPLE = str(ROOT / "configs/sample/validation.binpack")
 NET = {"task": "stockfish", "model": {"l1": 32}}

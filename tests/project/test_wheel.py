@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 QUICK = {"model.l1": 32, "data.batch_size": 512, "train.steps": 4, "train.validate_every": 2, "pool.threads": 1}

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 
 from pool.export.export import export_checkpoint
 from pool.export.load import load_trained
+from pool.export.member import Choice
 from pool.metrics.formatting import in_digits
 from tests.support.runs import TOY, Ended, WholeRun, run, run_well
 
@@ -103,9 +104,9 @@ def test_members_have_the_averages_of_their_own_runs(averaged: Ended, tmp_path: 
 
 def test_the_averaged_network_is_exported_on_request(averaged: Ended, tmp_path: Path) -> None:
     task = str(TOY["task"])
-    exported = export_checkpoint(averaged.dir, tmp_path / "net", "", task, averaged=True)
+    exported = export_checkpoint(averaged.dir, tmp_path / "net", "", task, Choice(averaged=True))
     assert str(exported).endswith("averaged weights")
-    found = load_trained(averaged.dir, task, averaged=True).model.state_dict()
+    found = load_trained(averaged.dir, task, Choice(averaged=True)).model.state_dict()
     assert all(np.array_equal(found[name].numpy(), tensor) for name, tensor in last(averaged).items())
 
 

@@ -13,14 +13,14 @@ import pytest
 
 from loader.exit_codes import EXIT_UNAVAILABLE, EXIT_USAGE
 from tests.chaos.oracle import check_nothing_left_outside, left_outside
+from tests.support.paths import ROOT, VALIDATION
 from tests.support.refusals import refused
-from tests.support.runs import ROOT, TOY, WholeRun, command, copied, elsewhere, pids_of, run, run_well
+from tests.support.runs import TOY, WholeRun, command, copied, elsewhere, pids_of, run, run_well
 from tests.support.warm import call_pool
 
-SAMPLE = ROOT / "configs/sample/validation.binpack"
 NNUE: dict[str, Any] = {
     "task": "stockfish",
-    "data.train": [str(SAMPLE)],
+    "data.train": [str(VALIDATION)],
     "data.batch_size": 256,
     "model.l1": 16,
     "train.steps": 2,
@@ -58,7 +58,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
         "train.early_stopping: 5, but there are no validations; name files in data.validation",
     ),
     (
-        {"data.validation": [str(SAMPLE)], "data.validation_share": 0.1},
+        {"data.validation": [str(VALIDATION)], "data.validation_share": 0.1},
         "data.validation_share: 0.1: data.validation names files, too; set one of them",
     ),
     ({"data.validation_share": 0.6}, "data.validation_share: input should be less than or equal to 0.5, not 0.6"),
@@ -71,7 +71,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"schedule.name": "StepLR"}, "schedule.name: 'StepLR' can't be loaded"),
     ({"data.train": ["/nowhere/*.binpack"]}, "data.train: no file matches '/nowhere/*.binpack'"),
     ({"data.train": []}, "data.train:"),
-    ({"data.train": [f"{SAMPLE.parent}"]}, f"data.train: '{SAMPLE.parent}' is a folder; name the files in it"),
+    ({"data.train": [f"{VALIDATION.parent}"]}, f"data.train: '{VALIDATION.parent}' is a folder; name the files in it"),
     ({"data.chess.features": "HalfKAv2_hm^"}, "model.factorized"),
     ({"model.start_from": "/nowhere.nnue"}, "/nowhere.nnue: "),
 ]
@@ -111,7 +111,7 @@ def test_a_refused_run_is_one_line_and_an_exit_code_and_leaves_nothing(by: str, 
 
 def bad_file(tmp_path: Path, kind: str) -> Path:
     path = tmp_path / f"{kind}.binpack"
-    good = SAMPLE.read_bytes()
+    good = VALIDATION.read_bytes()
     contents = {
         "empty": b"",
         "truncated": good[:-100],
@@ -154,7 +154,7 @@ def test_damage_that_is_found_while_training_is_one_line_that_names_file_and_off
 
 def test_a_damaged_chunk_is_left_out_and_logged_if_the_config_says_so(tmp_path: Path) -> None:
     path = bad_file(tmp_path, "damaged chain")
-    settings = {**NNUE, "data.train": [str(path), str(SAMPLE)], "data.on_bad_data": "skip", "train.steps": 20}
+    settings = {**NNUE, "data.train": [str(path), str(VALIDATION)], "data.on_bad_data": "skip", "train.steps": 20}
     ended = run_well(tmp_path / "run", settings)
     assert ended.metrics()[-1]["step"] == 20
     (log,) = (tmp_path / "run/logs").glob("feeder-*.log")

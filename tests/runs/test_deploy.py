@@ -16,7 +16,8 @@ import pytest
 
 from loader.exit_codes import EXIT_DATA, EXIT_USAGE
 from pool.config.schedule import MOST_STEPS
-from tests.support.runs import ROOT, TOY, command, steps_done
+from tests.support.paths import ROOT
+from tests.support.runs import TOY, command, steps_done
 from tests.support.tools import need_program
 from tests.support.wait import wait_for
 

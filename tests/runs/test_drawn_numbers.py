@@ -14,7 +14,8 @@ import torch
 
 import sparsepool
 from tests.support.ensembles import digest, ensemble
-from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run, run_well, steps_done
+from tests.support.paths import ROOT
+from tests.support.runs import TOY, Ended, command, pids_of, run, run_well, steps_done
 from tests.support.tasks import drawing_task
 from tests.support.wait import wait_for
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.oracle import CHESS
-from tests.pool.tasks.clicks.test_clicks_runs import STOPPING
+from tests.runs.test_clicks_runs import STOPPING
 from tests.support.ensembles import digest, ensemble
 from tests.support.runs import TOY, Ended, run, run_well
 

@@ -18,8 +18,9 @@ from pool.process import prctl
 from pool.supervisor.processes.reaper import Orphans
 from tests.chaos.oracle import check_nothing_left_outside, left_outside
 from tests.runs.test_endings import SLOW, WHOLE, finish, gone, held_at, started
+from tests.support.paths import ROOT
 from tests.support.processes import children, role_pid
-from tests.support.runs import ROOT, TOY, Ended, WholeRun, command, pids_of, steps_done
+from tests.support.runs import TOY, Ended, WholeRun, command, pids_of, steps_done
 from tests.support.wait import wait_for
 
 SETTINGS = {**SLOW, "train.checkpoint_every": 8, "pool.snapshot_steps": 4}

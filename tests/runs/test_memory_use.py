@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.support.paths import ROOT
 from tests.support.processes import memory_of, role_pid
-from tests.support.runs import ROOT, TOY, command, steps_done
+from tests.support.runs import TOY, command, steps_done
 from tests.support.wait import wait_for
 
 NUMBERS = 24_000_000

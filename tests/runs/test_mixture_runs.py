@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
-from loader.chess.positions.kind import target_of
 from loader.chess.tools.convert import convert
-from tests.pool.tasks.stockfish.test_stockfish_training import SAMPLE, SMALL
+from tests.pool.tasks.stockfish.test_training import SMALL
+from tests.support.paths import SAMPLE
 from tests.support.runs import copied, run, run_well
 
 

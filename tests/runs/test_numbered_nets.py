@@ -11,7 +11,8 @@ from typing import Any
 
 from pool.nets.record import Net, read_record
 from pool.supervisor.resources.logs import KEPT
-from tests.support.runs import ROOT, TOY, command, run_well
+from tests.support.paths import ROOT
+from tests.support.runs import TOY, command, run_well
 from tests.support.wait import wait_for
 
 SETTINGS: dict[str, Any] = {**TOY, "train.export_every": 4, "train.keep_checkpoints": 1}

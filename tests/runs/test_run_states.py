@@ -17,8 +17,9 @@ import pytest
 
 import sparsepool
 from pool.checkpoint.state import read_state
+from tests.support.paths import ROOT
 from tests.support.processes import role_pid
-from tests.support.runs import ROOT, TOY, WholeRun, command, copied, run_well, steps_done
+from tests.support.runs import TOY, WholeRun, command, copied, run_well, steps_done
 from tests.support.wait import wait_for
 from tests.support.warm import call_pool
 

@@ -16,7 +16,8 @@ from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
-from tests.support.runs import ROOT, TOY, Ended, WholeRun, run, run_well
+from tests.support.paths import ROOT
+from tests.support.runs import TOY, Ended, WholeRun, run, run_well
 from tests.support.toy import LossConfig, ModelConfig
 from tests.support.toy_model import ToyTask
 

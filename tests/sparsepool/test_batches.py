@@ -23,7 +23,7 @@ from loader.stream.slots import read_batches
 from loader.stream.sources import data_class, open_stream
 from pool.nn.sparse_linear import SparseLinear
 from sparsepool import SparsepoolError
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 from tests.support.wait import wait_for
 
 SMALL: dict[str, Any] = {"features": "chess768", "batch_size": 64, "threads": 1}

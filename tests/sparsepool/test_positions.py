@@ -14,7 +14,7 @@ import pytest
 import sparsepool
 from loader.chess.positions.entry import Entry
 from loader.cli.main import main
-from tests.loader.formats.position_files import SUFFIXES, encode, read_file, sample
+from tests.support.positions import SUFFIXES, read_file, write_samples
 
 COUNT = 3000
 WITHOUT = {
@@ -26,11 +26,7 @@ WITHOUT = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("positions")
-    paths = {name: folder / f"sample{suffix}" for name, suffix in SUFFIXES.items()}
-    for name, path in paths.items():
-        path.write_bytes(encode(name, sample(COUNT)))
-    return paths
+    return write_samples(tmp_path_factory.mktemp("positions"), COUNT)
 
 
 def whole(positions: sparsepool.Positions) -> npt.NDArray[np.void]:

@@ -28,6 +28,8 @@ from tests.sparsepool import mine
 from tests.support.runs import TOY, Ended, elsewhere, run_well, toml
 from tests.support.wait import wait_for
 
+pytestmark = pytest.mark.runs
+
 QUICK = {**TOY, "train.steps": 6, "train.batches_per_step": 1, "pool.devices": ["fake:0"]}
 OF_TASK = {key: value for key, value in QUICK.items() if key not in ("task", "train.steps")}
 

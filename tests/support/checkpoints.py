@@ -27,11 +27,13 @@ def save(
     goal: Goal = LOWEST_LOSS,
     change: Callable[[dict[str, torch.Tensor]], object] = lambda _: None,
 ) -> Path:
-    """Of one network or of several, as the config says; `validations`: of each, the newest; `change`: of the
-    tensors."""
+    """Writes a checkpoint of one network or of several, as the config says.
+
+    `validations`: of each network, the newest; `change`: of the tensors.
+    """
     run.mkdir(exist_ok=True)
     config = parse_config(tree, "test")
-    members = config.members()
+    members = config.members
     weights = {
         prefix(m, len(members)) + name: tensor
         for m, member in enumerate(members)
@@ -58,7 +60,7 @@ def save(
 
 
 def weights_of(member: Config) -> dict[str, torch.Tensor]:
-    """That its own run would begin with."""
+    """Returns the weights that the member's own run would begin with."""
     task = make_task(member.task, member.model, member.loss, member.model_seed)
-    found: dict[str, torch.Tensor] = build_model(task, member.model_seed).state_dict()
-    return found
+    weights: dict[str, torch.Tensor] = build_model(task, member.model_seed).state_dict()
+    return weights

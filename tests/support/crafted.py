@@ -15,7 +15,7 @@ Tree = dict[str, Any]
 
 
 def read(checkpoint: Path) -> Tree:
-    """What state.json says, without format and sum."""
+    """Returns the content of state.json without format and sum."""
     tree: Tree = json.loads((checkpoint / STATE).read_text())
     del tree["format"], tree["sha256"]
     return tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from tests.support.runs import DATA
+from tests.support.paths import DATA
 
 SOUND = (DATA / "two-chunks.binpack").read_bytes()
 SECOND = 26392  # offset of the second chunk

@@ -12,14 +12,14 @@ from safetensors.numpy import load_file
 
 def table(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`[[ensemble.member]]` of what would be changed for a run of its own, given by dotted keys."""
-    found: dict[str, Any] = {}
+    tree: dict[str, Any] = {}
     for key, value in settings.items():
         *sections, name = ("seed" if key == "run.model_seed" else key).split(".")
-        place = found
+        place = tree
         for section in sections:
             place = place.setdefault(section, {})
         place[name] = value
-    return found
+    return tree
 
 
 def ensemble(settings: Mapping[str, Any], members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

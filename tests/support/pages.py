@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*(DOCS / "tutorial").glob("*.md"), *(DOCS / "how-to").glob("*.md")])
@@ -32,8 +32,8 @@ class Block:
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    for found in _BLOCK.finditer(page.read_text(encoding="utf-8")):
-        yield Block(found["language"], found["text"], found["title"] or "", found["note"] or "")
+    for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        yield Block(block["language"], block["text"], block["title"] or "", block["note"] or "")
 
 
 def files(page: Path) -> dict[str, str]:

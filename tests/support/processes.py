@@ -1,4 +1,4 @@
-"""Which processes a run consists of, and what memory each has, as the machine sees them."""
+"""The processes of a run and the memory of each, as the machine sees them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def roles(supervisor: int) -> dict[int, str]:
 
     A process writes to the log of who it is; one that has been forked, and not yet been told, to the fork server's.
     """
-    found = {}
+    roles_by_pid = {}
     for pid in children(supervisor):
         try:
             output = Path(f"/proc/{pid}/fd/1").readlink()
         except OSError:
             continue
-        found[pid] = output.stem.partition("-")[0]
-    return found
+        roles_by_pid[pid] = output.stem.partition("-")[0]
+    return roles_by_pid
 
 
 def role_pid(role: str, supervisor: int) -> int:

@@ -15,9 +15,11 @@ import pytest
 from pool.config.load import load_config
 from pool.errors import PoolError
 from pool.planner import planner
-from pool.process.launch import Launch
+from pool.process.start import PlannerStart, start_of
+from pool.protocol.identity import PLANNER, Peer
 from pool.supervisor import train
-from pool.supervisor.prepare import planning, preparation
+from pool.supervisor.prepare import planner_request, preparation
+from pool.supervisor.prepare.run_plan import RunPlan
 from tests.support.runs import command
 
 
@@ -39,9 +41,11 @@ def refused(dir: Path, settings: Mapping[str, Any], *, resume: bool = False) -> 
     return error.value
 
 
-def _plan(launch: Launch, *_: object) -> tuple[Launch, _NoForkServer]:
-    answer = planner.run(Launch.from_json(launch.to_json(), launch.run_dir))
-    return planning.with_answer(launch, answer), _NoForkServer()
+def _plan(run: RunPlan, *_: object) -> tuple[RunPlan, _NoForkServer]:
+    start = start_of(run.planner_start(Peer(PLANNER)).to_json(), run.run_dir)
+    assert isinstance(start, PlannerStart)
+    answer = planner.run(start)
+    return planner_request.with_answer(run, answer), _NoForkServer()
 
 
 def _begins(*_: object) -> None:

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file
 
+from tests.support.paths import ROOT
 from tests.support.warm import call_pool
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-DATA = ROOT / "tests/data"
 
 TOY = {
     "task": "tests.support.toy",
@@ -116,20 +114,20 @@ def copied(ended: Ended, to: Path) -> Path:
 
 
 def steps_done(dir: Path) -> int:
-    """By its metrics; while it runs, too."""
+    """Counts the steps by the run's metrics; while it runs, too."""
     path = dir / "metrics.jsonl"
     return path.read_text().count("\n") if path.exists() else 0
 
 
 def pids_of(dir: Path) -> Sequence[int]:
     """Processes of a run that are still there: those that write their output into its folder, and its supervisor."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 output = str((entry / "fd/1").readlink())
                 if output.startswith(f"{dir}/") or str(dir).encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
+                    pids.append(int(entry.name))
             except OSError:
                 continue
-    return found
+    return pids

@@ -29,7 +29,7 @@ def scheduled(schedule: str | None, arguments: dict[str, Any]) -> BucketOptimize
 
 
 def in_parts(*parts: dict[str, Any]) -> BucketOptimizers:
-    """The same with parts, each with the name of a class of torch, or None."""
+    """A schedule made of parts, each with the name of a class of torch, or None."""
     named = [{**part, "name": part["name"] and f"torch.optim.lr_scheduler.{part['name']}"} for part in parts]
     schedule = parse_config({"task": "tests.support.toy", "schedule": {"parts": named}}, "test").schedule
     return BucketOptimizers(PLAN, [_parameter()], _SGD, schedule.of_run(1000))
@@ -43,9 +43,9 @@ def _parameter() -> nn.Parameter:
 
 def rates(optimizers: BucketOptimizers, begin: int, end: int) -> list[float]:
     """The learning rate of each of these steps, which are done."""
-    found = []
+    rates = []
     for step in range(begin, end):
-        found.append(optimizers.learning_rate)
+        rates.append(optimizers.learning_rate)
         optimizers.step(0)
         optimizers.end_step(step)
-    return found
+    return rates

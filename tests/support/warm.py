@@ -27,18 +27,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
+from tests.support.paths import ROOT
+
 if TYPE_CHECKING:
     from pool.config.tree import Config
     from pool.protocol.identity import Peer
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 _IMPORTED = (
     "pool.commands.main",
     "pool.config.load",
     "pool.coordinator.metrics.tensorboard",
     "pool.process.forkserver",
-    "pool.supervisor.prepare.overriding",
+    "pool.supervisor.prepare.overrides",
     "pool.supervisor.train",
     "pool.task.registry",
     "torch._dynamo",  # for torch's optimizers

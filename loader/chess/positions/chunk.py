@@ -8,42 +8,28 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.formats.binpack.file import damage_error
+from loader.chess.positions.file import damage_error, raise_fault
+from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import Changes, SourceFile, cut
-from loader.chess.positions.kind import Kind, kind_of_name
-from loader.chess.positions.reader import raise_fault
 from loader.chess.positions.units import UnitBlock
-from loader.errors import UsageError
 from loader.formats.errors import Fault
-from loader.formats.registry import names_of_family
 
 _ALL = 2**64 - 1
 Records = npt.NDArray[np.uint8]  # [entries, 32]
 Chosen = npt.NDArray[np.uint8]  # [entries]: not 0 for those that are
 
 
-def refuse_games(target: Kind) -> None:
-    """Raises UsageError if no position of a file of that format can be left out."""
-    if target.is_binpack or not target.codec.has_games:
-        return
-    kinds = [kind_of_name(name) for name in names_of_family("chess")]
-    able = ", ".join(kind.name for kind in kinds if kind.is_binpack or not kind.codec.has_games)
-    raise UsageError(
-        f"{target.name} holds whole games, of which no position can be left out: write {able} (-o with another ending)"
-    )
-
-
 class Chunk:
     """One of a file, read from disk once where that matters. All of it raises DataError."""
 
-    def __init__(self, source: SourceFile, number: int, target: Kind) -> None:
+    def __init__(self, source: SourceFile, number: int, target: PositionFormat) -> None:
         self._source = source
         self._number = number
         self._target = target
         self._units: UnitBlock | None = None
         self._walk: _native.ChunkWalk | None = None
         self.changes = Changes()  # of what has been taken
-        if source.kind == target and not target.keeps_games:
+        if source.format == target and not target.keeps_games:
             self._units = source.read_units(number)
         elif isinstance(source.opened, _native.EntryFile):
             self._walk = _native.ChunkWalk(source.opened, number)
@@ -62,7 +48,7 @@ class Chunk:
         return found
 
     def take(self, chosen: Chosen) -> UnitBlock:
-        """Those entries in the target's format. Once."""
+        """Returns the chosen entries in the target's format. To be called once."""
         if self._units is not None:
             return self._units.take(np.flatnonzero(chosen))
         writer = self._target.make_writer()

@@ -1,81 +1,171 @@
-"""A file format that has a native codec: what its module (loader/chess/formats/NAME/__init__.py) is made of."""
+"""Formats of position files: what each can hold, and which one a file is in or is to be written in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import cast
 
-from loader.files.identity import DataFile
+from loader import _native
+from loader.chess.filters import CHESS960, MOVE, PARTS
+from loader.errors import DataError, UsageError
+from loader.formats.registry import (
+    format_by_name,
+    format_of_file,
+    format_of_head,
+    names_of_family,
+    refused_packing,
+    unclaimed,
+)
 
-if TYPE_CHECKING:
-    from loader import _native
-    from loader.chess.positions.reader import EntriesReader
-    from loader.chess.statistics.statistics import FileStatistics
-    from loader.formats.format import OnProgress, Verdict
-    from loader.stream.config import DataConfig
+FAMILY = "chess"
+BINPACK = "binpack"
+PACKINGS = {".gz": "gzip", ".zst": "zstd"}
+_MAGIC = b"BINP"
 
 
 def with_packed(*suffixes: str) -> tuple[str, ...]:
-    """The endings, and those of compressed files."""
+    """Returns the endings, and those of compressed files."""
     return tuple(f"{suffix}{packed}" for suffix in suffixes for packed in ("", ".gz", ".zst"))
 
 
 @dataclass(frozen=True)
 class PositionFormat:
-    """`loader.formats.format.Format` and what commands ask besides."""
+    """A format that comes with the loader: the FORMAT of its package in loader/chess/formats."""
 
-    name: str  # of the function of `_native` that gives the codec
-    lacks: Sequence[str] = ()  # what entries do not have, of `loader.chess.filters.PARTS`
+    name: str  # also of the function of `_native` that gives its codec
+    lacks: tuple[str, ...] = ()  # what its records do not have, of `loader.chess.filters.PARTS`
     lines: bool = False  # text
 
     @property
-    def codec(self) -> _native.Codec:
-        from loader import _native
+    def is_binpack(self) -> bool:
+        return self.name == BINPACK
 
+    @property
+    def codec(self) -> _native.Codec:
+        """The native part that reads and writes its records; binpack has none."""
         codec: _native.Codec = getattr(_native, self.name)()
         return codec
 
+    @property
+    def units(self) -> str:
+        """The plural noun of the units: records, games or chains, which can be moved alone."""
+        return "chains" if self.is_binpack else f"{self.codec.unit}s"
+
+    @property
+    def keeps_games(self) -> bool:
+        """True if a unit is what is left of a game, not a single position."""
+        return self.is_binpack or self.codec.has_games
+
+    def make_writer(self) -> _native.EntryWriter:
+        return _native.BinpackWriter() if self.is_binpack else self.codec.make_writer()
+
     def recognizes(self, head: bytes) -> bool:
-        return self.codec.begins_a_file(head)
+        """Tells whether a file that begins so is one; as `loader.formats.format.Format`."""
+        return head.startswith(_MAGIC) if self.is_binpack else self.codec.begins_a_file(head)
 
-    def open_files(self, files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> EntriesReader:
-        from loader.chess.positions.reader import EntriesReader
 
-        return EntriesReader(self, files, may_grow=may_grow, skip_damaged=skip_damaged)
+@dataclass(frozen=True)
+class Target:
+    """The format and packing of a file to be written."""
 
-    def open_with(self, config: DataConfig, files: Sequence[DataFile]) -> EntriesReader:
-        from loader.chess.filters import PLY, needs
-        from loader.chess.positions.opening import IllegalRule
-        from loader.chess.positions.reader import EntriesReader
+    format: PositionFormat
+    packing: str | None = None  # one of PACKINGS
 
-        return EntriesReader(
-            self,
-            files,
-            may_grow=config.may_grow,
-            skip_damaged=config.on_bad_data == "skip",
-            needs_ply=any(need.part == PLY for need in needs(config.settings.filters)),
-            illegal=IllegalRule(config.on_bad_data, every=False),
-        )
 
-    def whole_size(self, file: DataFile) -> int:
-        """Without a last record, line or game that has no end yet."""
-        from loader.chess.positions.opening import open_file
+def named_format(name: str) -> PositionFormat:
+    """Finds a format by its name. Raises UsageError."""
+    names = names_of_family(FAMILY)
+    if name not in names:
+        raise UsageError(f"{name!r} is none of the formats {', '.join(names)}")
+    return cast(PositionFormat, getattr(format_by_name(name), "FORMAT"))  # noqa: B009 (no part of every format)
 
-        return open_file(self, file, may_grow=True).whole_size
 
-    def verify(self, path: Path, threads: int, progress: OnProgress | None) -> Verdict:
-        from loader.chess.positions.verify import verify
+def input_format(path: Path, option: str | None = None) -> PositionFormat:
+    """Finds the format of a file by its content, or else by its name; an empty file that no format claims is one of
+    binpack.
 
-        return verify(self, path, threads, progress)
+    `option`: the format's name, which counts more. Raises UsageError, DataError.
+    """
+    if option is not None:
+        named = named_format(option)
+        if reason := refused_packing(path, option):
+            raise DataError(path, reason)
+        return named
+    try:
+        name = format_of_file(path, FAMILY)
+    except ValueError as error:
+        raise UsageError(f"{error}; --format says which") from None
+    if name is None and (reason := unclaimed(path, FAMILY)):
+        raise DataError(path, f"{reason}; --format, in Python format, says which it is")
+    return named_format(name or BINPACK)
 
-    def inspect(self, path: Path, progress: OnProgress | None) -> FileStatistics:
-        from loader.chess.statistics.counting import inspect
 
-        return inspect(path, tick=progress)
+def piped_format(head: bytes, path: Path, option: str | None = None) -> PositionFormat:
+    """Finds the format of what comes out of a pipe and begins so; `option` as for `input_format`. Raises UsageError."""
+    if option is not None:
+        return named_format(option)
+    try:
+        name = format_of_head(head, path, FAMILY)
+    except ValueError as error:
+        raise UsageError(f"{error}; --format says which") from None
+    if name is None:
+        names = ", ".join(names_of_family(FAMILY))
+        raise UsageError(f"{path}: does not begin as any of the formats {names}; --format says which it is")
+    return named_format(name)
 
-    def dump(self, path: Path, limit: int | None) -> Iterator[bytes]:
-        from loader.chess.positions.verify import dump
 
-        return dump(self, path, limit)
+def target_of(path: Path, option: str | None = None) -> Target:
+    """Decides what a file to be written is; `option`: the format's name, if the ending does not say it. Raises
+    UsageError."""
+    packing = PACKINGS.get(path.suffix)
+    named = [name for name in names_of_family(FAMILY) if path.name.endswith(tuple(format_by_name(name).SUFFIXES))]
+    if option is None:
+        plain = path.with_suffix("") if packing else path
+        if not named and packing and plain.suffix == f".{BINPACK}":
+            raise UsageError(f"{path}: binpack files are not compressed: leave out {path.suffix}")
+        if len(named) != 1:
+            raise UsageError(f"{path}: its ending names no format; --to, in Python format, says which: {_endings()}")
+        return Target(named_format(named[0]), packing)
+    chosen = named_format(option)
+    if named and option not in named:
+        raise UsageError(f"{path}: its ending says {named[0]}, and --to says {option}")
+    if packing and chosen.is_binpack:
+        raise UsageError(f"{path}: binpack files are not compressed: leave out {path.suffix}")
+    return Target(chosen, packing)
+
+
+def lost(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
+    """Returns the parts of a position that the source has and the target has no room for.
+
+    Chess960 is none: a position that a format can't hold is refused when it comes.
+    """
+    return [part for part in PARTS if part != CHESS960 and part in target.lacks and part not in source.lacks]
+
+
+def made_up(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
+    """Returns the parts that the target has and the source lacks: they get what a FEN of only a board would give."""
+    return [part for part in PARTS if part != CHESS960 and part in source.lacks and part not in target.lacks]
+
+
+def refuse_without_moves(path: Path, source: PositionFormat, target: PositionFormat) -> None:
+    """Raises UsageError if the target can't be written without moves, and the source has none."""
+    if not target.is_binpack and target.keeps_games and MOVE in source.lacks:
+        raise UsageError(f"{path}: {source.name} has no moves, and {target.name} can't be written without")
+
+
+def refuse_games(target: PositionFormat) -> None:
+    """Raises UsageError if no position of a file of that format can be left out."""
+    if target.is_binpack or not target.codec.has_games:
+        return
+    formats = [named_format(name) for name in names_of_family(FAMILY)]
+    able = ", ".join(each.name for each in formats if each.is_binpack or not each.codec.has_games)
+    raise UsageError(
+        f"{target.name} holds whole games, of which no position can be left out: write {able} (-o with another ending)"
+    )
+
+
+def _endings() -> str:
+    names = names_of_family(FAMILY)
+    return ", ".join(f"{name} ({format_by_name(name).SUFFIXES[0]})" for name in names)

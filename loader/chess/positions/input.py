@@ -14,21 +14,26 @@ import numpy as np
 
 from loader import _native
 from loader.chess.filters import MOVE
-from loader.chess.formats.binpack import file as binpack_file
-from loader.chess.formats.binpack.file import damage_error
 from loader.chess.positions.entry import Entry, entry_of
-from loader.chess.positions.format import PositionFormat
-from loader.chess.positions.kind import Kind, kind_of_file
-from loader.chess.positions.opening import KEPT, IllegalRule, open_file
-from loader.chess.positions.reader import LINES_AT_ONCE, fault_behind, judge_chunk, raise_fault
+from loader.chess.positions.file import (
+    KEPT,
+    LINES_AT_ONCE,
+    IllegalRule,
+    Judged,
+    damage_error,
+    fault_behind,
+    judge_binpack_chunk,
+    judge_chunk,
+    open_file,
+    raise_fault,
+)
+from loader.chess.positions.format import PositionFormat, input_format
 from loader.chess.positions.units import UnitBlock, block_of
-from loader.chess.positions.verdict import Judged
 from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
 from loader.files.pipes import input_of
 from loader.formats.errors import Fault
 from loader.formats.parallel import map_chunks, map_in_order
-from loader.formats.registry import format_by_name
 
 T = TypeVar("T")
 Tick = Callable[[int, int], None]  # bytes of the files done, and all of them; may raise to stop
@@ -48,7 +53,7 @@ class Source(Protocol):
     def path(self) -> Path: ...
 
     @property
-    def kind(self) -> Kind: ...
+    def format(self) -> PositionFormat: ...
 
     @property
     def size(self) -> int:
@@ -60,11 +65,11 @@ class Source(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no chunks."""
+        """True if there are no chunks."""
 
     def chunks(self, first: int = 0) -> Iterator[Piece]:
-        """Those from `first` on; of a pipe once. They may be read by several threads, and after later ones have been
-        asked for."""
+        """Yields the chunks from `first` on; of a pipe once. They may be read by several threads, and after later ones
+        have been asked for."""
 
     def offset(self, chunk: int) -> int:
         """Bytes before a chunk, about."""
@@ -81,7 +86,7 @@ class SourceFile:
     """A `Source` whose chunks can be read in any order, again and again."""
 
     path: Path
-    kind: Kind
+    format: PositionFormat
     opened: _native.BinpackFile | _native.EntryFile
     known: DataFile | None = None  # as it was when it was opened; None: what has come out of a pipe
     illegal: IllegalRule = KEPT
@@ -145,7 +150,7 @@ class SourceFile:
     def judged(self, chunk: int) -> Judged:
         """A chunk's positions by what is wrong with them; of other formats than binpack as the file was opened."""
         if isinstance(self.opened, _native.BinpackFile):
-            return binpack_file.judge_chunk(self.path, self.opened, chunk)
+            return judge_binpack_chunk(self.path, self.opened, chunk)
         return judge_chunk(self.opened, chunk)
 
     def left_out(self, chunk: int) -> Changes:
@@ -170,7 +175,7 @@ class SourceFile:
             raise damage_error(self.path, printer.damage, in_chunk=True)
 
     def entries(self, chunk: int) -> Iterator[Entry]:
-        """The same as entries."""
+        """Yields a chunk's entries. Raises DataError at damage, after those before it."""
         for lines in self.lines(chunk):
             yield from map(entry_of, lines.decode().splitlines())
 
@@ -195,18 +200,19 @@ def open_sources(paths: Sequence[Path], given: str | None = None, *, needs_ply: 
                 f"{each.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
                 "with loader cat - -o FILE"
             )
-    return [open_file_of(file, given, needs_ply=needs_ply) for file in identify([each.path for each in inputs])]
+    return [open_source(file, given, needs_ply=needs_ply) for file in identify([each.path for each in inputs])]
 
 
-def open_file_of(file: DataFile, given: str | None, *, needs_ply: bool, illegal: IllegalRule = KEPT) -> SourceFile:
-    """Raises UsageError, DataError."""
-    kind = kind_of_file(file.path, given)
-    if kind.is_binpack:
+def open_source(
+    file: DataFile, option: str | PositionFormat | None, *, needs_ply: bool, illegal: IllegalRule = KEPT
+) -> SourceFile:
+    """Opens a file; `option`: its format, or the name of it, None: what the file says. Raises UsageError, DataError."""
+    format = option if isinstance(option, PositionFormat) else input_format(file.path, option)
+    if format.is_binpack:
         opened: _native.BinpackFile | _native.EntryFile = _native.BinpackFile(file.path, file.identity, False, *illegal)
     else:
-        found = cast(PositionFormat, getattr(format_by_name(kind.name), "FORMAT"))  # noqa: B009 (not in its interface)
-        opened = open_file(found, file, needs_ply=needs_ply, illegal=illegal)
-    return SourceFile(file.path, kind, opened, file, illegal)
+        opened = open_file(format, file, needs_ply=needs_ply, illegal=illegal)
+    return SourceFile(file.path, format, opened, file, illegal)
 
 
 def whole_size(sources: Sequence[Source]) -> int:
@@ -215,8 +221,10 @@ def whole_size(sources: Sequence[Source]) -> int:
     return sum(sizes) if all(sizes) else 0
 
 
-def all_units(sources: Sequence[Source], target: Kind, threads: int, tick: Tick = silent) -> Iterator[UnitBlock]:
-    """Of files one after another, as units of the target's format. Raises DataError."""
+def all_units(
+    sources: Sequence[Source], target: PositionFormat, threads: int, tick: Tick = silent
+) -> Iterator[UnitBlock]:
+    """Yields the positions of files, one after another, as units of the target's format. Raises DataError."""
     whole = whole_size(sources)
     before = done = 0
     for source in sources:
@@ -226,14 +234,14 @@ def all_units(sources: Sequence[Source], target: Kind, threads: int, tick: Tick 
         before, done = before + done, 0
 
 
-def units_of(source: Source, target: Kind, threads: int) -> Iterator[tuple[UnitBlock, int]]:
+def units_of(source: Source, target: PositionFormat, threads: int) -> Iterator[tuple[UnitBlock, int]]:
     """Blocks, and how many bytes of the file are done after each. Raises DataError."""
     for block, following in units_from(source, target, threads):
         yield block, source.offset(following)
     source.check_end()
 
 
-def units_from(source: Source, target: Kind, threads: int, first: int = 0) -> Iterator[tuple[UnitBlock, int]]:
+def units_from(source: Source, target: PositionFormat, threads: int, first: int = 0) -> Iterator[tuple[UnitBlock, int]]:
     """From chunk `first` on: the units of some chunks, and the chunk behind them. Raises DataError."""
 
     def units(pieces: Sequence[Piece]) -> tuple[UnitBlock, Changes]:
@@ -247,8 +255,9 @@ def units_from(source: Source, target: Kind, threads: int, first: int = 0) -> It
     return _by_chunks(source, target, threads, first, units)
 
 
-def bytes_from(source: Source, target: Kind, threads: int, first: int = 0) -> Iterator[tuple[bytes, int]]:
-    """The same as bytes, which are not read again; not for binpack, whose units are put into chunks of their own."""
+def bytes_from(source: Source, target: PositionFormat, threads: int, first: int = 0) -> Iterator[tuple[bytes, int]]:
+    """Yields the positions from chunk `first` on as bytes of the target's format; not for binpack, whose units are put
+    into chunks of their own."""
 
     def data(pieces: Sequence[Piece]) -> tuple[bytes, Changes]:
         if (block := _unchanged(source, target, pieces)) is not None:
@@ -276,23 +285,27 @@ def map_sources(
         sources[file].check_end()
 
 
-def parted_by_chunks(source: Kind, target: Kind) -> bool:
-    """Whether nothing of the target goes on behind the end of a chunk. Only entries that have moves can follow one
+def parted_by_chunks(source: PositionFormat, target: PositionFormat) -> bool:
+    """Tells whether each chunk ends with a whole unit of the target. Only entries that have moves can follow one
     another, and chunks of files of games end with games."""
     return not target.keeps_games or source.keeps_games or MOVE in source.lacks
 
 
-def _together(source: Kind, target: Kind) -> int:
+def _together(source: PositionFormat, target: PositionFormat) -> int:
     """Chunks that are written together: a game that goes on behind them is cut in two."""
     return 1 if source == target or parted_by_chunks(source, target) else 16
 
 
 def _by_chunks(
-    source: Source, target: Kind, threads: int, first: int, done: Callable[[Sequence[Piece]], tuple[T, Changes]]
+    source: Source,
+    target: PositionFormat,
+    threads: int,
+    first: int,
+    done: Callable[[Sequence[Piece]], tuple[T, Changes]],
 ) -> Iterator[tuple[T, int]]:
     """done(pieces) of as many as are written together, from `first` on; and the chunk behind each."""
     chunks = source.chunks(first)
-    groups = iter(lambda: list(islice(chunks, _together(source.kind, target))), [])
+    groups = iter(lambda: list(islice(chunks, _together(source.format, target))), [])
     behind = first
     for (found, changes), count in map_in_order(lambda pieces: (done(pieces), len(pieces)), groups, threads):
         source.changes.update(changes)
@@ -300,15 +313,15 @@ def _by_chunks(
         yield found, behind
 
 
-def _unchanged(source: Source, target: Kind, pieces: Sequence[Piece]) -> UnitBlock | None:
+def _unchanged(source: Source, target: PositionFormat, pieces: Sequence[Piece]) -> UnitBlock | None:
     """A chunk as it is, if it is of the target's format and nothing is left out of it."""
-    if source.kind != target:
+    if source.format != target:
         return None
     ((file, chunk),) = pieces
     return None if file.left_out(chunk) else file.read_units(chunk)
 
 
-def _encoded(pieces: Sequence[Piece], target: Kind) -> tuple[bytes, Changes]:
+def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Changes]:
     writer = target.make_writer()
     changes = Changes()
     for file, chunk in pieces:
@@ -319,7 +332,7 @@ def _encoded(pieces: Sequence[Piece], target: Kind) -> tuple[bytes, Changes]:
     return writer.take(), changes
 
 
-def cut(target: Kind, encoded: bytes) -> tuple[UnitBlock, bytes]:
+def cut(target: PositionFormat, encoded: bytes) -> tuple[UnitBlock, bytes]:
     """The whole units, and what is behind them: the beginning of one."""
     if not target.is_binpack:
         block = block_of(_native.cut_units(target.codec, np.frombuffer(encoded, np.uint8)))
@@ -332,14 +345,14 @@ def cut(target: Kind, encoded: bytes) -> tuple[UnitBlock, bytes]:
     return block_of(_native.cut_chains(b"".join(payloads))), b""
 
 
-def expected_bytes(sources: Sequence[Source], target: Kind) -> int:
-    """Of the files in the target's format, from the first chunk of each: more or less, and not of pipes. Raises
-    DataError."""
+def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
+    """Estimates the size of the files in the target's format from the first chunk of each; pipes count as nothing.
+    Raises DataError."""
     total = 0.0
     for source in sources:
         if not isinstance(source, SourceFile) or source.is_empty:
             continue
-        if source.kind == target:
+        if source.format == target:
             made = len(source.read_units(0).bytes)
         else:
             writer = target.make_writer()
@@ -355,7 +368,7 @@ def changes_of(sources: Sequence[Source]) -> Changes:
 
 
 def has_chunks_from(sources: Sequence[SourceFile], file: int, chunk: int) -> bool:
-    """Whether there are any from chunk number `chunk` of that file on."""
+    """Tells whether there are chunks from number `chunk` of that file on."""
     rest = [source.num_chunks for source in sources[file:]]
     return any(count > (0 if number else chunk) for number, count in enumerate(rest))
 

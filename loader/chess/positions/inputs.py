@@ -1,53 +1,154 @@
-"""Inputs of commands that read each once: files, and what comes out of pipes."""
+"""Inputs of commands that read each once: files, and what comes out of pipes.
+
+A pipe is read in the chunks that the same bytes have as a file. So whatever is made of them is the same as of that
+file: random filters, games and chains, the place of damage.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from loader.chess.positions.input import Source, open_file_of
-from loader.chess.positions.kind import kind_of_head
-from loader.chess.positions.opening import KEPT, IllegalRule
-from loader.chess.positions.pipe import PipedSource
+from loader import _native
+from loader.chess.positions.entry import Entry
+from loader.chess.positions.file import KEPT, IllegalRule, damage_error
+from loader.chess.positions.format import PositionFormat, piped_format
+from loader.chess.positions.input import Changes, Piece, Source, SourceFile, open_source
 from loader.errors import DataError, UsageError
 from loader.files.compression import decompressor
 from loader.files.identity import identify
 from loader.files.pipes import Input, InputPipe, input_of
 from loader.formats.format import HEAD_BYTES
 
+_ENOUGH = (1 << 20) + (1 << 16)  # bytes, of most chunks and what is behind them
+_MOST = 1 << 30  # bytes of a chunk
+_HEADER = 8  # bytes, of a binpack chunk
+
+
+class PipedSource:
+    """`loader.chess.positions.input.Source`."""
+
+    def __init__(
+        self, pipe: InputPipe, format: PositionFormat, *, needs_ply: bool, illegal: IllegalRule = KEPT
+    ) -> None:
+        self.pipe = pipe
+        self.format = format
+        self.changes = Changes()
+        self._needs_ply = needs_ply
+        self._illegal = illegal
+        self._begins: list[int] = []  # of chunks
+        self._units = 0  # records, lines or games in them; not of binpack
+        self._damage: DataError | None = None
+
+    @property
+    def path(self) -> Path:
+        return self.pipe.path
+
+    @property
+    def size(self) -> int:
+        return 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._begins and not self.pipe.fill(1)
+
+    def offset(self, chunk: int) -> int:
+        return self._begins[chunk] if chunk < len(self._begins) else self.pipe.taken
+
+    def chunks(self, first: int = 0) -> Iterator[Piece]:
+        assert first == len(self._begins), "a pipe is read once"
+        read = self._next_chunk if self.format.is_binpack else self._next_units
+        while self.pipe.fill(1):
+            begin = self.pipe.taken
+            if (opened := read(begin)) is None:
+                return
+            self._begins.append(begin)
+            yield SourceFile(self.path, self.format, opened, None, self._illegal), 0
+
+    def check_end(self) -> None:
+        if self._damage is not None:
+            raise self._damage
+
+    def call_while_waiting(self, check: Callable[[], object]) -> None:
+        self.pipe.waiting = check
+
+    def _next_chunk(self, begin: int) -> _native.BinpackFile | None:
+        self.pipe.fill(_HEADER)
+        wanted = _native.chunk_bytes(bytes(self.pipe.held[:_HEADER])) or _HEADER
+        self.pipe.fill(wanted)
+        found = _native.BinpackFile.hold(self.path, self.pipe.take(wanted), begin, *self._illegal)
+        if found.header_damage is not None:
+            self._damage = damage_error(self.path, found.header_damage, in_chunk=False)
+            return None
+        return found
+
+    def _next_units(self, begin: int) -> _native.EntryFile:
+        codec = self.format.codec
+        data = self.pipe.take(self._next_size(codec, begin))
+        found = _native.hold_entries(codec, self.path, data, begin, self._units, self._needs_ply, *self._illegal)
+        self._units += _native.count_units(codec, data)
+        return found
+
+    def _next_size(self, codec: _native.Codec, begin: int) -> int:
+        wanted = _ENOUGH
+        while True:
+            last = not self.pipe.fill(wanted)
+            if size := _native.first_piece(codec, bytes(self.pipe.held), begin, last):
+                return size
+            if wanted > _MOST:
+                raise DataError(self.path, f"a {codec.unit} of more than 1 GiB", begin)
+            wanted = 2 * len(self.pipe.held)
+
 
 def open_inputs(
-    paths: Sequence[Path | Input], given: str | None = None, *, needs_ply: bool = False, illegal: IllegalRule = KEPT
+    paths: Sequence[Path | Input],
+    option: str | PositionFormat | None = None,
+    *,
+    needs_ply: bool = False,
+    illegal: IllegalRule = KEPT,
 ) -> list[Source]:
-    """In this order. `given`: their format, where they do not say it. With `needs_ply` an entry whose ply can't be
-    known is damage. Raises UsageError, DataError, OSError."""
+    """Opens inputs, in this order. `option`: their format, where they do not say it. With `needs_ply` an entry whose
+    ply can't be known is damage. Raises UsageError, DataError, OSError."""
     inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
     pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
     files = {file.path: file for file in identify([each.path for each in inputs if not each.is_pipe])}
     return [
-        _open_pipe(each.path, given, needs_ply, illegal)
+        _open_pipe(each.path, option, needs_ply, illegal)
         if each.is_pipe
-        else open_file_of(files[each.path], given, needs_ply=needs_ply, illegal=illegal)
+        else open_source(files[each.path], option, needs_ply=needs_ply, illegal=illegal)
         for each in inputs
     ]
 
 
 def open_input(
-    path: Path | Input, given: str | None = None, *, needs_ply: bool = False, illegal: IllegalRule = KEPT
+    path: Path | Input,
+    option: str | PositionFormat | None = None,
+    *,
+    needs_ply: bool = False,
+    illegal: IllegalRule = KEPT,
 ) -> Source:
-    """One of them."""
-    (source,) = open_inputs([path], given, needs_ply=needs_ply, illegal=illegal)
+    """Opens one input."""
+    (source,) = open_inputs([path], option, needs_ply=needs_ply, illegal=illegal)
     return source
 
 
-def _open_pipe(path: Path, given: str | None, needs_ply: bool, illegal: IllegalRule) -> PipedSource:
+def entries(path: Path | str, option: str | None = None) -> Iterator[Entry]:
+    """Yields the entries of a file or pipe, in order. Raises DataError at damage, after the entries before it."""
+    source = open_input(Path(path), option)
+    for file, chunk in source.chunks():
+        yield from file.entries(chunk)
+    source.check_end()
+
+
+def _open_pipe(path: Path, option: str | PositionFormat | None, needs_ply: bool, illegal: IllegalRule) -> PipedSource:
     pipe = InputPipe(path)
     pipe.fill(HEAD_BYTES)
     head = bytes(pipe.held[:HEAD_BYTES])
     if program := decompressor(head):
         raise UsageError(f"{path}: is compressed, and comes out of a pipe: put `{program}` before this command")
-    if not head and given is None:
+    if not head and option is None:
         raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")
-    return PipedSource(pipe, kind_of_head(head, path, given), needs_ply=needs_ply, illegal=illegal)
+    format = option if isinstance(option, PositionFormat) else piped_format(head, path, option)
+    return PipedSource(pipe, format, needs_ply=needs_ply, illegal=illegal)

@@ -14,7 +14,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from loader import _native
-from loader.chess.positions.kind import Kind, Target
+from loader.chess.positions.format import PositionFormat, Target
 from loader.chess.positions.units import UnitBlock
 from loader.errors import UsageError
 from loader.files.new_file import NewFile, refuse_existing
@@ -50,7 +50,7 @@ def packer_of(packing: str | None) -> _Packer:
 class Framer:
     """Units on their way into a file: of binpack in chunks, which end with the first chain behind FULL_CHUNK bytes."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: PositionFormat) -> None:
         self._is_binpack = kind.is_binpack
         self._payload: list[bytes] = []  # of the chunk that is open
         self._payload_bytes = 0
@@ -92,7 +92,7 @@ class Output:
         self.target = target
         self.entries = 0
         self._packer = packer_of(target.packing)
-        self._framer = Framer(target.kind)
+        self._framer = Framer(target.format)
         self._file = NewFile(place) if isinstance(place, Path) else None
         self._pipe = None if isinstance(place, Path) else place
 
@@ -147,7 +147,7 @@ class Output:
             self._pipe.write(data)
 
 
-def framed(blocks: Iterable[UnitBlock], kind: Kind) -> Iterator[bytes]:
+def framed(blocks: Iterable[UnitBlock], kind: PositionFormat) -> Iterator[bytes]:
     """Units as a file of the kind has them."""
     framer = Framer(kind)
     for block in blocks:

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from loader.chess.positions.format import Target
 from loader.chess.positions.input import SourceFile
-from loader.chess.positions.kind import Target
 from loader.chess.positions.output import Framer, check_free, packer_of
 from loader.chess.positions.units import UnitBlock
 from loader.errors import DataError, InterruptedBySignalError
@@ -49,7 +49,7 @@ class ResumedOutput:
         if not is_begun(path):
             check_free(path, needed())
         self._target = target
-        self._framer = Framer(target.kind)
+        self._framer = Framer(target.format)
         self._held: list[bytes] = []
         self._held_bytes = self._blocks = 0
         self._work = WorkFile(path, settings, {_PLACE: start, _SKIPPED: 0, _UNITS: 0, _ENTRIES: 0})
@@ -92,7 +92,7 @@ class ResumedOutput:
         self._count_block(behind)
 
     def write_bytes(self, data: bytes, behind: Place) -> None:
-        """The same of bytes that are of a file already."""
+        """Writes bytes that are those of a file already."""
         self._hold(data, {**self._state, _PLACE: behind})
         self._count_block(behind)
 
@@ -185,6 +185,6 @@ def work_settings(command: str, sources: Sequence[SourceFile], target: Target) -
     return {
         "command": command,
         "files": fingerprint([source.known for source in sources if source.known is not None]),
-        "format": f"{target.kind.name} {target.packing or ''}".strip(),
+        "format": f"{target.format.name} {target.packing or ''}".strip(),
         "piece": PIECE,
     }

@@ -11,8 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.positions.reader import raise_fault
+from loader.chess.positions.file import raise_fault
+from loader.chess.positions.format import PositionFormat
 from loader.formats.errors import Fault
+
+_RECORD = np.dtype(  # chess/native/record.h, without the board
+    {
+        "names": ["ply", "result", "flags"],
+        "formats": ["<u2", "i1", "u1"],
+        "offsets": [26, 30, 31],
+        "itemsize": 32,
+    }
+)
+_BLACK = 1  # of the flags: to move
+FIRST: Sequence[int] = (-1, 0)  # before a file: the last ply of its last unit, and White's result
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]
@@ -63,7 +75,34 @@ def joined(blocks: Sequence[UnitBlock]) -> UnitBlock:
 
 
 def block_of(found: object) -> UnitBlock:
-    """Of what a native function gives. Raises DataError for damage behind it."""
+    """Makes a block of the tuple that a native function returns. Raises DataError for damage behind it."""
     data, ends, entries, fault = cast(tuple[Bytes, Numbers, npt.NDArray[np.uint32], Fault | None], found)
     raise_fault(fault)
     return UnitBlock(data, ends, entries)
+
+
+def begins_of_games(
+    format: PositionFormat, block: UnitBlock, before: Sequence[int]
+) -> tuple[npt.NDArray[np.bool_], Sequence[int]]:
+    """Returns of each unit whether a game begins with it, and what is `before` the next block's.
+
+    A game may have several units: chains of a binpack file, where a tool has broken it or left some of its positions
+    out, and what became of them in another format. No format says so. What tells a new game is that its first ply is
+    not behind the last one of the unit before, or that it has another result. So a game is never taken for two as long
+    as its units follow one another in the file. Two games may be taken for one, which does no harm.
+    """
+    if not format.keeps_games or not len(block):
+        return np.ones(len(block), np.bool_), before
+    records = (
+        _native.first_of_chains(block.bytes, block.begins)
+        if format.is_binpack
+        else _native.first_entries(format.codec, block.bytes, block.begins)
+    )
+    fields = records.view(_RECORD)[:, 0]
+    plies = fields["ply"].astype(np.int64)
+    results = np.where(fields["flags"] & _BLACK, -fields["result"], fields["result"]).astype(np.int64)
+    last = plies + block.entries.astype(np.int64) - 1
+    last_before = np.concatenate([[before[0]], last[:-1]])
+    result_before = np.concatenate([[before[1]], results[:-1]])
+    new = (plies <= last_before) | (results != result_before) | (last_before < 0)
+    return new, (int(last[-1]), int(results[-1]))

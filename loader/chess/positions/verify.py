@@ -1,48 +1,62 @@
-"""Files of positions looked into: verify, dump. Damage is never skipped silently (I8)."""
+"""Files and pipes of positions looked into: verify, dump. Damage is never skipped silently (I8)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from loader import _native
-from loader.chess.positions.format import PositionFormat
-from loader.chess.positions.opening import LEFT_OUT, open_file
-from loader.chess.positions.reader import LINES_AT_ONCE, fault_behind, judge_chunk, raise_fault
-from loader.chess.positions.verdict import Judged, verdict
-from loader.formats.format import OnProgress, Verdict
-from loader.formats.parallel import map_chunks
+from loader.chess.positions.file import Judged
+from loader.chess.positions.input import Piece, Source, Tick, silent
+from loader.errors import DataError
+from loader.formats.format import Illegal, Verdict
+from loader.formats.parallel import map_in_order
 
 
-def verify(found: PositionFormat, path: Path, threads: int, progress: OnProgress | None) -> Verdict:
-    """Reads and judges every entry of a file, up to the first damage."""
+def verify(source: Source, threads: int = 1, tick: Tick = silent) -> Verdict:
+    """Reads and judges every entry, up to the first damage, of what was opened with LEFT_OUT."""
+
+    def judge(piece: Piece) -> Judged:
+        file, chunk = piece
+        return file.judged(chunk)
 
     def chunks() -> Iterator[Judged]:
-        file = open_file(found, path, illegal=LEFT_OUT)
-        for chunk, judged in enumerate(map_chunks(partial(judge_chunk, file), file.num_chunks, threads)):
+        for chunk, judged in enumerate(map_in_order(judge, source.chunks(), threads)):
             yield judged
-            _tell(progress, file, chunk)
+            tick(source.offset(chunk + 1), source.size)
+        source.check_end()
 
-    return verdict(str(path), chunks())
+    return _verdict(str(source.path), chunks())
 
 
-def dump(found: PositionFormat, path: Path, limit: int | None) -> Iterator[bytes]:
+def dump(source: Source, limit: int | None = None) -> Iterator[bytes]:
     """Blocks of whole lines, one line an entry. Raises DataError at damage, after the entries before it."""
-    file = open_file(found, path)
     left = limit
-    for chunk in range(file.num_chunks):
+    for file, chunk in source.chunks():
+        blocks = file.lines(chunk)
+        while left != 0 and (block := next(blocks, None)):
+            lines = block.splitlines(keepends=True)[:left]
+            left = None if left is None else left - len(lines)
+            yield b"".join(lines)
         if left == 0:
             return
-        walk = _native.ChunkWalk(file, chunk)
-        while lines := walk.lines(LINES_AT_ONCE if left is None else min(left, LINES_AT_ONCE)):
-            if left is not None:
-                left -= lines.count(b"\n")
-            yield lines
-        if left != 0:
-            raise_fault(fault_behind(walk))
+    source.check_end()
 
 
-def _tell(progress: OnProgress | None, file: _native.EntryFile, chunk: int) -> None:
-    if progress is not None:
-        progress(file.offset(chunk + 1) if chunk + 1 < file.num_chunks else file.size, file.size)
+def _verdict(file: str, chunks: Iterable[Judged]) -> Verdict:
+    """Judges a file by its chunks, in order, up to the first damage, which may also be raised."""
+    entries, kinds = 0, dict[str, Illegal]()
+    damage: DataError | None = None
+    try:
+        for chunk in chunks:
+            entries += chunk.entries
+            for illegal in chunk.illegal:
+                entries += illegal.entries
+                before = kinds.get(illegal.kind)
+                kinds[illegal.kind] = replace(before, entries=before.entries + illegal.entries) if before else illegal
+            if chunk.damage is not None:
+                raise chunk.damage
+    except DataError as error:
+        damage = error
+    if damage is not None:
+        return Verdict(file, False, entries, damage.offset, damage.reason, tuple(kinds.values()))
+    return Verdict(file, not kinds, entries, illegal=tuple(kinds.values()))

@@ -8,6 +8,7 @@ from queue import Empty, SimpleQueue
 
 from loader import _native
 from loader.chess.filters import PLY, FilterConfig, needs
+from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import Piece, Source, Tick, silent
 from loader.chess.positions.inputs import open_input
 from loader.chess.statistics.filtered import Left, NamedFilter, count_left, filters_to_count
@@ -18,23 +19,13 @@ from loader.files.pipes import Input
 from loader.formats.parallel import map_in_order
 
 
-def inspect(
-    path: Path,
-    filters: FilterConfig | None = None,
-    seed: int = 0,
-    king_buckets: Sequence[int] = (),
-    threads: int = 1,
-    tick: Tick | None = None,
-) -> FileStatistics:
-    """As `inspect_source`, of a file or pipe."""
-    return inspect_source(open_inspected(path, filters), filters, seed, king_buckets, threads, tick)
-
-
-def open_inspected(path: Path | Input, filters: FilterConfig | None, given: str | None = None) -> Source:
-    """`given`: its format, if it does not say it. Raises UsageError for filters that the format has not what they need
-    for; DataError, OSError."""
+def open_inspected(
+    path: Path | Input, filters: FilterConfig | None, option: str | PositionFormat | None = None
+) -> Source:
+    """Opens a file or pipe; `option`: its format, if it does not say it. Raises UsageError if a filter needs what the
+    format lacks; DataError, OSError."""
     needs_ply = filters is not None and any(need.part == PLY for need in needs(filters))
-    source = open_input(path, given, needs_ply=needs_ply)
+    source = open_input(path, option, needs_ply=needs_ply)
     if filters is not None:
         refuse_lacking([source], filters)
     return source
@@ -55,10 +46,10 @@ def inspect_source(
     """
     counting = _Counting(source, filters_to_count(filters, seed))
     counting.run(threads, tick or silent)
-    kind = source.kind
-    unit = kind.units.removesuffix("s") if kind.keeps_games else None
+    format = source.format
+    unit = format.units.removesuffix("s") if format.keeps_games else None
     size = source.size or source.offset(counting.chunks)
-    facts = FileFacts(str(source.path), kind.name, kind.lacks, size, counting.chunks, unit)
+    facts = FileFacts(str(source.path), format.name, format.lacks, size, counting.chunks, unit)
     return FileStatistics(facts, counting.total(), tuple(king_buckets), counting.left())
 
 
@@ -118,7 +109,7 @@ class _Counting:
             return _native.Census(keeps_records=bool(self._filters))
 
     def _told(self, damage: DataError) -> DataError:
-        """As `loader verify` says it."""
+        """Words damage as `loader verify` does."""
         if damage.offset is None:
             return damage
         reason = f"{damage.reason}; {self._entries:,} good entries before it"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from loader.chess.positions.format import PositionFormat, Target, lost, made_up, refuse_without_moves
 from loader.chess.positions.input import (
     Source,
     SourceFile,
@@ -20,7 +21,6 @@ from loader.chess.positions.input import (
     silent,
     units_from,
 )
-from loader.chess.positions.kind import Kind, Target, lost, made_up, refuse_without_moves
 from loader.chess.positions.output import Output, check_free
 from loader.chess.positions.resumed_output import Place, ResumedOutput, work_settings
 from loader.chess.positions.units import UnitBlock, joined
@@ -31,21 +31,21 @@ from loader.files.pipes import OutputPipe
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of entries on their way into another format."""
+    """Changes of entries on their way into another format."""
 
     lost: Sequence[str]
     made_up: Sequence[str]
 
 
-def change_of(sources: Sequence[Source], target: Kind, *, lossy: bool) -> Change:
+def change_of(sources: Sequence[Source], target: PositionFormat, *, lossy: bool) -> Change:
     """Raises UsageError if something would be lost that `lossy` does not allow, or the target can't be written."""
     for source in sources:
-        refuse_without_moves(source.path, source.kind, target)
-    gone = list(dict.fromkeys(part for source in sources for part in lost(source.kind, target)))
+        refuse_without_moves(source.path, source.format, target)
+    gone = list(dict.fromkeys(part for source in sources for part in lost(source.format, target)))
     if gone and not lossy:
-        names = ", ".join(dict.fromkeys(source.kind.name for source in sources if lost(source.kind, target)))
+        names = ", ".join(dict.fromkeys(source.format.name for source in sources if lost(source.format, target)))
         raise UsageError(f"{target.name} has no room for what {names} has: {', '.join(gone)}; --lossy leaves it out")
-    new = list(dict.fromkeys(part for source in sources for part in made_up(source.kind, target)))
+    new = list(dict.fromkeys(part for source in sources for part in made_up(source.format, target)))
     return Change(gone, new)
 
 
@@ -59,7 +59,7 @@ def convert(sources: Sequence[SourceFile], target: Target, output: Path, threads
     refuse_empty(sources)
     whole, settings = sum(source.size for source in sources), work_settings("convert", sources, target)
     settings = {**settings, "--on-bad-data": sources[0].illegal.on_bad_data}
-    with ResumedOutput(output, target, settings, (0, 0, {}), lambda: expected_bytes(sources, target.kind)) as out:
+    with ResumedOutput(output, target, settings, (0, 0, {}), lambda: expected_bytes(sources, target.format)) as out:
         begin, before = out.place, 0
         sources[0].changes.update(begin[2])
         for number, source in enumerate(sources):
@@ -76,12 +76,12 @@ def _converted(
     """Writes what comes behind `begin` of file `number`; bytes of it that are done, again and again."""
     source = sources[number]
     first = begin[1] if begin[0] == number else 0
-    if target.kind.is_binpack:
-        for block, chunk in units_from(source, target.kind, threads, first):
+    if target.format.is_binpack:
+        for block, chunk in units_from(source, target.format, threads, first):
             out.write(block, (number, chunk, changes_of(sources)))
             yield source.offset(chunk)
     else:
-        for data, chunk in bytes_from(source, target.kind, threads, first):
+        for data, chunk in bytes_from(source, target.format, threads, first):
             out.write_bytes(data, (number, chunk, changes_of(sources)))
             yield source.offset(chunk)
     source.check_end()
@@ -98,7 +98,9 @@ def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | Outp
     return out.entries
 
 
-def first_units(sources: Sequence[Source], target: Kind, count: int, tick: Tick = silent) -> Iterator[UnitBlock]:
+def first_units(
+    sources: Sequence[Source], target: PositionFormat, count: int, tick: Tick = silent
+) -> Iterator[UnitBlock]:
     """The first `count` units of all files."""
     left = count
     for block in all_units(sources, target, 1, tick):
@@ -109,7 +111,7 @@ def first_units(sources: Sequence[Source], target: Kind, count: int, tick: Tick 
 
 
 def sampled_units(
-    sources: Sequence[Source], target: Kind, count: int, seed: int, threads: int = 1, tick: Tick = silent
+    sources: Sequence[Source], target: PositionFormat, count: int, seed: int, threads: int = 1, tick: Tick = silent
 ) -> UnitBlock:
     """`count` units of all files, each as likely as any other, in their order; all if there are fewer.
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from loader.chess.positions.chunk import Chosen, Chunk, refuse_games
+from loader.chess.positions.chunk import Chosen, Chunk
+from loader.chess.positions.format import PositionFormat, Target, refuse_games
 from loader.chess.positions.input import (
     Changes,
     SourceFile,
@@ -23,7 +24,6 @@ from loader.chess.positions.input import (
     refuse_empty,
     silent,
 )
-from loader.chess.positions.kind import Kind, Target
 from loader.chess.positions.resumed_output import Place, ResumedOutput, kept_work, work_settings
 from loader.chess.positions.units import UnitBlock
 from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY, anonymous_memory
@@ -52,11 +52,12 @@ class Deduped:
 def dedupe(
     sources: Sequence[SourceFile], target: Target, output: Path, memory: int, threads: int = 1, tick: Tick = silent
 ) -> Deduped:
-    """What is found and written is kept where the work is interrupted, and the same call goes on with it.
+    """Writes the positions that repeat no earlier one. Work that is interrupted is kept, and the same call goes on with
+    it.
 
     Raises DataError, OSError, UsageError.
     """
-    refuse_games(target.kind)
+    refuse_games(target.format)
     refuse_empty(sources)
     largest, expected = _key_bytes(sources)
     limits = limits_of(memory, threads, largest)
@@ -70,7 +71,7 @@ def dedupe(
 
     with (
         ResumedOutput(
-            output, target, settings, (0, 0, 0), lambda: expected_bytes(sources, target.kind) + on_disk
+            output, target, settings, (0, 0, 0), lambda: expected_bytes(sources, target.format) + on_disk
         ) as out,
         WorkFile(keys_path, settings, START) as keys,
         kept_work(keys),
@@ -78,7 +79,7 @@ def dedupe(
         if not out.done and has_chunks_from(sources, *out.place[:2]):
             repetitions = Repetitions(keys)
             repetitions.find(sources, limits, partial(told, 0))
-            for block, behind in _without(sources, target.kind, repetitions, out.place, limits.threads):
+            for block, behind in _without(sources, target.format, repetitions, out.place, limits.threads):
                 out.write(block, behind)
                 told(1, *behind[:2])
         out.finish()
@@ -100,7 +101,7 @@ def limits_of(memory: int, threads: int, chunk: int) -> Limits:
 
 
 def _key_bytes(sources: Sequence[SourceFile]) -> tuple[int, int]:
-    """Of a chunk, and of all of them; by the first of each file, so more or less."""
+    """Estimates the bytes of the keys of a chunk, and of all chunks, from the first chunk of each file."""
     largest, total = 0, 0.0
     for source in sources:
         if source.num_chunks:
@@ -111,7 +112,7 @@ def _key_bytes(sources: Sequence[SourceFile]) -> tuple[int, int]:
 
 
 class _Chosen:
-    """Which positions stay, asked for in the order of the input, from number `first` on."""
+    """The positions that stay, asked for in the order of the input, from number `first` on."""
 
     def __init__(self, repetitions: Repetitions, first: int) -> None:
         self._windows = repetitions.windows(first)
@@ -131,9 +132,10 @@ class _Chosen:
 
 
 def _without(
-    sources: Sequence[SourceFile], target: Kind, repetitions: Repetitions, begin: Place, threads: int
+    sources: Sequence[SourceFile], target: PositionFormat, repetitions: Repetitions, begin: Place, threads: int
 ) -> Iterator[tuple[UnitBlock, Place]]:
-    """What stays of each chunk from `begin` on, and the place behind it: file, chunk, positions before that."""
+    """Yields the units that stay of each chunk from `begin` on, and the place behind it: file, chunk, positions before
+    that."""
     file, chunk, number = begin
     counts = repetitions.counts()
     chosen = _Chosen(repetitions, number)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from loader import _native
 from loader.chess.filters import FilterConfig, needs
 from loader.chess.filters.native_settings import filter_settings
-from loader.chess.positions.chunk import Chunk, refuse_games
+from loader.chess.positions.chunk import Chunk
+from loader.chess.positions.format import PositionFormat, Target, refuse_games
 from loader.chess.positions.input import (
     Changes,
+    Piece,
     Source,
     SourceFile,
     Tick,
@@ -24,11 +26,12 @@ from loader.chess.positions.input import (
     map_sources,
     refuse_empty,
     silent,
+    whole_size,
 )
-from loader.chess.positions.kind import Kind, Target
 from loader.chess.positions.resumed_output import Place, ResumedOutput, work_settings
 from loader.chess.positions.units import UnitBlock
 from loader.errors import UsageError
+from loader.formats.parallel import map_in_order
 
 
 @dataclass(frozen=True)
@@ -56,14 +59,14 @@ def filter_positions(
 
     Raises UsageError for what can't be done, DataError at damage and for an entry that the target can't hold.
     """
-    refuse_games(target.kind)
+    refuse_games(target.format)
     refuse_lacking(sources, filters)
     refuse_empty(sources)
     settings = {**work_settings("filter", sources, target), "--seed": seed, **_set(filters)}
-    with ResumedOutput(output, target, settings, (0, 0, 0), lambda: expected_bytes(sources, target.kind)) as out:
+    with ResumedOutput(output, target, settings, (0, 0, 0), lambda: expected_bytes(sources, target.format)) as out:
         if not out.done:
             begins = [sum(source.size for source in sources[:number]) for number in range(len(sources) + 1)]
-            for file, chunk, (read, block) in _passing(sources, target.kind, filters, seed, out.place[:2], threads):
+            for file, chunk, (read, block) in _passing(sources, target.format, filters, seed, out.place[:2], threads):
                 out.write(block, (file, chunk + 1, out.place[2] + read))
                 tick(begins[file] + sources[file].offset(chunk + 1), begins[-1])
         out.publish()
@@ -71,33 +74,67 @@ def filter_positions(
 
 
 def _set(filters: FilterConfig) -> dict[str, str]:
-    """By the names of the options, what is not the default."""
+    """Returns the settings that are not the default, by the names of the options."""
     given = filters.model_dump(mode="json", exclude_defaults=True)
     return {f"--{key.replace('_', '-')}": json.dumps(value) for key, value in given.items()}
+
+
+@dataclass
+class PassingUnits:
+    """Iterated once; `passed`: so far. Raises DataError at damage and for an entry that the target can't hold."""
+
+    sources: Sequence[Source]
+    target: PositionFormat
+    filters: FilterConfig
+    seed: int
+    threads: int = 1
+    tick: Tick = silent
+    passed: Passed = field(default_factory=lambda: Passed(0, 0))
+
+    def __iter__(self) -> Iterator[UnitBlock]:
+        filter_ = _native.Filter(filter_settings(self.filters), self.seed)
+        whole, before, chunks = whole_size(self.sources), 0, 0
+
+        def one(work: tuple[int, Piece]) -> tuple[int, UnitBlock, Changes]:
+            number, (file, place) = work
+            chunk = Chunk(file, place, self.target)
+            chosen = filter_.choose(chunk.records(), number)
+            return len(chosen), chunk.take(chosen), chunk.changes
+
+        for source in self.sources:
+            work = enumerate(source.chunks(), chunks)
+            behind = 0
+            for behind, (entries, block, changes) in enumerate(map_in_order(one, work, self.threads), 1):
+                source.changes.update(changes)
+                yield block
+                self.passed = Passed(self.passed.read + entries, self.passed.kept + int(block.entries.sum()))
+                self.tick(before + source.offset(behind), whole)
+            source.check_end()
+            before, chunks = before + source.offset(behind), chunks + behind
 
 
 def refuse_lacking(sources: Sequence[Source], filters: FilterConfig) -> None:
     """Raises UsageError for a filter that needs what a file's format does not have."""
     for source in sources:
         for need in needs(filters):
-            if need.part in source.kind.lacks:
+            if need.part in source.format.lacks:
                 option, _, rule = need.key.partition(".")
                 option = option.replace("_", "-")
                 raise UsageError(
-                    f"--{option}: {f'{rule} needs the {need.part}' if rule else need}, which {source.kind.name} does "
+                    f"--{option}: {f'{rule} needs the {need.part}' if rule else need}, which {source.format.name} does "
                     f"not have ({source.path}); leave that out, or filter before it is converted"
                 )
 
 
 def _passing(
     sources: Sequence[SourceFile],
-    target: Kind,
+    target: PositionFormat,
     filters: FilterConfig,
     seed: int,
     first: Place,
     threads: int,
 ) -> Iterator[tuple[int, int, tuple[int, UnitBlock]]]:
-    """Of each chunk from `first` on: file, chunk; how many entries it has, and those that pass, in the target's
+    """Yields of each chunk from `first` on: file, chunk; how many entries it has, and those that pass, in the target's
     format."""
     filter_ = _native.Filter(filter_settings(filters), seed)
     numbers = [sum(source.num_chunks for source in sources[:file]) for file in range(len(sources))]

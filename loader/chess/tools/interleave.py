@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loader.chess.positions.format import PositionFormat, Target
 from loader.chess.positions.input import SourceFile, Tick, expected_bytes, refuse_any_empty, silent, units_from
-from loader.chess.positions.kind import Kind, Target
 from loader.chess.positions.resumed_output import Place, ResumedOutput, work_settings
 from loader.chess.positions.units import UnitBlock, joined
 
@@ -26,7 +26,9 @@ class _Lane:
     `place`: chunk, units of it that are written, their time, and positions. A position takes `pace` of time.
     """
 
-    def __init__(self, source: SourceFile, target: Kind, pace: int, threads: int, place: Sequence[int]) -> None:
+    def __init__(
+        self, source: SourceFile, target: PositionFormat, pace: int, threads: int, place: Sequence[int]
+    ) -> None:
         self.source = source
         self.ended = False
         self._pace = pace
@@ -88,7 +90,7 @@ class _Lane:
 
 @dataclass(frozen=True)
 class Taken:
-    """Of a file."""
+    """The units and entries that were taken of a file."""
 
     path: Path
     positions: int
@@ -115,8 +117,8 @@ def interleave(
         "FILE=SHARE": ", ".join(f"{source.path.name}={share}" for source, share in zip(sources, shares, strict=True)),
     }
     start = tuple([0, 0, 0, 0] for _ in sources)
-    with ResumedOutput(output, target, settings, start, lambda: expected_bytes(sources, target.kind)) as out:
-        lanes = _lanes(sources, shares, target.kind, threads, out.place)
+    with ResumedOutput(output, target, settings, start, lambda: expected_bytes(sources, target.format)) as out:
+        lanes = _lanes(sources, shares, target.format, threads, out.place)
         while _fill(lanes):
             out.write(_mixed(lanes), tuple(lane.place for lane in lanes))
             tick(sum(lane.done for lane in lanes), whole)
@@ -125,7 +127,7 @@ def interleave(
 
 
 def _lanes(
-    sources: Sequence[SourceFile], shares: Sequence[Fraction], target: Kind, threads: int, places: Place
+    sources: Sequence[SourceFile], shares: Sequence[Fraction], target: PositionFormat, threads: int, places: Place
 ) -> list[_Lane]:
     common = lcm(*(share.numerator for share in shares))
     paces = [common * share.denominator // share.numerator for share in shares]
@@ -135,14 +137,15 @@ def _lanes(
 
 
 def _fill(lanes: Sequence[_Lane]) -> bool:
-    """Whether every file has units left."""
+    """Reads on where nothing is held; tells whether every file has units left."""
     for lane in lanes:
         lane.fill()
     return all(lane.has_units for lane in lanes)
 
 
 def _mixed(lanes: Sequence[_Lane]) -> UnitBlock:
-    """What comes before the first end of what is held: by time, and of the same time by the order of the files."""
+    """Returns the units before the first end of what is held: by time, and of the same time by the order of the
+    files."""
     since = min(lane.time for lane in lanes)
     times = [lane.times(since) for lane in lanes]
     horizon = min(int(each[-1]) for each in times)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from loader.chess.positions.format import Target
 from loader.chess.positions.input import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
-from loader.chess.positions.kind import Target
 from loader.chess.positions.resumed_output import Place, ResumedOutput, kept_work, work_settings
 from loader.chess.positions.units import Numbers, UnitBlock, joined
 from loader.chess.tools.external_sort.kept_file import KeptFile
@@ -55,7 +55,7 @@ def shuffle(
     """
     refuse_empty(sources)
     held, threads = _limits(memory, threads)
-    size, whole = expected_bytes(sources, target.kind), sum(source.size for source in sources)
+    size, whole = expected_bytes(sources, target.format), sum(source.size for source in sources)
     buckets = output.with_name(f"{output.name}.buckets")
     spilled = 0 if size < held else max(2 * size - bytes_begun(buckets), 0)
     settings = {**work_settings("shuffle", sources, target), "--seed": seed}
@@ -128,8 +128,8 @@ def _limits(memory: int, threads: int) -> tuple[int, int]:
 def _batches(
     sources: Sequence[SourceFile], target: Target, begin: State, seed: int, held: int, threads: int, tick: Tick
 ) -> Iterator[tuple[Buckets, State]]:
-    """What is behind the batches that the work has by its state `begin`, as many units at once as may be held; and the
-    state after each."""
+    """Yields the batches behind the state `begin` of the work, each of as many units as may be held; and the state
+    after each."""
     file, first = begin[_NEXT]
     state = dict(begin)
     draws = Draws(seed, state[_UNITS])
@@ -137,7 +137,7 @@ def _batches(
     size, whole = 0, sum(source.size for source in sources)
     before = sum(source.size for source in sources[:file])
     for number, source in enumerate(sources[file:], file):
-        for block, following in units_from(source, target.kind, threads, first):
+        for block, following in units_from(source, target.format, threads, first):
             more = len(block.bytes) + HEADER * len(block)
             if blocks and size + more > held:
                 yield _in_buckets(blocks), dict(state)

@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from loader.chess.positions.games import FIRST, begins_of_games
+from loader.chess.positions.format import Target
 from loader.chess.positions.input import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
-from loader.chess.positions.kind import Target
 from loader.chess.positions.output import check_free
 from loader.chess.positions.resumed_output import Place, ResumedOutput, publish, work_settings
-from loader.chess.positions.units import UnitBlock
+from loader.chess.positions.units import FIRST, UnitBlock, begins_of_games
 from loader.chess.tools.random_keys import Draws
 from loader.files.work_file import is_begun
 
@@ -58,7 +57,7 @@ def split(
     def needed() -> int:
         for path in paths:
             check_free(path, 0)
-        return expected_bytes([source], target.kind)  # of both: the disk may be one
+        return expected_bytes([source], target.format)  # of both: the disk may be one
 
     def opened(path: Path) -> ResumedOutput:
         return ResumedOutput(path, target, settings, _Reader.START, needed)
@@ -99,7 +98,7 @@ class _Reader:
 
     def blocks(self, threads: int) -> Iterator[tuple[UnitBlock, npt.NDArray[np.bool_], Place, Place]]:
         """Units, which of them the second file gets, the place of the first one and that behind the last one."""
-        for block, following in units_from(self._source, self._target.kind, threads, self._place[0]):
+        for block, following in units_from(self._source, self._target.format, threads, self._place[0]):
             at = self._place
             chosen = self._choose(block, at, following)
             yield block, chosen, at, self._place
@@ -107,7 +106,7 @@ class _Reader:
 
     def _choose(self, block: UnitBlock, at: Place, following: int) -> npt.NDArray[np.bool_]:
         _, units, entries, last_ply, result, second = at
-        new, before = begins_of_games(self._target.kind, block, (last_ply, result))
+        new, before = begins_of_games(self._target.format, block, (last_ply, result))
         drawn = np.concatenate([[second], self._draws.next(len(block)) < self._limit])
         game = np.maximum.accumulate(np.where(new, np.arange(1, len(block) + 1), 0))  # its first unit; 0: before
         chosen = drawn[game]

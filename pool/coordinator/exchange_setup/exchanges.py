@@ -23,21 +23,20 @@ from pool.exchange.device.placing import Piece, place_pieces
 from pool.exchange.device.store import DeviceStore
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.interface import CoordinatorExchange
-from pool.exchange.member_layout import Part, joined, parts
+from pool.exchange.member_layout import Part, parts
 from pool.kernels.fold import Touched
-from pool.process.launch import Launch
+from pool.process.start import CoordinatorStart
 from pool.shm.memory import Memory
 from pool.shm.signals import CoordinatorEnd
 
 
-def devices_of(launch: Launch) -> Sequence[torch.device]:
+def devices_of(start: CoordinatorStart) -> Sequence[torch.device]:
     """Those that the exchange is on, as this process has them: it sees them alone, by the cards' own names. When a card
     is lost the others may get other numbers."""
-    planned, module = launch.planned, launch.config.testing.device_module
-    names = planned.exchange.devices
+    names, module = start.exchange.devices, start.config.testing.device_module
     if names:
         add_devices(module)
-    own = own_devices([parse_device(name, module) for name in names], [planned.card(name) for name in names])
+    own = own_devices([parse_device(name, module) for name in names], start.exchange_cards)
     return [torch.device(device.torch_name) for device in own]
 
 
@@ -45,31 +44,31 @@ class Exchanges:
     """Raises OSError, ResourceError if a device has too little memory, LostDeviceError if one can't be opened."""
 
     def __init__(
-        self, launch: Launch, memory: Memory, shortcut: CoordinatorEnd, devices: Sequence[torch.device]
+        self, start: CoordinatorStart, memory: Memory, shortcut: CoordinatorEnd, devices: Sequence[torch.device]
     ) -> None:
         """`devices`: by `devices_of`."""
-        self._launch = launch
+        self._own = start
         self._devices = devices
         self._memory = memory
         self._shortcut = shortcut
-        self._lists = launch.touched_lists()
-        self._slot_parts = parts(launch.slot_plans())  # of each member, in gradient slots
+        self._lists = start.layout.touched_lists
+        self._slot_parts = parts(start.layout.slot_plans)  # of each member, in gradient slots
         self._gradient_slots = {
             (worker, slot): place
-            for worker in range(len(launch.planned.devices))
-            if worker not in launch.planned.exchange.without_room
+            for worker in range(len(start.devices))
+            if worker not in start.exchange.without_room
             for slot, place in enumerate(memory.gradient_slots(worker))
         }
         self.lender: Lender | None = None  # of memory of devices, if that has been chosen
         self.copies: Copies = InHostMemory()  # of the state
-        make = self._on_device() if launch.planned.exchange.on_device else self._on_host
-        own = enumerate(parts(launch.planned.plans))
+        make = self._on_device() if start.exchange.on_device else self._on_host
+        own = enumerate(parts(start.layout.plans))
         self.members: Sequence[CoordinatorExchange] = [make(member, part) for member, part in own]
 
     def _on_host(self, member: int, part: Part) -> CoordinatorExchange:
-        launch, average = self._launch, self._memory.average()
-        own, slot_part, module = _bytes_of(part), self._slot_parts[member], launch.config.testing.device_module
-        devices, rounds = enumerate(launch.planned.devices), slot_part.plan != part.plan
+        start, average = self._own, self._memory.average()
+        own, slot_part, module = _bytes_of(part), self._slot_parts[member], start.config.testing.device_module
+        devices, rounds = enumerate(start.devices), slot_part.plan != part.plan
         return HostCoordinator(
             part.plan,
             halves=[half[own] for half in self._memory.weight_halves()],
@@ -83,26 +82,26 @@ class Exchanges:
         )
 
     def _on_device(self) -> partial[CoordinatorExchange]:
-        planned, config = self._launch.planned, self._launch.config
+        layout, exchange, config = self._own.layout, self._own.exchange, self._own.config
         choose_computing(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
         devices = self._devices
-        for name, device in zip(planned.exchange.devices, devices, strict=True):
+        for name, device in zip(exchange.devices, devices, strict=True):
             _open(name, device)
         torch.accelerator.set_device_index(devices[0].index)  # of what is said of no device
         self._memory.register(page_lock)
         shared = sharing(devices[0].type)
         assert shared is not None, f"memory of {devices[0]} can't be shared"
         averages = config.train.average.kind is not None
-        nbytes, slot_nbytes = planned.plan.nbytes, joined(self._launch.slot_plans()).nbytes
+        nbytes, slot_nbytes = layout.plan.nbytes, layout.slot_plan.nbytes
         stores = [
             DeviceStore(device, shared, nbytes, config.pool.gradient_slots, slot_nbytes, averages=averages)
             for device in devices
         ]
-        homes = Homes(stores, planned.exchange.workers)
+        homes = Homes(stores, exchange.workers)
         self.copies = FromDevices(devices)
-        if planned.exchange.local:
-            self.lender = Lender(self._launch.address_key, self._launch.peer, homes, shared)
-        return partial(self._of_devices, homes, place_pieces(planned.plans, len(devices)))
+        if exchange.local:
+            self.lender = Lender(self._own.address_key, self._own.peer, homes, shared)
+        return partial(self._of_devices, homes, place_pieces(layout.plans, len(devices)))
 
     def _of_devices(
         self, homes: Homes, placed: Sequence[Mapping[Piece, int]], member: int, part: Part
@@ -124,7 +123,7 @@ class Exchanges:
         halves, average = self._memory.weight_halves(), self._memory.average()
         if not halves:
             return None
-        local = self._launch.planned.exchange.local
+        local = self._own.exchange.local
         return Remote(
             [torch.from_numpy(half[own]) for half in halves],
             None if average is None else torch.from_numpy(average[own]),
@@ -142,7 +141,7 @@ class Exchanges:
             return self._lists.read(lists, member, field)
         (batch,) = contribution.batches
         slot = self._memory.batch_slot("train", batch)
-        return SparseBatch.view(self._launch.planned.schema, slot).sparse[field].touched
+        return SparseBatch.view(self._own.layout.schema, slot).sparse[field].touched
 
 
 def _bytes_of(part: Part) -> slice:

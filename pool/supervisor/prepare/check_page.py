@@ -7,58 +7,57 @@ from math import prod
 
 from loader.files.identity import DataFile
 from pool.device.names import idle_devices
-from pool.process.launch import Launch
-from pool.supervisor.prepare.data_size import estimate, mixture
+from pool.supervisor.prepare.data_size import estimate, file_lines, mixed_units, mixture
 from pool.supervisor.prepare.disk_plan import DiskPlan
-from pool.supervisor.prepare.file_lines import file_lines, mixed_units
 from pool.supervisor.prepare.gpu_page import gpu_lines
 from pool.supervisor.prepare.learning_rate import rate_lines
-from pool.supervisor.prepare.memory_plan import mib
+from pool.supervisor.prepare.run_plan import RunPlan
+from pool.supervisor.resources.system_memory import mib
 
 WIDTH = 22  # of the left column
 
 
-def check_page(launch: Launch, disk: DiskPlan, memory: str) -> str:
+def check_page(run: RunPlan, disk: DiskPlan, memory: str) -> str:
     """`memory`: the table of it."""
-    lines = (f"{what:{WIDTH}}{value}" for what, value in (*_run(launch), *_model(launch), *_machine(launch, disk)))
+    lines = (f"{what:{WIDTH}}{value}" for what, value in (*_run(run), *_model(run), *_machine(run, disk)))
     return "\n".join(["Run", *lines, "", "Memory", memory])
 
 
-def _run(launch: Launch) -> Iterator[tuple[str, str]]:
-    config = launch.config
+def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
+    config = run.config
     train, batch = config.train, config.data.batch_size
     per_step = train.batches_per_step * batch
     samples = train.steps * per_step
-    yield "folder", str(launch.run_dir)
+    yield "folder", str(run.run_dir)
     yield "samples of a step", f"{per_step:,} = {train.batches_per_step} x {batch:,}"
     yield "samples of the run", f"{samples:,} in {train.steps:,} steps"
-    yield "training data", _data(launch, samples)
-    for line in file_lines(config.data, launch.train_files):
+    yield "training data", _data(run, samples)
+    for line in file_lines(config.data, run.train_files):
         yield "", line
-    if (mixed := mixture(launch)) is not None:
+    if (mixed := mixture(run)) is not None:
         yield "mixture", mixed.removeprefix("data.train: ")
-    for number, line in enumerate(rate_lines(launch)):
+    for number, line in enumerate(rate_lines(run)):
         yield ("" if number else "learning rate"), line
     every = config.validate_every
     if every:
         batches = f"{train.validation_batches:,} x {batch:,} samples"
         share = config.data.validation_share
-        origin = f"{share:.3g} of the training data" if share else _files(launch.validation_files)
+        origin = f"{share:.3g} of the training data" if share else _files(run.validation_files)
         yield "validation", f"{origin}; every {every:,} steps, {batches}"
-        for line in () if share else file_lines(config.data, launch.validation_files):
+        for line in () if share else file_lines(config.data, run.validation_files):
             yield "", line
     else:
         yield "validation", "none"
-    named = {"data.train": launch.train_files, "data.validation": launch.validation_files}
+    named = {"data.train": run.train_files, "data.validation": run.validation_files}
     if (warning := mixed_units(config.data, named)) is not None:
         yield "", warning
 
 
-def _data(launch: Launch, samples: int) -> str:
-    there = estimate(launch)
+def _data(run: RunPlan, samples: int) -> str:
+    there = estimate(run)
     if not there:
-        return _files(launch.train_files)
-    return f"{_files(launch.train_files)}; about {there:,} samples after the filters: {samples / there:.2g} epochs"
+        return _files(run.train_files)
+    return f"{_files(run.train_files)}; about {there:,} samples after the filters: {samples / there:.2g} epochs"
 
 
 def _files(files: Sequence[DataFile]) -> str:
@@ -70,8 +69,8 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def _model(launch: Launch) -> Iterator[tuple[str, str]]:
-    plans = launch.planned.plans
+def _model(run: RunPlan) -> Iterator[tuple[str, str]]:
+    plans = run.planned.plans
     plan, members = plans[0], f"{len(plans)} members of " if len(plans) > 1 else ""
     trained = sum(prod(tensor.shape) for tensor in plan.parameters)
     carried = sum(prod(tensor.shape) for tensor in plan.buffers)
@@ -80,14 +79,14 @@ def _model(launch: Launch) -> Iterator[tuple[str, str]]:
     yield "parameters", f"{members}{trained:,} in {tensors}, gradients in {buckets}{others}"
 
 
-def _machine(launch: Launch, disk: DiskPlan) -> Iterator[tuple[str, str]]:
-    config = launch.config
-    yield "workers on", "; ".join(launch.planned.device_names)
-    for line in launch.planned.about_devices:
+def _machine(run: RunPlan, disk: DiskPlan) -> Iterator[tuple[str, str]]:
+    config = run.config
+    yield "workers on", "; ".join(run.planned.device_names)
+    for line in run.planned.about_devices:
         yield "", line
-    yield from gpu_lines(launch)
+    yield from gpu_lines(run)
     if (
-        idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
+        idle := idle_devices(len(run.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
     ) is not None:
         yield "idle devices", idle
     size = f"{disk.more} x {mib(disk.nbytes)}"

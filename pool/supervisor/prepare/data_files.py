@@ -24,9 +24,9 @@ from loader.stream.sources import NoFileError, start_notes
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, describe_mixture, describe_scales
 from pool.config.tree import Config
 from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
-from pool.process.launch import Launch
 from pool.protocol.messages import Purpose
-from pool.supervisor.prepare.file_lines import mixed_units, score_lines
+from pool.supervisor.prepare.data_size import mixed_units, score_lines
+from pool.supervisor.prepare.run_plan import RunPlan
 
 Recorded = Sequence[tuple[str, int]]  # as SavedState.data
 
@@ -109,28 +109,28 @@ def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path
             )
 
 
-def left_out(launch: Launch) -> list[str]:
+def left_out(run: RunPlan) -> list[str]:
     """Lines for the user about ends of files that are not read."""
-    cut = [file for file in dict.fromkeys((*launch.train_files, *launch.validation_files)) if file.modified is None]
+    cut = [file for file in dict.fromkeys((*run.train_files, *run.validation_files)) if file.modified is None]
     if not cut:
         return []
     more = f", and the ends of {len(cut) - 1} more files" if len(cut) > 1 else ""
     return [f'data.growing = "ignore_new": {cut[0].path} is read up to byte {cut[0].size}{more}']
 
 
-def saved_sums(launch: Launch, saved: SavedState, checkpoint: Path) -> dict[Purpose, npt.NDArray[np.uint64]]:
+def saved_sums(run: RunPlan, saved: SavedState, checkpoint: Path) -> dict[Purpose, npt.NDArray[np.uint64]]:
     """Checksums of the chunks that were read before the checkpoint was written, a word each as in
     native/stream/chunk_sums.h. Raises CheckpointError; RunError if the number of chunks is another now."""
     if CHUNK_SUMS not in saved.files:
         return {}
     tables = _load_sums(checkpoint / CHUNK_SUMS)
     found: dict[Purpose, npt.NDArray[np.uint64]] = {}
-    for purpose, count in launch.planned.num_chunks.items():
-        if purpose not in tables or (purpose == "validate" and _other_validation(launch, saved)):
+    for purpose, count in run.planned.num_chunks.items():
+        if purpose not in tables or (purpose == "validate" and _other_validation(run, saved)):
             continue
         if tables[purpose].size != count:
             raise RunError(
-                f"{_listed([str(file.path) for file in launch.files[purpose]])}: the data have changed: {count} chunks "
+                f"{_listed([str(file.path) for file in run.files[purpose]])}: the data have changed: {count} chunks "
                 f"now, {tables[purpose].size} when {checkpoint} was written",
                 EXIT_DATA,
             )
@@ -138,10 +138,10 @@ def saved_sums(launch: Launch, saved: SavedState, checkpoint: Path) -> dict[Purp
     return found
 
 
-def check_at_end(launch: Launch) -> None:
+def check_at_end(run: RunPlan) -> None:
     """Raises RunError if a file is not what it was when the run began."""
     try:
-        check_unchanged((*launch.train_files, *launch.validation_files), may_grow=launch.config.data.may_grow)
+        check_unchanged((*run.train_files, *run.validation_files), may_grow=run.config.data.may_grow)
     except DataError as error:
         raise RunError(f"{error}; all steps are done, and the last checkpoint is written", EXIT_DATA) from None
 
@@ -156,8 +156,8 @@ def _load_sums(path: Path) -> dict[str, npt.NDArray[np.uint64]]:
     return tables
 
 
-def _other_validation(launch: Launch, saved: SavedState) -> bool:
-    return describe_files(launch.validation_files) != list(saved.validation)
+def _other_validation(run: RunPlan, saved: SavedState) -> bool:
+    return describe_files(run.validation_files) != list(saved.validation)
 
 
 def _names(files: Sequence[DataFile]) -> list[str | int]:
@@ -182,7 +182,7 @@ def _scaled(scales: Sequence[tuple[int, float]]) -> str:
 
 
 def _recorded(paths: Sequence[Path], known: Recorded) -> list[Path]:
-    """Those of the names that are on record, in its order."""
+    """Returns the names that are on record, in its order."""
     found: list[Path] = []
     for path in paths:
         if len(found) < len(known) and path.name == known[len(found)][0]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from pool.checkpoint.folder import checkpoints
 from pool.checkpoint.state import FOLDER
 from pool.errors import ResourceError, RunError
-from pool.process.launch import Launch
-from pool.supervisor.prepare.memory_plan import mib
+from pool.supervisor.prepare.run_plan import RunPlan
+from pool.supervisor.resources.system_memory import mib
 
 _STATE = 1 << 20  # of a checkpoint, beside its tensors and what it holds of the data
 _OF_A_FILE = 300  # bytes in a checkpoint, name included
@@ -19,7 +19,7 @@ _OF_A_CHUNK = 8
 
 @dataclass(frozen=True)
 class DiskPlan:
-    """What checkpoints will take."""
+    """The bytes that checkpoints will take."""
 
     nbytes: int  # of one
     more: int  # of them that will be there at a time, beside those that are there
@@ -27,14 +27,14 @@ class DiskPlan:
     free: int  # bytes
 
 
-def disk_plan(launch: Launch) -> DiskPlan:
-    """Those that are kept, and the one that is being written. Raises RunError."""
-    train = launch.config.train
-    data = _OF_A_FILE * sum(map(len, launch.files.values())) + _OF_A_CHUNK * sum(launch.planned.num_chunks.values())
+def disk_plan(run: RunPlan) -> DiskPlan:
+    """Counts the checkpoints that are kept, and the one that is being written. Raises RunError."""
+    train = run.config.train
+    data = _OF_A_FILE * sum(map(len, run.files.values())) + _OF_A_CHUNK * sum(run.planned.num_chunks.values())
     every = 1 if train.checkpoint_minutes else train.checkpoint_every
-    due = 1 if every == 0 else 1 + (train.steps - launch.step) // every
-    best = 1 if launch.config.validates else 0
-    folder = launch.run_dir / FOLDER
+    due = 1 if every == 0 else 1 + (train.steps - run.step) // every
+    best = 1 if run.config.validates else 0
+    folder = run.run_dir / FOLDER
     there = len(checkpoints(folder))
     kept = train.keep_checkpoints + best + (train.steps // train.keep_every if train.keep_every else 0)
     more = min(max(0, kept - there) + 1, due + best)
@@ -43,7 +43,7 @@ def disk_plan(launch: Launch) -> DiskPlan:
         space = os.statvfs(place)
     except OSError as error:
         raise RunError(f"{place}: {error.strerror}") from None
-    return DiskPlan(launch.planned.state_nbytes + _STATE + data, more, place, space.f_bavail * space.f_frsize)
+    return DiskPlan(run.planned.state_nbytes + _STATE + data, more, place, space.f_bavail * space.f_frsize)
 
 
 def check_disk(plan: DiskPlan) -> None:

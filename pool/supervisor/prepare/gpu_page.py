@@ -1,4 +1,4 @@
-"""What is said of a run's GPUs before it begins: on the page of `--check` all, at the start what should be changed."""
+"""Lines about a run's GPUs before it begins: on the page of `--check` all, at the start what should be changed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from pool.device.cards import Card
 from pool.exchange.exchange_choice import Exchange
-from pool.process.launch import Launch
+from pool.supervisor.prepare.run_plan import RunPlan
 
 _GIB = 1 << 30
 _HOST = "sums, optimizer and weights are the host's (pool.exchange)"
 
 
-def gpu_lines(launch: Launch) -> Iterator[tuple[str, str]]:
+def gpu_lines(run: RunPlan) -> Iterator[tuple[str, str]]:
     """Yields names and values of the page's lines; none without GPUs."""
-    cards = launch.planned.cards
-    if not cards and not launch.planned.missing:
+    cards = run.planned.cards
+    if not cards and not run.planned.missing:
         return
     for card in cards:
         yield card.device, _identity(card)
@@ -23,12 +23,12 @@ def gpu_lines(launch: Launch) -> Iterator[tuple[str, str]]:
             yield "", card.problem
         if card.kernels:
             yield "", f"kernels: {card.kernels}"
-    yield "exchange", exchange_in_words(launch.planned.exchange)
+    yield "exchange", exchange_in_words(run.planned.exchange)
 
 
-def gpu_notes(launch: Launch) -> Iterator[str]:
+def gpu_notes(run: RunPlan) -> Iterator[str]:
     """Yields one line for each thing that its user may want to change."""
-    for card in launch.planned.cards:
+    for card in run.planned.cards:
         if card.problem:
             yield f"{card.device}: {card.problem}"
         if not card.page_locked:

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pool.metrics.medians import named
-from pool.process.launch import Launch
 from pool.process.plan_result import LearningRates
+from pool.supervisor.prepare.run_plan import RunPlan
 
 _MOST = 8  # different ones of members, in words
 
 
-def rate_lines(launch: Launch) -> Iterator[str]:
+def rate_lines(run: RunPlan) -> Iterator[str]:
     """Yields a line for each learning rate that members have, and one for each that falls to almost nothing."""
-    config, steps = launch.config, launch.config.train.steps
+    config, steps = run.config, run.config.train.steps
     members: dict[LearningRates | None, list[int]] = {}
-    for m, rates in enumerate(launch.planned.rates):
+    for m, rates in enumerate(run.planned.rates):
         members.setdefault(rates, []).append(m)
     for rates, numbers in list(members.items())[:_MOST]:
         who = f"{named(numbers)}: " if len(members) > 1 else ""
-        yield who + _said(
-            rates, launch.step, plateau=config.members()[numbers[0]].schedule.plateau.patience is not None
-        )
+        yield who + _said(rates, run.step, plateau=config.members[numbers[0]].schedule.plateau.patience is not None)
         if rates is not None and rates.low_from is not None:
             yield (
                 f"{who}the learning rate falls below a millionth of its highest at step {rates.low_from + 1:,} of "

@@ -1,4 +1,5 @@
-"""What a run needs from the start: descriptors, a current folder, a run folder and a trace file that can be written.
+"""Checks of what a run needs from the start: descriptors, a current folder, a run folder and a trace file that can be
+written.
 
 A shortage ends the run with one line now instead of an hour later. Memory: `memory_plan`; disk: `disk_plan`; that data
 files can be read is the planner's to see.
@@ -60,7 +61,7 @@ def check_validation(config: Config) -> None:
             f"train.early_stopping: {config.train.early_stopping}, but there are no validations; name files in "
             "data.validation or set train.validate_every, or leave train.early_stopping out"
         )
-    patience = next((p for m in config.members() if (p := m.schedule.plateau.patience) is not None), None)
+    patience = next((p for m in config.members if (p := m.schedule.plateau.patience) is not None), None)
     if patience is not None and config.validate_every == 0:
         raise ConfigError(
             f"schedule.plateau.patience: {patience}, but there are no validations; name files "

@@ -1,4 +1,4 @@
-"""What happens before the first process of a run: files found, plan made, compared with the checkpoint.
+"""Prepares a run before its first process: files are found, the plan is made and compared with the checkpoint.
 
 Every problem is one clear line here, and nothing has been started or written yet but the run folder.
 """
@@ -17,20 +17,18 @@ from pool.config.tree import Config
 from pool.device.names import idle_devices, resolve_devices
 from pool.errors import PoolError, ResourceError, UnavailableError
 from pool.metrics.medians import named
-from pool.process.launch import Launch
 from pool.protocol.address import new_key
-from pool.protocol.identity import COORDINATOR, PLANNER, Peer
+from pool.protocol.identity import COORDINATOR, Peer
 from pool.supervisor.prepare import data_files
 from pool.supervisor.prepare.check_page import check_page
-from pool.supervisor.prepare.comparing import compare_model, compare_numerics, compare_optimizer
 from pool.supervisor.prepare.data_files import DataFiles
 from pool.supervisor.prepare.data_size import mixture, short_validation
 from pool.supervisor.prepare.disk_plan import check_disk, disk_plan
 from pool.supervisor.prepare.gpu_page import gpu_notes
 from pool.supervisor.prepare.learning_rate import rate_lines
-from pool.supervisor.prepare.memory_plan import memory_plan, shortage, table
-from pool.supervisor.prepare.overriding import overrides_of
-from pool.supervisor.prepare.planning import ask_planner
+from pool.supervisor.prepare.memory import memory_plan, shortage, table
+from pool.supervisor.prepare.overrides import overrides_of
+from pool.supervisor.prepare.planner_request import ask_planner
 from pool.supervisor.prepare.preflight import (
     check_current_folder,
     check_descriptors,
@@ -38,7 +36,16 @@ from pool.supervisor.prepare.preflight import (
     check_trace,
     check_validation,
 )
-from pool.supervisor.prepare.resuming import changed_settings, resume_point, saved_state, with_its_start
+from pool.supervisor.prepare.resume import (
+    changed_settings,
+    compare_model,
+    compare_numerics,
+    compare_optimizer,
+    resume_point,
+    saved_state,
+    with_its_start,
+)
+from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.forkserver import ForkServer
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
@@ -54,8 +61,8 @@ def prepare(
     *,
     allow_different_numerics: bool = False,
     changes: Sequence[tuple[str, Any]] = (),
-) -> tuple[Launch, ForkServer]:
-    """The launch that all processes get, and the fork server. `changes`: of `--override`.
+) -> tuple[RunPlan, ForkServer]:
+    """Returns the plan of the run, and the fork server. `changes`: of `--override`.
 
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
@@ -68,37 +75,37 @@ def prepare(
         for note in filter(None, (started, changed_settings(config, folder.recorded()))):
             folder.note(note)
     files = _find_files(config, checkpoint)
-    launch, forkserver = _launch(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
+    run, forkserver = _plan_run(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
     try:
-        for note in (*files.notes, *data_files.left_out(launch)):
+        for note in (*files.notes, *data_files.left_out(run)):
             folder.note(note)
-        check_disk(disk_plan(launch))
-        if launch.start_from is not None:
-            folder.note(f"starting with the weights of {launch.start_from}")
+        check_disk(disk_plan(run))
+        if run.start_from is not None:
+            folder.note(f"starting with the weights of {run.start_from}")
         if checkpoint is not None:
             saved = saved_state(checkpoint)
-            compare_model(launch, checkpoint, saved)
+            compare_model(run, checkpoint, saved)
             compare_optimizer(config, checkpoint, saved, folder, {key for key, _ in changes})
-            compare_numerics(launch, checkpoint, saved, folder, allowed=allow_different_numerics)
+            compare_numerics(run, checkpoint, saved, folder, allowed=allow_different_numerics)
     except PoolError:
         forkserver.end()
         raise
     if config.train.validate_every and not config.validates:
         folder.note("no validations: data.validation names no file")
     if (
-        idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
+        idle := idle_devices(len(run.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
     ) is not None:
         folder.note(idle)
-    for note in (*launch.planned.about_devices, *gpu_notes(launch)):
+    for note in (*run.planned.about_devices, *gpu_notes(run)):
         folder.note(note)
-    folder.note(f"learning rate: {'; '.join(rate_lines(launch))}")
+    folder.note(f"learning rate: {'; '.join(rate_lines(run))}")
     averaged = config.train.average.left_out(config.train.steps)
-    for said in (mixture(launch), short_validation(launch), averaged):
+    for said in (mixture(run), short_validation(run), averaged):
         if said is not None:
             folder.note(said)
-    for group in equal([member.model_dump(mode="json") for member in config.members()]):
+    for group in equal([member.model_dump(mode="json") for member in config.members]):
         folder.note(f"{named(group)} have the same settings, seed included: they are the same network")
-    return launch, forkserver
+    return run, forkserver
 
 
 def check(config: Config, show: Callable[[str], object]) -> tuple[str, ...]:
@@ -111,18 +118,18 @@ def check(config: Config, show: Callable[[str], object]) -> tuple[str, ...]:
     check_trace(config)
     run_dir = config.run_dir
     with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
-        launch, forkserver = _launch(config, _find_files(config, None), Path(logs), Path(logs), None, only_check=True)
+        run, forkserver = _plan_run(config, _find_files(config, None), Path(logs), Path(logs), None, only_check=True)
         forkserver.end()
-    launch = replace(launch, run_dir=run_dir)
-    rows, available = memory_plan(launch, launch.memory_map().sizes()), available_memory()
-    disk = disk_plan(launch)
-    show(check_page(launch, disk, table(rows, available)))
-    if launch.planned.missing:
-        raise UnavailableError(launch.planned.missing)
+    run = replace(run, run_dir=run_dir)
+    rows, available = memory_plan(run, run.memory_map().sizes()), available_memory()
+    disk = disk_plan(run)
+    show(check_page(run, disk, table(rows, available)))
+    if run.planned.missing:
+        raise UnavailableError(run.planned.missing)
     check_disk(disk)
     if (problem := shortage(rows, available)) is not None:
         raise ResourceError(problem)
-    return launch.planned.devices
+    return run.planned.devices
 
 
 def _find_files(config: Config, checkpoint: Path | None) -> DataFiles:
@@ -131,7 +138,7 @@ def _find_files(config: Config, checkpoint: Path | None) -> DataFiles:
     return data_files.find(config, None if checkpoint is None else saved_state(checkpoint))
 
 
-def _launch(
+def _plan_run(
     config: Config,
     files: DataFiles,
     run_dir: Path,
@@ -141,34 +148,29 @@ def _launch(
     overrides: tuple[Override, ...] = (),
     *,
     only_check: bool = False,
-) -> tuple[Launch, ForkServer]:
+) -> tuple[RunPlan, ForkServer]:
     # a wrong name is refused before torch is imported
     resolve_devices(config.pool.devices, cuda_count=None, module=config.testing.device_module)
     check_descriptors(config)
-    step, start = resume_point(config, checkpoint, files.train)
+    step, cursor = resume_point(config, checkpoint, files.train)
     module = task_module(config.task)
     start_from = None
     if checkpoint is None:
         start_from = start_checkpoint(config.model, module, config.task)
-        check_starts(config.model, [member.model for member in config.members()], module, config.task)
-    launch, forkserver = ask_planner(
-        Launch(
-            peer=Peer(PLANNER),
+        check_starts(config.model, [member.model for member in config.members], module, config.task)
+    run, forkserver = ask_planner(
+        RunPlan(
             config=config,
             run_dir=run_dir,
             address_key=new_key(),
             coordinator=Peer(COORDINATOR),
-            coordinator_pid=None,
             train_files=files.train,
             validation_files=files.validation,
-            segments={},
-            bells={},
             step=step,
-            start=start,
+            cursor=cursor,
             checkpoint=checkpoint,
             snapshot=None,
             saved=-1 if checkpoint is None else step,
-            answer=None,
             overrides=overrides,
             only_check=only_check,
             start_from=None if start_from is None else start_from.absolute(),
@@ -177,9 +179,9 @@ def _launch(
         signals,
     )
     try:
-        if launch.start_from is not None:
-            compare_model(launch, launch.start_from, saved_state(launch.start_from), to_start=True)
+        if run.start_from is not None:
+            compare_model(run, run.start_from, saved_state(run.start_from), to_start=True)
     except PoolError:
         forkserver.end()
         raise
-    return launch, forkserver
+    return run, forkserver

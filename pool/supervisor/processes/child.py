@@ -1,4 +1,4 @@
-"""One child process: gets its Launch through its lifeline, is watched by pidfd, never by pid."""
+"""One child process: gets what it is started with through its lifeline, is watched by pidfd, never by pid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pool.process import lifeline
 from pool.process.failure import Failure, crash_place
-from pool.process.launch import Launch
+from pool.process.start import Start
 from pool.protocol.identity import Peer
 from pool.supervisor.resources.logs import open_log
 from pool.supervisor.resources.run_memory import RunMemory
@@ -24,7 +24,7 @@ class Child:
     """A living or dead child. `pidfd` is readable once it is dead."""
 
     def __init__(self, peer: Peer, pid: int, channel: socket.socket, log: Path) -> None:
-        """Of a process that waits for its Launch at the other end of `channel`. Raises OSError."""
+        """Watches a process that waits at the other end of `channel` for what it is started with. Raises OSError."""
         self.peer = peer
         self.pid = pid
         self.channel = channel
@@ -41,17 +41,17 @@ class Child:
             os.close(self._output)
             raise
 
-    def tell(self, launch: Launch, memory: RunMemory) -> None:
-        """Sends its Launch, with its part of the memory. Raises OSError."""
-        folder = os.open(launch.run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def tell(self, start: Start, memory: RunMemory) -> None:
+        """Sends the process what it is started with, and its part of the memory. Raises OSError."""
+        folder = os.open(start.run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with memory.part_of(launch) as (told, descriptors):
-                lifeline.send(self.channel, told, self._output, folder, descriptors)
+            with memory.part_of(start) as (full, descriptors):
+                lifeline.send(self.channel, full, self._output, folder, descriptors)
         finally:
             os.close(folder)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """To a dead child: nothing happens."""
+        """Sends a signal; nothing happens if the child is dead."""
         try:
             signal.pidfd_send_signal(self.pidfd, number)
         except ProcessLookupError:

@@ -7,12 +7,10 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from pool.device.names import parse_device
-from pool.process.launch import Launch
-from pool.protocol.identity import COORDINATOR, WORKER
-from pool.shm.eventfd import within_reach
+from pool.process.start import Start
 from pool.shm.memory_map import access
 from pool.shm.segment import SegmentHandle, read_only
+from pool.shm.signals import within_reach
 
 
 @dataclass(frozen=True)
@@ -24,22 +22,21 @@ class RunMemory:
     bells: Mapping[str, int] = field(default_factory=dict)  # descriptors by name
 
     @contextlib.contextmanager
-    def part_of(self, launch: Launch) -> Iterator[tuple[Launch, list[int]]]:
-        """The launch with exactly the memory that its process may read or write (I4), and the descriptors to send,
+    def part_of(self, start: Start) -> Iterator[tuple[Start, list[int]]]:
+        """Yields `start` with exactly the memory that its process may read or write (I4), and the descriptors to send,
         open for the length of a `with`. What a process only reads it can't map for writing, unless it registers it with
         a device's driver, which may take no other. Raises OSError."""
         duplicates: list[int] = []
         handles: dict[str, SegmentHandle] = {}
         try:
-            registers = _registers_memory(launch)
-            for name, writable in access(launch.peer, self.sizes).items():
+            for name, writable in access(start.peer, self.sizes).items():
                 fd = self.segments[name]
-                registered = registers and not writable
+                registered = start.registers and not writable
                 handles[name] = SegmentHandle(len(duplicates), writable, registered)
                 duplicates.append(os.dup(fd) if writable or registered else read_only(fd))
-            reach = within_reach(launch.peer, list(self.bells))
+            reach = within_reach(start.peer, list(self.bells))
             bells = {name: len(duplicates) + i for i, name in enumerate(reach)}
-            yield replace(launch, segments=handles, bells=bells), [*duplicates, *(self.bells[name] for name in reach)]
+            yield replace(start, segments=handles, bells=bells), [*duplicates, *(self.bells[name] for name in reach)]
         finally:
             for fd in duplicates:
                 os.close(fd)
@@ -48,13 +45,3 @@ class RunMemory:
         """Called when all processes are dead: the memory is freed with its last descriptor."""
         for fd in (*self.segments.values(), *self.bells.values()):
             os.close(fd)
-
-
-def _registers_memory(launch: Launch) -> bool:
-    """A process whose device copies from and to the segments itself."""
-    if launch.peer.role == COORDINATOR:
-        return launch.planned.exchange.on_device
-    if launch.peer.role != WORKER:
-        return False
-    spec = launch.planned.devices[launch.peer.index]
-    return parse_device(spec, launch.config.testing.device_module).is_accelerator

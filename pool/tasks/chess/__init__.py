@@ -1,1 +1,1 @@
-"""What the tasks for chess share: the loss, positions, `pool eval`, rounding. No task itself."""
+"""The ground of the tasks for chess, and no task itself: networks in integers, positions, kernels, training."""

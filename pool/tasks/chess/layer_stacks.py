@@ -15,7 +15,7 @@ from torch import Tensor
 from pool.kernels.backend import Backend, backend_of
 from pool.tasks.chess.cuda import layer_stacks, stack_form
 from pool.tasks.chess.cuda.in_effect import WAYS, Changes
-from pool.tasks.chess.rounding import Rounding
+from pool.tasks.chess.quantization import Rounding
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,9 @@
-"""Positions named on a command line or in an EPD file. Never imports torch."""
+"""Positions to look at a network with: of a command line, of a list of FENs or EPDs, or sampled from training data.
+Free of torch."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,18 +14,28 @@ import numpy.typing as npt
 
 from loader._native import extract_fen
 from loader.errors import DataError
+from loader.files.identity import identify
 from loader.files.named import read_named
 from loader.files.text import text_of
+from loader.stream.schema import SparseBatch
+from loader.stream.sequential import batches_in_order
+from loader.stream.sources import find_files
+from pool.config.load import parse_config
 from pool.errors import ConfigError
 
 # Opcode and operands of an EPD line's operation; a semicolon ends it, but not in quotes.
 _OPERATION = re.compile(r'([^\s;"]+)((?:"[^"]*"|[^;"])*)(?:;|$)')
+_MOST = 8192
+_APART = 4  # every fourth: neighbours in a file are of one game
+_BATCH = 1024
+_LISTS = (".epd", ".fen", ".txt")
+_FIELD = "features"
 _START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 
 
 @dataclass(frozen=True)
 class Position:
-    """What a network sees of a position."""
+    """The part of a position that a network sees."""
 
     own: npt.NDArray[Any]  # active features from the side to move's point of view
     opponent: npt.NDArray[Any]
@@ -40,20 +52,20 @@ class NamedPosition:
 
 
 class Inputs(NamedTuple):
-    """Of a network, as in data.chess."""
+    """The inputs of a network, as in data.chess."""
 
     features: str
     king_buckets: tuple[int, ...] = ()
 
 
 def read_fen(fen: str, inputs: Inputs) -> Position:
-    """What a network with these inputs sees of a position. Raises ValueError if it is none."""
+    """Returns what a network with these inputs sees of a position. Raises ValueError if it is none."""
     own, opponent, piece_count, _ = extract_fen(fen, *inputs)
     return Position(own, opponent, piece_count)
 
 
-def given_positions(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPosition]:
-    """Those of `--fen`; `startpos` is a word for the first of a game, as in UCI. Raises ConfigError."""
+def positions_of_fens(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPosition]:
+    """Yields the positions of `--fen`; `startpos` is a word for the first of a game, as in UCI. Raises ConfigError."""
     for text in fens:
         fen = _START if text == "startpos" else " ".join(text.encode("utf-8", "replace").decode().split())
         try:
@@ -63,7 +75,7 @@ def given_positions(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPositi
 
 
 def listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]:
-    """Those of a file with a FEN or an EPD a line. Raises DataError."""
+    """Yields the positions of a file with a FEN or an EPD a line. Raises DataError."""
     try:
         text = text_of(read_named(path), latin=True)
     except OSError as error:
@@ -83,15 +95,54 @@ def listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]:
 
 
 def _fen_length(words: Sequence[str]) -> int:
-    """The four fields of an EPD line, or the six of a FEN."""
+    """Returns 4 for an EPD line, or 6 for a FEN."""
     counters = words[4:6]
     return 6 if len(counters) == 2 and all(word.isdecimal() for word in counters) else 4
 
 
 def _id_of(operations: Sequence[str]) -> str:
-    """The operand of `id`, on one line and without what a terminal would obey."""
+    """Returns the operand of `id`, on one line and without what a terminal would obey."""
     for match in _OPERATION.finditer(operations[0] if operations else ""):
         if match[1] == "id":
             text = match[2].strip().removeprefix('"').removesuffix('"')
             return "".join(letter if letter.isprintable() else "?" for letter in text)
     return ""
+
+
+def sampled_positions(patterns: Sequence[str], inputs: Inputs, option: str, most: int = _MOST) -> list[Position]:
+    """Returns up to `most` positions, every fourth of the files' first ones; of a file with a FEN or EPD a line all.
+    Raises DataError, and ConfigError that names `option` if there are none."""
+    try:
+        files = find_files(patterns, option)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    lists = [file for file in files if file.suffix in _LISTS]
+    data = [file for file in files if file.suffix not in _LISTS]
+    listed = (named.position for file in lists for named in listed_positions(file, inputs))
+    positions = list(itertools.islice(itertools.chain(listed, _of_data(data, inputs, option)), most))
+    if not positions:
+        raise ConfigError(f"{option}: no position in {', '.join(patterns)}")
+    return positions
+
+
+def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Position]:
+    if not files:
+        return
+    chess = {"features": inputs.features, "king_buckets": list(inputs.king_buckets), "output_buckets": "single"}
+    config = parse_config({"data": {"batch_size": _BATCH, "chess": chess}}, option)
+    try:
+        for batch, order in batches_in_order(config.data, identify(files), seed=0):
+            yield from itertools.islice(positions_of(batch, len(order)), 0, None, _APART)
+    except OSError as error:
+        raise ConfigError(f"{option}: {error.filename}: {error.strerror}") from None
+
+
+def positions_of(batch: SparseBatch, samples: int) -> Iterator[Position]:
+    """Yields the features that networks see of the samples, in the order of the batch."""
+    view = batch.sparse[_FIELD]
+    borders = view.offsets.tolist()
+    features = view.features.astype("int64")
+    bags = [features[start:end] for start, end in itertools.pairwise(borders)]
+    pieces = batch.dense["piece_count"].tolist()
+    for number in range(samples):
+        yield Position(bags[number], bags[samples + number], pieces[number])

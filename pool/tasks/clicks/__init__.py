@@ -13,13 +13,15 @@ from pool.tasks.clicks.config import LossConfig, ModelConfig, complete_model
 if TYPE_CHECKING:
     from pool.tasks.clicks.task import ClicksTask
 
+# late imports: the supervisor reads a task's settings, and never loads torch
+
 __all__ = ["EXPORT_SUFFIX", "LossConfig", "ModelConfig", "complete_model", "create_task"]
 
 EXPORT_SUFFIX = ".safetensors"
 
 
 def create_task(model: ModelConfig, loss: LossConfig) -> ClicksTask:
-    """The task of a run with these settings."""
-    from pool.tasks.clicks.task import ClicksTask
+    """Makes the task of a run with these settings."""
+    from pool.tasks.clicks.task import ClicksTask  # late: torch
 
     return ClicksTask(model, loss)

@@ -16,15 +16,16 @@ each row of a table once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.clicks import pairs
 from pool.tasks.clicks.config import ModelConfig
-from pool.tasks.clicks.standardised import StandardisedNumbers
+from pool.tasks.clicks.standardization import StandardisedNumbers
 
 _VECTORS = 0.05  # standard deviation of vectors at the start: at 0 a product of two has no gradient
 _TABLE = "table_"  # before a field's name
@@ -49,14 +50,14 @@ class Clicks(nn.Module):
             self.add_module(f"{_TABLE}{name}", SparseLinear(rows, width, bias=False, field=name))
 
     def tables(self) -> Iterator[SparseLinear]:
-        """In the order of the fields."""
+        """Yields the tables in the order of the fields."""
         for name in self._names:
             table = self.get_submodule(f"{_TABLE}{name}")
             assert isinstance(table, SparseLinear)
             yield table
 
     def sums(self, batch: TensorBatch) -> list[Tensor]:
-        """Of each field's rows, [batch_size, width]."""
+        """Returns the sum of each field's rows, [batch_size, width]."""
         return [table(batch.sparse[table.field]) for table in self.tables()]
 
     def scores(self, scores: Tensor) -> Tensor:
@@ -106,7 +107,7 @@ class Factorization(Linear):
                 self.dense.weight.view(self.num_scores, 1 + config.rank, -1)[:, 0] = 0.0
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        return self.scores(pairs.scores(self.total(batch), self.bias))
+        return self.scores(pair_scores(self.total(batch), self.bias))
 
 
 class MultiLayer(Clicks):
@@ -127,3 +128,39 @@ class MultiLayer(Clicks):
 
 
 KINDS = {"logistic": Logistic, "factorization": Factorization, "mlp": MultiLayer}
+
+
+def pair_scores(total: Tensor, bias: Tensor) -> Tensor:
+    """Returns the scores of a factorization machine, [samples, scores]: bias + weight + |vector|^2 / 2.
+
+    total: [samples, scores * (1 + rank)], for each score the summed weight, then the summed vector; bias: [scores].
+    """
+    if torch._C._are_functorch_transforms_active():  # they know no gradient that is written down
+        parts = _parts(total, len(bias))
+        return bias + parts[:, :, 0] + parts[:, :, 1:].square().sum(dim=2) / 2
+    scores: Tensor = _PairScores.apply(total, bias)  # type: ignore[no-untyped-call]
+    return scores
+
+
+def _parts(total: Tensor, num_scores: int) -> Tensor:
+    return total.view(len(total), num_scores, -1)
+
+
+class _PairScores(torch.autograd.Function):
+    """The gradient is written down: autograd's has three times as many passes over rows that are no whole cache lines,
+    and the same bits."""
+
+    @staticmethod
+    def forward(ctx: Any, total: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(total)
+        weights = _parts(total, len(bias))[:, :, 0]
+        squares = _parts(total.square(), len(bias))[:, :, 1:]
+        return bias + weights + squares.sum(dim=2) / 2
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        (total,) = ctx.saved_tensors
+        parts = _parts(total, grad.shape[1]) * grad.unsqueeze(2)
+        parts[:, :, 0] = grad
+        return parts.view_as(total), grad.sum(0)

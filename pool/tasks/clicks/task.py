@@ -57,13 +57,13 @@ class ClicksTask:
         return KINDS[self._config.kind](self._config)
 
     def initialize(self, model: nn.Module) -> None:
-        """A run begins with the weights that `build_model` draws."""
+        """Changes nothing: a run begins with the weights that `build_model` draws."""
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:  # noqa: ARG002
         return self._log_loss(model(batch), batch)
 
     def after_step(self, model: nn.Module) -> None:
-        """Weights are free."""
+        """Clips nothing: weights are free."""
 
     def metrics(self, schema: BatchSchema) -> Mapping[str, Metric]:
         weights = "weights" if any(dense.name == WEIGHT for dense in schema.dense) else None
@@ -81,12 +81,12 @@ class ClicksTask:
         return self._log_loss(scores, batch), arrays
 
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
-        """Probabilities: [batch] of class 1, or [batch, classes]."""
+        """Returns probabilities: [batch] of class 1, or [batch, classes]."""
         scores: Tensor = model(batch)
         return scores.sigmoid() if scores.ndim == 1 else scores.softmax(1)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
-        """The tensors of the model, and in the header what makes scores of them."""
+        """Writes the tensors of the model, and in the header what makes scores of them."""
         config = self._config
         about = {
             "format": FORMAT,
@@ -105,8 +105,8 @@ class ClicksTask:
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, about)
 
     def _log_loss(self, scores: Tensor, batch: TensorBatch) -> Tensor:
-        """The mean of weight x log-loss, in nats; of labels that are no class numbers a ValueError, or NaN on a device,
-        where nobody waits to hear of them."""
+        """Returns the mean of weight x log-loss, in nats; of labels that are no class numbers a ValueError, or NaN on a
+        device, where nobody waits to hear of them."""
         labels = batch.dense[LABEL]
         numbers = labels.clamp(0, self._config.classes - 1).floor()
         if labels.device.type == "cpu" and not torch.equal(labels, numbers):

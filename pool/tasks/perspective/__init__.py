@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 from pool.tasks.perspective.config import LossConfig, ModelConfig, complete_model
 
 if TYPE_CHECKING:
-    from pool.tasks.chess.training.loss_config import LossConfig as ChessLossConfig
+    from pool.tasks.chess.training.config import LossConfig as ChessLossConfig
     from pool.tasks.perspective.task import PerspectiveTask
+
+# late imports: the supervisor reads a task's settings, and never loads torch
 
 __all__ = ["EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "complete_model", "create_task"]
 
-NETWORKS = "pool.tasks.perspective.networks"
+NETWORKS = "pool.tasks.perspective.network"
 EXPORT_SUFFIX = ".bin"
 
 
 def create_task(model: ModelConfig, loss: ChessLossConfig) -> PerspectiveTask:
-    """The task of a run with these settings."""
-    from pool.tasks.perspective.task import PerspectiveTask
+    """Makes the task of a run with these settings."""
+    from pool.tasks.perspective.task import PerspectiveTask  # late: torch
 
     return PerspectiveTask(model, loss)

@@ -8,12 +8,29 @@ from pydantic import BeforeValidator, Field
 
 from loader.chess.output_buckets import PATTERN
 from loader.section import Effect, Section, as_tuple
-from pool.tasks.chess.training.fake_quantization_config import FakeQuantization
-from pool.tasks.chess.training.loss_config import with_defaults
-from pool.tasks.perspective.files.tensors import ExportTensor
+from pool.tasks.chess.training.config import FakeQuantization, Kernels, with_defaults
 
 MAX_WIDTH = 1 << 14
 _FROM_DATA = ("features", "king_buckets", "output_buckets")
+
+Kind = Literal["i8", "i16", "i32", "f32"]
+
+
+class ExportTensor(Section):
+    """One tensor of an exported file."""
+
+    weight: Annotated[
+        str, Field(pattern="^l[0-9]+[bfw]$", description="l0w and l0b (first layer), l0f (its factoriser), l1w, ...")
+    ]
+    merge: Annotated[Literal["l0f"] | None, Field(description="added to l0w, under every king bucket")] = None
+    type: Annotated[Kind, Field(description="of the numbers in the file")] = "f32"
+    scale: Annotated[float, Field(gt=0, le=1e9, description="numbers of the file are the weights times this")] = 1.0
+    round: Annotated[
+        bool, Field(description="integers are rounded, halves away from zero; if false, cut off towards zero")
+    ] = True
+    transpose: Annotated[
+        bool, Field(description="output by output; if false, input by input: all outputs of the first, ...")
+    ] = False
 
 
 class ModelConfig(Section):
@@ -80,16 +97,7 @@ class ModelConfig(Section):
         Effect.RESULT,
     ]
     fake_quantization: FakeQuantization = ()
-    kernels: Annotated[
-        Literal["fused_first_layer", "fused", "torch"],
-        Field(
-            description="fused: what follows the first layer is one native operation on CPU workers, and on CUDA "
-            "workers a few kernels, with the first layer; fused_first_layer: on CPU workers the first layer is part of "
-            "it, where its inputs share enough rows; torch: torch's own operations, as where fake_quantization cuts "
-            "activations off. Results differ in the last digits"
-        ),
-        Effect.RESULT,
-    ] = "fused"
+    kernels: Kernels = "fused"
     export_as: Annotated[
         Literal["auto", "simple", "output_buckets", "input_buckets", "multi_layer"],
         Field(
@@ -132,10 +140,11 @@ LossConfig = with_defaults(
 
 
 def complete_model(model: ModelConfig, data: Any) -> ModelConfig:
-    """The inputs and output buckets of the data's settings. Raises ValueError if the model's say something else."""
-    found = {key: getattr(data, key) for key in _FROM_DATA if hasattr(data, key)}
-    for key, value in found.items():
-        given = getattr(model, key)
-        if given is not None and given != value:
-            raise ValueError(f"model.{key}: {given!r} is not data.chess.{key}, {value!r}: leave it out")
-    return model.model_copy(update=found)
+    """Returns the model with the inputs and output buckets of the data's settings. Raises ValueError if the model's say
+    something else."""
+    of_data = {key: getattr(data, key) for key in _FROM_DATA if hasattr(data, key)}
+    for key, value in of_data.items():
+        own = getattr(model, key)
+        if own is not None and own != value:
+            raise ValueError(f"model.{key}: {own!r} is not data.chess.{key}, {value!r}: leave it out")
+    return model.model_copy(update=of_data)

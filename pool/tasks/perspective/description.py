@@ -1,4 +1,5 @@
-"""What lies beside an exported file, FILE.json: which network it holds. The file itself is nothing but numbers."""
+"""The description of an exported file, FILE.json beside it: which network it holds. The file itself is nothing but
+numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from loader.errors import DataError
 from loader.files.named import read_named
 from pool.run_folder import strict_json
-from pool.tasks.chess.training.loss_config import LossConfig as ChessLossConfig
+from pool.tasks.chess.training.config import LossConfig as ChessLossConfig
 from pool.tasks.perspective.config import LossConfig, ModelConfig
 
 TASK = "perspective"
@@ -23,7 +24,7 @@ def beside(file: Path) -> Path:
 
 
 def description(model: ModelConfig, loss: ChessLossConfig, data: bytes, text: str) -> bytes:
-    """Of a file with these bytes."""
+    """Returns the description of a file with these bytes."""
     tree = {
         "task": TASK,
         "description": text,

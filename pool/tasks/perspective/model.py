@@ -18,12 +18,11 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused
 from pool.tasks.chess.cuda import first_stage
 from pool.tasks.chess.layer_stacks import Form, Hidden, Kernels, kernels_for, outputs_on_cuda, path_of, serves_on_cuda
-from pool.tasks.chess.rounding import Rounding
-from pool.tasks.chess.training.batches import FIELD
-from pool.tasks.chess.training.clipping import clip_sum
-from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, floored, rounded
-from pool.tasks.perspective.files.evaluate import PAIR_SHIFT
-from pool.tasks.perspective.files.shape import Floats, Shape
+from pool.tasks.chess.quantization import Rounding
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored, rounded
+from pool.tasks.chess.training.loss import FIELD
+from pool.tasks.perspective.inference import PAIR_SHIFT
+from pool.tasks.perspective.shape import Floats, Shape
 
 _ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
 
@@ -42,13 +41,13 @@ class StackedLinear(nn.Module):
         self.rules = rule, bias_rule
 
     def forward(self, groups: Sequence[Tensor]) -> list[Tensor]:
-        """[n, inputs] of each bucket -> [n, outputs] of each."""
+        """Turns [n, inputs] of each bucket into [n, outputs] of each."""
         weight, bias = self.in_effect()
         layers = zip(groups, weight.unbind(), bias.unbind(), strict=True)
         return [functional.linear(*each) for each in layers]
 
     def in_effect(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias, rounded where they are to be."""
+        """Returns weight and bias, rounded where they are to be."""
         rule, bias_rule = self.rules
         weight = self.weight if rule is None else rounded(self.weight, rule)
         return weight, self.bias if bias_rule is None else rounded(self.bias, bias_rule)
@@ -87,8 +86,8 @@ class PerspectiveModel(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """bullet's: normal with a deviation of sqrt(2 / inputs), biases and factoriser zero; from torch's default
-        generator."""
+        """Draws as bullet does: normal with a deviation of sqrt(2 / inputs), biases and factoriser zero; from torch's
+        default generator."""
         if self.l0.weight.is_meta:
             return  # to find out that there is nothing to fill, torch imports its compiler
         real = self.shape.num_real
@@ -101,7 +100,7 @@ class PerspectiveModel(nn.Module):
             layer.bias.zero_()
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        """[B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
+        """Returns [B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
         features, borders = batch.sparse[FIELD], batch.bucket_offsets
         match self.path:
             case "cuda":
@@ -113,7 +112,7 @@ class PerspectiveModel(nn.Module):
 
     @property
     def path(self) -> Backend:
-        """Which code computes it, where its weights are now."""
+        """The code that computes it, where its weights are now."""
         return path_of(self._kernels, self._stacks()[0].weight)
 
     def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
@@ -123,7 +122,7 @@ class PerspectiveModel(nn.Module):
         return fused.outputs(form, layer(features), self._parameters_in_effect(), borders)
 
     def _first_on_cuda(self, features: SparseInput) -> Tensor:
-        """`_first`, by a kernel if it serves."""
+        """Computes `_first` by a kernel if it serves."""
         if not first_stage.serves(self.l0, features):
             return self._first(features)
         return first_stage.layer_first_stage(
@@ -131,7 +130,7 @@ class PerspectiveModel(nn.Module):
         )
 
     def _first(self, features: SparseInput) -> Tensor:
-        """[B, inputs of the next layer]: own perspectives, then the opponents'."""
+        """Returns [B, inputs of the next layer]: own perspectives, then the opponents'."""
         # hardtanh: clamp with a backward of one pass
         x = functional.hardtanh(self.l0(features), 0.0, 1.0)
         if self.shape.activation == "pairwise":
@@ -144,7 +143,7 @@ class PerspectiveModel(nn.Module):
         return torch.cat(x.chunk(2), dim=1)
 
     def _layers_on_cuda(self, x: Tensor, borders: Sequence[int]) -> Tensor:
-        """`_layers`, for all buckets at a time if the kernels serve."""
+        """Computes `_layers`, for all buckets at a time if the kernels serve."""
         if not serves_on_cuda(self._form, x, self.shape.buckets):
             return self._layers(x, borders)
         parameters = list(chain.from_iterable((layer.weight, layer.bias) for layer in self._stacks()))
@@ -152,7 +151,7 @@ class PerspectiveModel(nn.Module):
         return outputs_on_cuda(self._form, x, None, borders, parameters, rules=rules if any(rules) else ())
 
     def _layers(self, x: Tensor, borders: Sequence[int]) -> Tensor:
-        """[B] of `_first`; samples borders[b] .. borders[b + 1] belong to bucket b."""
+        """Returns [B] of what `_first` gives; samples borders[b] .. borders[b + 1] belong to bucket b."""
         groups = list(torch.split(x, [end - start for start, end in pairwise(borders)]))
         for number, layer in enumerate(self._stacks()):
             groups = layer([self._hidden(group) for group in groups] if number else groups)
@@ -168,7 +167,7 @@ class PerspectiveModel(nn.Module):
 
     @torch.no_grad()
     def clip(self, limits: Mapping[str, float]) -> None:
-        """In place, by bullet's names of tensors: to +- limit; of l0w the sum with the factoriser."""
+        """Clamps tensors in place, by bullet's names, to +- limit; of l0w the sum with the factoriser."""
         for name, tensor in self._named():
             limit = limits.get(name)
             if limit is None:
@@ -184,20 +183,20 @@ class PerspectiveModel(nn.Module):
 
     @torch.no_grad()
     def floats(self) -> dict[str, npt.NDArray[np.float32]]:
-        """The tensors by bullet's names. Copies."""
+        """Returns copies of the tensors by bullet's names."""
         return {name: tensor.float().cpu().numpy().copy() for name, tensor in self._named()}
 
     @torch.no_grad()
     def load_floats(self, floats: Floats) -> None:
-        """The inverse."""
+        """Does the inverse of `floats`."""
         for name, tensor in self._named():
             assert tensor.shape == floats[name].shape, f"{name}: {floats[name].shape} into {tuple(tensor.shape)}"
             tensor.copy_(torch.from_numpy(floats[name]))
 
     @torch.no_grad()
     def reorder_pairs(self, order: npt.NDArray[np.int64]) -> None:
-        """In place, of pairwise products: the pair of outputs (j, j + N/2) of the first layer becomes what pair
-        order[j] was. The function stays the same."""
+        """Makes the pair of outputs (j, j + N/2) of the first layer what pair order[j] was, in place. The function
+        stays the same."""
         both = torch.from_numpy(np.concatenate([order, order + len(order)]))
         assert self.l0.bias is not None
         for tensor in (self.l0.weight, self.l0.bias, self._stacks()[0].weight):
@@ -206,12 +205,12 @@ class PerspectiveModel(nn.Module):
     def _named(self) -> list[tuple[str, Tensor]]:
         real = self.shape.num_real
         assert self.l0.bias is not None
-        found: list[tuple[str, Tensor]] = [("l0w", self.l0.weight[:real]), ("l0b", self.l0.bias)]
+        named: list[tuple[str, Tensor]] = [("l0w", self.l0.weight[:real]), ("l0b", self.l0.bias)]
         if self.shape.num_virtual:
-            found.append(("l0f", self.l0.weight[real:]))
+            named.append(("l0f", self.l0.weight[real:]))
         for number, layer in enumerate(self._stacks(), 1):
-            found += [(f"l{number}w", layer.weight), (f"l{number}b", layer.bias)]
-        return found
+            named += [(f"l{number}w", layer.weight), (f"l{number}b", layer.bias)]
+        return named
 
     def _stacks(self) -> list[StackedLinear]:
         return [layer for layer in self.layers if isinstance(layer, StackedLinear)]
@@ -231,7 +230,7 @@ def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None
 
 
 def _form_of(shape: Shape) -> Form:
-    """What the fused kernels compute: names of activations are the same."""
+    """Returns the form of the fused kernels: names of activations are the same."""
     activation = cast('Literal["crelu", "screlu"]', shape.hidden_activation)
     return Form(
         first=cast('Literal["pairwise", "crelu", "screlu"]', shape.activation),

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
 
 if TYPE_CHECKING:
     from pool.tasks.stockfish.task import StockfishTask
 
+# late imports: the supervisor reads a task's settings, and never loads torch
+
 __all__ = ["COMMANDS", "EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "create_task"]
 
-COMMANDS = "pool.tasks.chess.commands"
-NETWORKS = "pool.tasks.stockfish.networks"
+COMMANDS = "pool.tasks.networks"
+NETWORKS = "pool.tasks.stockfish.network"
 EXPORT_SUFFIX = ".nnue"
 
 
 def create_task(model: ModelConfig, loss: LossConfig) -> StockfishTask:
-    """The task of a run with these settings."""
-    from pool.tasks.stockfish.task import StockfishTask
+    """Makes the task of a run with these settings."""
+    from pool.tasks.stockfish.task import StockfishTask  # late: torch
 
     return StockfishTask(model, loss)

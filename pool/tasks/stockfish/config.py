@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+import pool.tasks.stockfish.halfka as halfka
 from loader.section import Effect, Section
-from pool.tasks.chess.training.fake_quantization_config import FakeQuantization
-from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.versions import L1_STEP, MAX_L1, VERSIONS, Version
+from pool.tasks.chess.training.config import FakeQuantization, Kernels
+from pool.tasks.stockfish.versions import L1_STEP, MAX_L1, VERSIONS, Version
 
 
 class ModelConfig(Section):
@@ -60,16 +60,7 @@ class ModelConfig(Section):
         Effect.RESULT,
     ] = True
     fake_quantization: FakeQuantization = ()
-    kernels: Annotated[
-        Literal["fused_first_layer", "fused", "torch"],
-        Field(
-            description="fused: what follows the first layer is one native operation on CPU workers, and on CUDA "
-            "workers a few kernels, with the first layer; fused_first_layer: on CPU workers the first layer is part of "
-            "it, where its inputs share enough rows; torch: torch's own operations, as where fake_quantization cuts "
-            "activations off. Results differ in the last digits"
-        ),
-        Effect.RESULT,
-    ] = "fused"
+    kernels: Kernels = "fused"
     start_from: Annotated[
         str | None,
         Field(
@@ -86,15 +77,15 @@ class ModelConfig(Section):
 
     @property
     def first_virtual(self) -> int:
-        """Behind all inputs of the version, at the next multiple of 64."""
+        """The number of the first virtual input: behind all of the version, at the next multiple of 64."""
         return -(-self.architecture.inputs // halfka.SQUARES) * halfka.SQUARES
 
     @property
     def inputs(self) -> int:
-        """Of the feature set."""
+        """Inputs of the feature set."""
         return self.first_virtual + halfka.VIRTUAL if self.factorized else self.architecture.inputs
 
     @property
     def feature_set(self) -> str:
-        """The data.chess.features that it needs."""
+        """The value of data.chess.features that it needs."""
         return self.architecture.feature_set + ("^" if self.factorized else "")

@@ -14,19 +14,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+import pool.tasks.stockfish.halfka as halfka
 from pool.kernels.backend import Backend
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused
 from pool.tasks.chess.cuda import bucket_difference, first_stage
 from pool.tasks.chess.layer_stacks import kernels_for, path_of
-from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear
+from pool.tasks.chess.training.loss import FIELD
 from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.quantize import Floats, roundings
-from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, OUTPUT_UNIT, Table
+from pool.tasks.stockfish.quantization import Floats, roundings
 from pool.tasks.stockfish.stacks import LayerStacks
+from pool.tasks.stockfish.versions import NUM_BUCKETS, OUTPUT_UNIT, Table
 
 _PIECE_VALUES = (126, 781, 825, 1276, 2538)  # pawn .. queen, internal units
 
@@ -49,7 +49,7 @@ class StockfishModel(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Initial values of the 2022 trainer, drawn from torch's default generator."""
+        """Draws the initial values of the 2022 trainer from torch's default generator."""
         if self.transformer.weight.is_meta:
             return  # to find out that there is nothing to fill, torch imports its compiler
         for table in self.version.tables:
@@ -65,7 +65,7 @@ class StockfishModel(nn.Module):
         self.stacks.reset_parameters()
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        """[B], from the side to move's point of view. Samples of the batch are ordered by bucket."""
+        """Returns [B], from the side to move's point of view. Samples of the batch are ordered by bucket."""
         features, borders = batch.sparse[FIELD], batch.bucket_offsets
         match self.path:
             case "cuda":
@@ -79,31 +79,31 @@ class StockfishModel(nn.Module):
 
     @property
     def path(self) -> Backend:
-        """Which code computes it, where its weights are now."""
+        """The code that computes it, where its weights are now."""
         return path_of(self._kernels, self.stacks.fc_0_weight)
 
     def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
-        """[B]: what the layer stacks make of the first layer's sums."""
+        """Returns what the layer stacks make of the first layer's sums, [B]."""
         layer, stacks = self.transformer, self.stacks
         if self._kernels == "fused_first_layer" and fused.serves_first_layer(stacks.form, layer, features):
             return fused.outputs_of_bags(stacks.form, layer, features, stacks.parameters_in_effect(), borders)
         return fused.outputs(stacks.form, layer(features), stacks.parameters_in_effect(), borders)
 
     def _products_on_cuda(self, features: SparseInput) -> Tensor:
-        """`_products`, by a kernel if it serves."""
+        """Computes `_products` by a kernel if it serves."""
         if not first_stage.serves(self.transformer, features):
             return self._products(features)
         highest = self.version.largest_float_sum
         return first_stage.layer_first_stage(self.transformer, features, highest, first_stage.Activation.PAIRWISE)
 
     def _psqt_on_cuda(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
-        """[B]: the PSQT part, by a kernel if it serves."""
+        """Computes the PSQT part, [B], by a kernel if it serves."""
         if not bucket_difference.serves(self.psqt, features):
             return _bucket_difference(self.psqt(features), borders)
         return bucket_difference.layer_bucket_difference(self.psqt, features, borders)
 
     def _products(self, features: SparseInput) -> Tensor:
-        """[B, l1]: own perspectives first, then the opponents'; the stacks know their scale."""
+        """Returns [B, l1], own perspectives first, then the opponents'; the stacks know their scale."""
         # hardtanh: clamp with a backward of one pass
         low, high = functional.hardtanh(self.transformer(features), 0.0, self.version.largest_float_sum).chunk(2, dim=1)
         product = low * high  # [2 * B, l1 / 2]
@@ -111,8 +111,8 @@ class StockfishModel(nn.Module):
 
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Parameters as an exported net has them: see pool.tasks.stockfish.quantized.quantize. They may be the model's
-        own memory."""
+        """Returns the parameters as an exported net has them: see pool.tasks.stockfish.quantization. They may be the
+        model's own memory."""
         assert self.transformer.bias is not None
         fc_0_weight, fc_0_bias = self.stacks.fc_0()
         tensors = {
@@ -130,7 +130,7 @@ class StockfishModel(nn.Module):
 
     @torch.no_grad()
     def load_folded(self, floats: Floats) -> None:
-        """The inverse: extra features and the shared layer become zero."""
+        """Does the inverse of `folded`: extra features and the shared layer become zero."""
         assert self.transformer.bias is not None
         for table in self.version.tables:
             _copy(self.transformer.weight[table.rows], floats, table.weight)
@@ -142,8 +142,17 @@ class StockfishModel(nn.Module):
         self.stacks.clear_shared()
 
     @torch.no_grad()
+    def clip(self) -> None:
+        """Clamps the weights that are stored as int8 to what their integers can say, in place."""
+        self.stacks.clip()
+        rules = roundings(self.version)
+        for table in self.version.tables:
+            if table.lowest is not None:
+                self.transformer.weight[table.rows].clamp_(*rules[table.weight].limits)
+
+    @torch.no_grad()
     def reorder_pairs(self, order: npt.NDArray[np.int64]) -> None:
-        """In place: the pair of outputs (j, j + l1 / 2) of the first layer becomes what pair order[j] was. The function
+        """Makes the pair of outputs (j, j + l1 / 2) of the first layer what pair order[j] was, in place. The function
         stays the same."""
         assert self.transformer.bias is not None
         both = torch.from_numpy(np.concatenate([order, order + len(order)]))
@@ -151,7 +160,7 @@ class StockfishModel(nn.Module):
             tensor.copy_(tensor[..., both])
 
     def _table(self, name: str, outputs: int, rounds: bool, *, bias: bool = True) -> SparseLinear:
-        """The layer `name`. Rows of all feature sets are stored with one scale."""
+        """Returns the layer `name`. Rows of all feature sets are stored with one scale."""
         if not rounds:
             return SparseLinear(self.num_features, outputs, bias, field=FIELD)
         rules = roundings(self.version)
@@ -166,7 +175,7 @@ class StockfishModel(nn.Module):
         )
 
     def _virtual_rows(self) -> npt.NDArray[np.int64]:
-        """As RoundedSparseLinear wants it."""
+        """Returns the `virtual_rows` of RoundedSparseLinear."""
         rows = np.full(self.num_features, -1)
         rows[: halfka.INPUTS] = self.first_virtual + halfka.virtual_features()
         rows[self.first_virtual :] = np.arange(self.first_virtual, self.num_features)
@@ -184,7 +193,7 @@ class StockfishModel(nn.Module):
 
 
 def _bucket_difference(sums: Tensor, borders: Sequence[int]) -> Tensor:
-    """[B] of sums [2 * B, 8], own perspectives first: half of own minus opponent's, for the sample's bucket."""
+    """Returns [B] of sums [2 * B, 8], own perspectives first: half of own minus opponent's, for the sample's bucket."""
     own, opponent = sums.chunk(2)
     difference = torch.split((own - opponent) * 0.5, [end - start for start, end in pairwise(borders)])
     return torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
@@ -196,7 +205,7 @@ def _copy(destination: Tensor, floats: Mapping[str, npt.NDArray[np.float32]], na
 
 
 def _material() -> Tensor:
-    """[22528]: the value of the piece that a feature says is there, in units of the output; kings 0."""
+    """Returns the value of the piece that a feature says is there, [22528], in units of the output; kings 0."""
     planes = torch.zeros(halfka.PLANES)
     for kind, value in enumerate(_PIECE_VALUES):
         planes[2 * kind] = value / OUTPUT_UNIT

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pool.tasks.chess.layer_stacks import Form, Hidden, outputs_on_cuda
-from pool.tasks.chess.training.fake_quantization import floored, rounded
-from pool.tasks.stockfish.quantized.quantize import roundings
-from pool.tasks.stockfish.quantized.versions import FC_1_OUT, NUM_BUCKETS, Version
+from pool.tasks.chess.training.fake_quantization import clip_sum, floored, rounded
+from pool.tasks.stockfish.quantization import roundings
+from pool.tasks.stockfish.versions import FC_1_OUT, NUM_BUCKETS, Version
 
 
 class LayerStacks(nn.Module):
@@ -39,7 +39,7 @@ class LayerStacks(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Uniform +-1/sqrt(inputs), every bucket alike; the last bias and the shared layer are zero."""
+        """Draws uniform +-1/sqrt(inputs), every bucket alike; the last bias and the shared layer are zero."""
         layers = (
             (self.fc_0_weight, self.fc_0_bias),
             (self.fc_1_weight, self.fc_1_bias),
@@ -55,20 +55,33 @@ class LayerStacks(nn.Module):
 
     @torch.no_grad()
     def clear_shared(self) -> None:
-        """The shared layer contributes nothing, as at the start of training."""
+        """Makes the shared layer contribute nothing, as at the start of training."""
         for parameter in (self.shared_weight, self.shared_bias):
             if parameter is not None:
                 parameter.zero_()
 
+    @torch.no_grad()
+    def clip(self) -> None:
+        """Clamps the weights to what their int8 integers can say, in place; of fc_0 the sum with the shared layer, by
+        changing the bucket's own part. Biases are wider integers, and free."""
+        rules = roundings(self.version)
+        for name in ("fc_0_weight", "fc_1_weight", "fc_2_weight"):
+            weight: Tensor = getattr(self, name)
+            low, high = rules[name].limits
+            if name == "fc_0_weight" and self.shared_weight is not None:
+                clip_sum(weight, self.shared_weight, low, high)
+            else:
+                weight.clamp_(low, high)
+
     def fc_0(self) -> tuple[Tensor, Tensor]:
-        """Weight [8, out, l1] and bias [8, out] in effect: the shared layer is added in."""
+        """Returns weight [8, out, l1] and bias [8, out] in effect: the shared layer is added in."""
         if self.shared_weight is None or self.shared_bias is None:
             return self.fc_0_weight, self.fc_0_bias
         return self.fc_0_weight + self.shared_weight, self.fc_0_bias + self.shared_bias
 
     @property
     def form(self) -> Form:
-        """What the fused kernels compute of `parameters_in_effect`."""
+        """The computation of the fused kernels, with `parameters_in_effect`."""
         version = self.version
         fc_0 = Hidden(version.fc_0_out, "both", active=version.paired, square=version.square_factor(0))
         fc_1 = Hidden(FC_1_OUT, "crelu")
@@ -84,11 +97,11 @@ class LayerStacks(nn.Module):
         )
 
     def fc_0_weights(self) -> list[Tensor]:
-        """[..., l1] each: those of the buckets, and of the shared layer."""
+        """Returns the weights of the buckets and of the shared layer, [..., l1] each."""
         return [weight for weight in (self.fc_0_weight, self.shared_weight) if weight is not None]
 
     def parameters_in_effect(self) -> tuple[Tensor, ...]:
-        """Weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products, unless
+        """Returns weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products, unless
         activations are cut."""
         weight, bias = self.fc_0()
         parameters = {**self._own_parameters(), "fc_0_weight": weight, "fc_0_bias": bias}
@@ -99,7 +112,7 @@ class LayerStacks(nn.Module):
         return tuple(parameters.values())
 
     def _own_parameters(self) -> dict[str, Tensor]:
-        """Of the buckets alone, without the shared layer."""
+        """Returns the buckets' parameters, without the shared layer."""
         return {
             "fc_0_weight": self.fc_0_weight,
             "fc_0_bias": self.fc_0_bias,
@@ -110,7 +123,7 @@ class LayerStacks(nn.Module):
         }
 
     def forward(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
-        """[B, l1] products, samples borders[b] .. borders[b + 1] of bucket b -> [B]."""
+        """Takes products [B, l1], samples borders[b] .. borders[b + 1] of bucket b; gives [B]."""
         # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
         parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
         if self.cuts_activations:
@@ -119,7 +132,7 @@ class LayerStacks(nn.Module):
         return torch.cat([self._bucket(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
 
     def on_cuda(self, inputs: Tensor, extra: Tensor, borders: Sequence[int]) -> Tensor:
-        """`forward` plus `extra` [B] by kernels, for all buckets at a time; they cut no activations."""
+        """Computes `forward` plus `extra` [B] by kernels, for all buckets at a time; they cut no activations."""
         assert not self.cuts_activations
         own = self._own_parameters()
         both = self.shared_weight, self.shared_bias
@@ -129,7 +142,7 @@ class LayerStacks(nn.Module):
         return outputs_on_cuda(self.form, inputs, extra, borders, tuple(own.values()), shared, rules, factor)
 
     def _bucket(self, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-        """One bucket's layers: [n, l1] -> [n]."""
+        """Computes one bucket's layers: [n, l1] -> [n]."""
         version = self.version
         y = functional.linear(x, w0, b0)
         hidden = self._activated(0, y, version.paired)
@@ -139,7 +152,7 @@ class LayerStacks(nn.Module):
         return last @ w2 + b2 + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
 
     def _activated(self, layer: int, y: Tensor, used: int) -> Tensor:
-        """Of the first `used` columns squares, then themselves; clipped."""
+        """Returns the squares of the first `used` columns, then the columns, clipped."""
         y = y[:, :used]
         return self._clipped(torch.cat([y.square() * self.version.square_factor(layer), y], dim=1))
 
@@ -147,5 +160,5 @@ class LayerStacks(nn.Module):
         return self._cut(functional.hardtanh(y, 0.0, self.version.largest_float_input))
 
     def _cut(self, x: Tensor) -> Tensor:
-        """What integers leave of it."""
+        """Cuts off what integers do not hold."""
         return floored(x, self.version.input_one) if self.cuts_activations else x

@@ -17,12 +17,14 @@ from typing import Any
 
 import pytest
 
-from loader.chess.formats.binpack.file import entries, verify
 from loader.chess.positions.entry import NO_SCORE
+from loader.chess.positions.inputs import entries
 from loader.cli.main import main
 from loader.cli.position_progress import LineReport, Rate, duration
 from loader.files import work_file
-from tests.support.programs.scripted_engine import ROOT, write_engine
+from tests.support.looked_into import verify
+from tests.support.paths import ROOT
+from tests.support.programs.scripted_engine import write_engine
 from tests.support.wait import wait_for
 
 Capture = pytest.CaptureFixture[str]

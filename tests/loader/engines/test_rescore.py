@@ -17,10 +17,10 @@ import chess
 import numpy as np
 import pytest
 
-from loader.chess.formats.binpack.file import entries
 from loader.chess.positions.entry import NO_SCORE, Entry
+from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
-from loader.chess.positions.kind import target_of
+from loader.chess.positions.inputs import entries
 from loader.chess.tools.convert import convert
 from loader.cli.main import main
 from loader.engines.engine import Engine, EngineSettings, Limits, Search
@@ -28,7 +28,8 @@ from loader.engines.rescore_positions import RECORD, rescored
 from loader.engines.score import internal_score
 from loader.errors import EngineError
 from tests.loader.conftest import write_random_games
-from tests.support.programs.scripted_engine import ROOT, write_engine
+from tests.support.paths import ROOT
+from tests.support.programs.scripted_engine import write_engine
 from tests.support.tools import need_program
 from tests.support.wait import wait_for
 
@@ -301,7 +302,7 @@ def test_with_the_scores_that_there_are_it_is_a_conversion(to: str, games: Path,
     target, sources = target_of(tmp_path / f"x.{to}"), open_sources([games])
     convert(sources, target, tmp_path / f"x.{to}")
     scores = np.array([entry.score for entry in entries(games)], np.int16)
-    assert b"".join(rescored(sources, target.kind, scores)) == (tmp_path / f"x.{to}").read_bytes()
+    assert b"".join(rescored(sources, target.format, scores)) == (tmp_path / f"x.{to}").read_bytes()
 
 
 MATES = (

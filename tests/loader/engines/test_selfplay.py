@@ -11,8 +11,8 @@ from pathlib import Path
 import chess
 import pytest
 
-from loader.chess.formats.binpack.file import entries
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.inputs import entries
 from loader.cli.main import main
 from loader.engines.book import Book
 from loader.engines.engine import Engine, EngineSettings, Limits, Search

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from loader.chess.filters import FilterConfig
-from loader.chess.formats.binpack.file import entries
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.inputs import entries
 from loader.chess.readers import open_readers
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, identify
@@ -24,13 +24,11 @@ from loader.formats.format import Format
 from loader.formats.registry import built_in, format_by_name, format_of_file
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor
-from loader.stream.schema import SparseBatch
-from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, format_name, open_stream, origin_of, samples_per_epoch
-from tests.loader.formats.position_files import SAMPLE
-from tests.loader.stream.batch_contents import digest
-from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_of, wait
+from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_of
 from tests.support.data import text_format
+from tests.support.paths import VALIDATION
 
 TEXT = "tests.support.data.text_format"
 CONFIG = data_config(batch_size=100, window_chunks=3, chess={"features": "chess768", "filters": KEEP_ALL})
@@ -130,7 +128,7 @@ def test_a_format_is_called_what_data_format_says(text_files: list[Path], monkey
     (file,) = identify(text_files[:1])
     for name in (TEXT, f"{TEXT}:OBJECT", "text"):
         assert format_name(CONFIG.model_copy(update={"format": name}), file) == name
-    assert format_name(CONFIG, *identify([SAMPLE])) == "binpack"
+    assert format_name(CONFIG, *identify([VALIDATION])) == "binpack"
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -165,23 +163,6 @@ def test_it_is_filtered_and_estimated_as_any_other(text_files: list[Path]) -> No
         list(read_batches(stream, 3))
         read, kept, _ = stream.progress()
     assert 0 < kept < read
-
-
-def test_a_seek_finds_the_same_batches(text_files: list[Path]) -> None:
-    config = CONFIG.model_copy(update={"format": TEXT})
-    stream = open_stream(config, text_files, SEED)
-    slots = allocate_slots(stream.schema, 1)
-    stream.attach(slots)
-    seen: list[tuple[Cursor, str]] = []
-    for _ in range(12):
-        stream.give(0)
-        seen.append((wait(stream).cursor, digest(SparseBatch.view(stream.schema, slots[0]))))
-    for cursor, batch in reversed(seen):
-        stream.seek(cursor)
-        stream.give(0)
-        wait(stream)
-        assert digest(SparseBatch.view(stream.schema, slots[0])) == batch
-    stream.close()
 
 
 def test_its_damage_ends_the_stream_or_is_left_out(text_files: list[Path]) -> None:

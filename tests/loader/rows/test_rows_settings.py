@@ -14,7 +14,7 @@ from loader.formats.registry import format_of_file
 from loader.rows.settings import RowsConfig
 from loader.stream.schema import SparseField
 from loader.stream.sources import data_config, open_stream, schema_of
-from tests.loader.rows.odd_svmlight import FILES
+from tests.loader.rows.formats.odd_svmlight import FILES
 
 
 @pytest.mark.parametrize(

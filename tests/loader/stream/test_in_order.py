@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from loader._native import extract_fen
-from loader.chess.formats.binpack.file import dump
 from loader.files.identity import identify
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Filled
@@ -20,6 +19,7 @@ from loader.stream.sequential import batches_in_order
 from loader.stream.slots import Slot, write_batch
 from loader.stream.sources import data_class
 from tests.loader.conftest import ENTRIES
+from tests.support.looked_into import dump
 
 FEATURES = "chess768"
 

@@ -36,8 +36,8 @@ def mixed(*entries: tuple[Any, float]) -> tuple[DataFile, ...]:
 @pytest.fixture(scope="module")
 def formats(game_files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """A binpack file of 12 chunks; the 1024 entries of another as bulletformat and as compressed text, one chunk."""
+    from loader.chess.positions.format import target_of
     from loader.chess.positions.input import open_sources
-    from loader.chess.positions.kind import target_of
     from loader.chess.tools.convert import convert
 
     folder = tmp_path_factory.mktemp("formats")

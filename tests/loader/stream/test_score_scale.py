@@ -34,8 +34,8 @@ UNITS = {"games.binpack": "internal units", "p.psv": "internal units", **dict.fr
 @pytest.fixture(scope="module")
 def files(game_files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The first 512 entries in every format that comes with the loader."""
+    from loader.chess.positions.format import target_of
     from loader.chess.positions.input import open_sources
-    from loader.chess.positions.kind import target_of
     from loader.chess.tools.convert import convert
 
     folder = tmp_path_factory.mktemp("formats")

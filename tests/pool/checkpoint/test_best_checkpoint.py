@@ -34,7 +34,8 @@ from pool.errors import CheckpointError
 from pool.protocol.messages import RunReport, Shares
 from pool.supervisor.failover import choose
 from pool.supervisor.summary import closing_lines
-from tests.support.runs import ROOT, TOY, Ended, run_well
+from tests.support.paths import ROOT
+from tests.support.runs import TOY, Ended, run_well
 
 
 def state(step: int, validations: Validations = NONE) -> Checkpoint:
@@ -381,6 +382,7 @@ def test_the_last_lines_say_what_is_best_and_what_to_type(
     assert list(closing_lines("runs/a b", report, resume, task, ".nnue")) == without
 
 
+@pytest.mark.runs
 def test_the_last_lines_of_a_run_in_the_home_folder_are_for_a_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,6 +412,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     return run_well(tmp_path_factory.mktemp("rising") / "run", RISING)
 
 
+@pytest.mark.runs
 def test_a_run_ends_with_its_best_checkpoint_and_the_command_that_exports_it(undisturbed: Ended) -> None:
     folder = undisturbed.dir / FOLDER
     losses = {r["step"]: r["validation_loss"] for r in undisturbed.metrics() if "validation_loss" in r and r["step"]}
@@ -425,6 +428,7 @@ def test_a_run_ends_with_its_best_checkpoint_and_the_command_that_exports_it(und
     assert (undisturbed.dir / "best").read_text().startswith("Trained with sparsepool.")
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("point", ["coordinator.checkpoint_tensors_written", "coordinator.checkpoint_renamed"])
 def test_a_kill_while_the_best_is_written_does_not_change_which_one_it_is(
     point: str, undisturbed: Ended, tmp_path: Path

@@ -23,14 +23,13 @@ from pool.exchange.tensors import torch_dtype
 from pool.optim.buckets import BucketOptimizers
 from pool.planner import planner
 from pool.planner.trial import try_state
-from pool.process.launch import Launch
 from pool.process.plan_result import Accepted
 from pool.protocol.identity import PLANNER, Peer
-from pool.supervisor.prepare.comparing import compare_model, compare_numerics, compare_optimizer
-from pool.supervisor.prepare.resuming import resume_point, saved_state
+from pool.supervisor.prepare.resume import compare_model, compare_numerics, compare_optimizer, resume_point, saved_state
+from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_folder import RunFolder
 from tests.support.crafted import Tree, read, reseal, reseal_header, reseal_tensors, seal
-from tests.support.launches import launch
+from tests.support.run_plans import run_plan
 from tests.support.runs import TOY, run_well
 
 SETTINGS = {
@@ -48,7 +47,7 @@ class Genuine:
     """A run of four steps that has ended."""
 
     dir: Path
-    launch: Launch
+    run: RunPlan
 
 
 @pytest.fixture(scope="module")
@@ -57,18 +56,17 @@ def genuine(tmp_path_factory: pytest.TempPathFactory) -> Genuine:
     run_well(folder, SETTINGS)
     config = load_config(folder.with_name("run.toml"))
     saved = saved_state(folder / FOLDER / NAME)
-    told = launch(
+    run = run_plan(
         folder,
-        Peer(PLANNER),
         config=config,
         step=4,
-        start=saved.cursor,
+        cursor=saved.cursor,
         saved=4,
     )
-    answer = planner.run(told)
+    answer = planner.run(run.planner_start(Peer(PLANNER)))
     assert isinstance(answer, Accepted)
     planned = replace(answer.planned, fingerprint=saved.fingerprint)  # this process has another environment
-    return Genuine(folder, replace(told, answer=planned))
+    return Genuine(folder, replace(run, answer=planned))
 
 
 @pytest.fixture
@@ -80,11 +78,11 @@ def copied(genuine: Genuine, tmp_path: Path) -> Path:
 
 def resume(genuine: Genuine, checkpoint: Path) -> None:
     """All that reads a checkpoint when a run is resumed, in this process."""
-    config, launch = genuine.launch.config, genuine.launch
+    config, run = genuine.run.config, genuine.run
     found = newest_good(checkpoint.parent)
     assert (found.good, found.damaged) == (checkpoint, ())
     resume_point(config, checkpoint, ())
-    plan = launch.planned.plan
+    plan = run.planned.plan
     try_state(config, [plan], checkpoint)
     saved = saved_state(checkpoint)
     folder = RunFolder(
@@ -92,9 +90,9 @@ def resume(genuine: Genuine, checkpoint: Path) -> None:
         resume=True,
     )
     try:
-        compare_model(launch, checkpoint, saved)
+        compare_model(run, checkpoint, saved)
         compare_optimizer(config, checkpoint, saved, folder)
-        compare_numerics(launch, checkpoint, saved, folder, allowed=False)
+        compare_numerics(run, checkpoint, saved, folder, allowed=False)
     finally:
         folder.close()
     loaded = store.load(checkpoint)

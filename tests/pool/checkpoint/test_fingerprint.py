@@ -84,6 +84,7 @@ def test_a_process_that_would_compute_other_bits_takes_no_part(monkeypatch: pyte
         numerics.check_worker(fingerprint, peer, parse_device("cpu"))
 
 
+@pytest.mark.runs
 def test_a_resume_with_other_numerics_has_to_be_asked_for(
     whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

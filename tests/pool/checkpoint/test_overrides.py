@@ -13,7 +13,7 @@ import pytest
 from pool.checkpoint.overrides import Override, allowed, applied, to_apply
 from pool.checkpoint.state import FOLDER, read_state
 from pool.errors import ConfigError
-from pool.supervisor.prepare.overriding import parse
+from pool.supervisor.prepare.overrides import parse
 from tests.support.runs import TOY, Ended, WholeRun, copied, run, run_well
 from tests.support.schedules import rates, scheduled
 
@@ -166,6 +166,7 @@ def undisturbed(eight: Ended, tmp_path_factory: pytest.TempPathFactory) -> Ended
     return run_well(copied(eight, tmp_path_factory.mktemp("undisturbed") / "run"), LONGER, *CHANGE)
 
 
+@pytest.mark.runs
 def test_a_resumed_run_goes_on_with_what_it_is_told_and_records_it(undisturbed: Ended) -> None:
     assert f"{LR} becomes 0.5 now" in undisturbed.out
     found = [record["learning_rate"] for record in undisturbed.metrics()]
@@ -176,6 +177,7 @@ def test_a_resumed_run_goes_on_with_what_it_is_told_and_records_it(undisturbed: 
     ]
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("point", ["after_publish@1", "after_publish@2"], ids=["from disk", "from memory"])
 def test_a_coordinator_that_dies_after_an_override_changes_nothing(
     point: str, eight: Ended, undisturbed: Ended, tmp_path: Path
@@ -186,6 +188,7 @@ def test_a_coordinator_that_dies_after_an_override_changes_nothing(
     assert killed.digest() == undisturbed.digest()
 
 
+@pytest.mark.runs
 def test_a_run_that_is_killed_before_its_next_checkpoint_is_resumed_with_the_override(
     eight: Ended, undisturbed: Ended, tmp_path: Path
 ) -> None:

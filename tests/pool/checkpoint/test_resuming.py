@@ -28,8 +28,7 @@ from pool.config.tree import Config, config_class
 from pool.errors import ConfigError, RunError
 from pool.exchange.plan import TensorSpec, make_plan
 from pool.run_folder.strict_json import ABSENT, changed_entry, same
-from pool.supervisor.prepare.comparing import compare_model, compare_optimizer
-from pool.supervisor.prepare.resuming import resume_point, saved_state
+from pool.supervisor.prepare.resume import compare_model, compare_optimizer, resume_point, saved_state
 from pool.supervisor.resources.run_folder import RunFolder
 
 STEP_LR = {"name": "torch.optim.lr_scheduler.StepLR", "every": 3, "args": {"step_size": 1, "gamma": 0.5}}
@@ -263,20 +262,20 @@ def test_nan_again_is_no_change(tmp_path: Path, checkpoint: Path) -> None:
 
 
 def test_another_model_is_refused_by_its_first_layer_that_differs(tmp_path: Path, checkpoint: Path) -> None:
-    def launch(*tensors: TensorSpec) -> Any:
+    def run(*tensors: TensorSpec) -> Any:
         plan = make_plan(list(tensors), [], [1])
         given = config(tmp_path, model={"hidden": 4})
         return SimpleNamespace(config=given, planned=SimpleNamespace(plans=(plan,)))
 
     saved = saved_state(checkpoint)
-    compare_model(launch(TensorSpec("w", (2,), "float32", 4)), checkpoint, saved)
+    compare_model(run(TensorSpec("w", (2,), "float32", 4)), checkpoint, saved)
     for tensor, difference in (
         (TensorSpec("w", (4,), "float32", 4), "w: float32 4 in the config's model, float32 2 in the checkpoint"),
         (TensorSpec("w", (2,), "float16", 2), "w: float16 2 in the config's model, float32 2 in the checkpoint"),
         (TensorSpec("v", (2, 3), "float32", 4), "v: float32 2 x 3 in the config's model, not in the checkpoint"),
     ):
         with pytest.raises(ConfigError) as error:
-            compare_model(launch(tensor), checkpoint, saved)
+            compare_model(run(tensor), checkpoint, saved)
         assert str(error.value) == (
             f"another model than that of {checkpoint}: {difference}; model.hidden: 4 now, 16 then"
         )

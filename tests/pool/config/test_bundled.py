@@ -14,7 +14,7 @@ import pytest
 from pool.config import bundled
 from pool.config.load import parse_config
 from pool.errors import ConfigError, RunError
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 NAMES = [
     "clicks", "demo", "king-buckets", "multi-layer", "simple", "stockfish-15.1", "stockfish-19", "stockfish-2022",

@@ -65,6 +65,7 @@ def test_the_table_has_every_key_without_an_effect() -> None:
     assert OTHER_VALUES.keys() | {"run.dir"} == keys_of(Effect.NONE)
 
 
+@pytest.mark.runs
 def test_keys_without_an_effect_leave_the_bits(tmp_path: Path) -> None:
     (tmp_path / "a.binpack").touch()
     files = {"run.trace": str(tmp_path / "trace.json"), "data.validation": [str(tmp_path / "a.binpack")]}
@@ -102,7 +103,7 @@ def fingerprint(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dic
 
 
 def test_the_table_has_every_key_of_the_fingerprint() -> None:
-    """Bucket limits reach it through the plan: tests/pool/optim/test_buckets.py and test_fingerprint.py; what CUDA
+    """Bucket limits reach it through the plan: tests/pool/exchange/test_buckets.py and test_fingerprint.py; what CUDA
     devices compute with, through their kind: tests/pool/kernels/cuda/test_launcher.py."""
     elsewhere = {"pool.first_bucket_mb", "pool.bucket_mb", "pool.own_kernels"}
     assert NUMERICS.keys() | CUDA_ALONE.keys() | elsewhere == keys_of(Effect.NUMERICS)

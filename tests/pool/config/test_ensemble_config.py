@@ -20,12 +20,12 @@ BASE: dict[str, Any] = {
 
 def test_a_run_without_an_ensemble_is_its_own_member() -> None:
     config = parse_config(BASE, "here")
-    assert config.members() == (config,)
+    assert config.members == (config,)
     assert config.model_seed == 7
 
 
 def test_a_number_of_members_gives_seeds_one_after_the_other() -> None:
-    members = parse_config({**BASE, "ensemble": {"members": 3}}, "here").members()
+    members = parse_config({**BASE, "ensemble": {"members": 3}}, "here").members
     assert [member.model_seed for member in members] == [7, 8, 9]
     assert {member.run.seed for member in members} == {7}
     for member in members:
@@ -40,7 +40,7 @@ def test_a_member_is_what_its_keys_make_of_the_run_with_set(tmp_path: Any) -> No
         + '[[ensemble.member]]\nseed = 3\noptimizer.args.lr = 1e-3\noptimizer.name = "torch.optim.SGD"\n'
         + "[[ensemble.member]]\nschedule = { every = 2 }\nloss.lambda_end = 0.7\nmodel.clip_weights = false\n"
     )
-    members = load_config(tmp_path / "ensemble.toml").members()
+    members = load_config(tmp_path / "ensemble.toml").members
     own = (
         ["run.model_seed=3", "optimizer.args.lr=1e-3", "optimizer.name=torch.optim.SGD"],
         ["run.model_seed=7", "schedule.every=2", "loss.lambda_end=0.7", "model.clip_weights=false"],
@@ -54,7 +54,7 @@ def test_a_members_class_of_schedule_replaces_parts_and_parts_replace_a_class() 
     one = {"name": "torch.optim.lr_scheduler.StepLR", "args": {"step_size": 1}}
     for run, own in ((parts, one), (one, parts)):
         ensemble = {"ensemble": {"member": [{"schedule": own}]}}
-        (member,) = parse_config({**BASE, "schedule": run, **ensemble}, "here").members()
+        (member,) = parse_config({**BASE, "schedule": run, **ensemble}, "here").members
         assert member.schedule == parse_config({"schedule": own}, "here").schedule
 
 
@@ -94,6 +94,6 @@ def test_the_losses_of_a_group_have_to_fit_a_message() -> None:
 
 def test_the_last_seed_has_to_be_one() -> None:
     fits = {"run": {"model_seed": MOST_SEED - 1}, "ensemble": {"members": 2}}
-    assert [member.model_seed for member in parse_config(fits, "here").members()] == [MOST_SEED - 1, MOST_SEED]
+    assert [member.model_seed for member in parse_config(fits, "here").members] == [MOST_SEED - 1, MOST_SEED]
     with pytest.raises(ConfigError, match=r"here: ensemble\.members: the last member's seed .* lower run\.model_seed"):
         parse_config({**fits, "ensemble": {"members": 3}}, "here")

@@ -1,4 +1,4 @@
-"""What is said of settings is what the config's classes say. (The page made of it: tests/test_docs.py.)"""
+"""What is said of settings is what the config's classes say. (The page made of it: tests/project/test_docs.py.)"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pool.config.load import parse_config
 from pool.config.reference import groups, plain, show
 from pool.config.tree import config_class
 from pool.errors import ConfigError
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 
 def test_every_key_has_a_meaning_and_allowed_values() -> None:
@@ -67,7 +67,7 @@ def test_on_a_terminal_there_are_tables_with_the_names_of_the_sections() -> None
 
 
 def test_the_command_is_plain_where_nobody_looks_and_does_not_import_torch() -> None:
-    code = "import sys; from pool.cli import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
+    code = "import sys; from pool.commands.main import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
     done = subprocess.run(
         [sys.executable, "-c", code, "settings"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )

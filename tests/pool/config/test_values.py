@@ -6,7 +6,6 @@ import datetime
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -25,13 +24,13 @@ from pool.config.load import load_config, parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
 from pool.metrics.layout import MOST
-from pool.process.launch import Launch
+from pool.process.start import CoordinatorStart, start_of
 from pool.protocol.codec import MAX_INT, Envelope, decode, encode
-from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
+from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from pool.protocol.messages import MetricValue, RunReport, Shares
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.telemetry.progress import describe
-from tests.support.launches import launch
+from tests.support.run_plans import planned, run_plan
 from tests.support.runs import toml_value
 
 TASKS = ("stockfish", "tests.support.toy")
@@ -64,8 +63,10 @@ def same(one: Any, other: Any) -> bool:
 
 def everywhere(config: Config, folder: Path) -> Iterator[tuple[str, Config]]:
     """The config as processes, config.json and state.json have it."""
-    told = launch(folder, Peer(WORKER, 0))
-    yield "a process", Launch.from_json(replace(told, config=config).to_json(), folder).config
+    start = run_plan(folder, config=config, answer=planned()).start_of(Peer(COORDINATOR))
+    received = start_of(start.to_json(), folder)
+    assert isinstance(received, CoordinatorStart)
+    yield "a process", received.config
     run = RunFolder(config.model_copy(update={"run": config.run.model_copy(update={"dir": str(folder)})}), resume=True)
     run.record(config)
     run.close()

@@ -422,6 +422,7 @@ def broken(run_dir):
 """
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_sink_from_outside_takes_the_numbers_and_can_not_stop_a_run(fails: bool, tmp_path: Path) -> None:
     (tmp_path / "my_sink.py").write_text(f"FAILS = {fails}\n{SINK}", encoding="utf-8")

@@ -25,7 +25,7 @@ from pool.exchange.tensors import views
 from pool.kernels.tree import most_nodes, nodes, tree_sum
 from pool.optim.buckets import BucketOptimizers
 from pool.protocol.messages import Assignment
-from tests.support.launches import TREE
+from tests.support.run_plans import TREE
 
 Floats = npt.NDArray[np.float32]
 

@@ -1,4 +1,4 @@
-"""What is said of GPUs before a run: of made-up cards; tests/fakegpu/alone looks at fake ones."""
+"""What is said of GPUs before a run: of made-up cards; tests/gpu/fake/alone looks at fake ones."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import pytest
 from pool.device.cards import Card
 from pool.exchange.exchange_choice import Exchange
 from pool.kernels.cuda.compiler import Compiler, kernels_in_words, note_compiled
-from pool.process.launch import Launch
-from pool.protocol.identity import WORKER, Peer
 from pool.supervisor.prepare.gpu_page import exchange_in_words, gpu_lines, gpu_notes
-from tests.support.launches import launch, planned
+from pool.supervisor.prepare.run_plan import RunPlan
+from tests.support.run_plans import planned, run_plan
 
 CARD = Card(
     "cuda:0",
@@ -28,14 +27,14 @@ CARD = Card(
 OTHER = replace(CARD, device="cuda:1", peers=(), kernels="")
 
 
-def told(*cards: Card) -> Launch:
+def run_with(*cards: Card) -> RunPlan:
     answer = planned(devices=("cuda:0", "cuda:1"), cards=cards)
-    return launch(Path("/nowhere"), Peer(WORKER), answer=answer)
+    return run_plan(Path("/nowhere"), answer=answer)
 
 
 def test_each_card_is_described() -> None:
     broken = replace(OTHER, page_locked=False, problem="RuntimeError: CUDA error: busy or unavailable")
-    assert list(gpu_lines(told(CARD, broken))) == [
+    assert list(gpu_lines(run_with(CARD, broken))) == [
         (
             "cuda:0",
             "NVIDIA GeForce RTX 4090, 24 GiB, 23.0 free, compute capability 8.9; may use the memory of cuda:1",
@@ -58,13 +57,13 @@ def test_an_exchange_on_a_card_says_what_was_seen_of_it() -> None:
 
 
 def test_nothing_is_said_without_gpus() -> None:
-    assert not list(gpu_lines(told()))
-    assert not list(gpu_notes(told()))
+    assert not list(gpu_lines(run_with()))
+    assert not list(gpu_notes(run_with()))
 
 
 def test_what_its_user_may_want_to_change_is_told_at_the_start() -> None:
     broken = replace(OTHER, problem="RuntimeError: CUDA error: busy or unavailable")
-    first, second = gpu_notes(told(replace(CARD, page_locked=False), broken))
+    first, second = gpu_notes(run_with(replace(CARD, page_locked=False), broken))
     assert first.startswith("cuda:0: memory can't be page-locked")
     assert second == "cuda:1: RuntimeError: CUDA error: busy or unavailable"
 

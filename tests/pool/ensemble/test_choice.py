@@ -16,9 +16,9 @@ from pool.ensemble.batched import Batched
 from pool.ensemble.batching import choose
 from pool.ensemble.member import Member
 from pool.task.task import Task
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.stockfish import halfka, versions
 from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.quantized import halfka, versions
 from pool.tasks.stockfish.task import StockfishTask
 from tests.pool.ensemble.models import SCHEMA, TASKS, InTurn, members_of, toy, written
 

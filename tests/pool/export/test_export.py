@@ -19,9 +19,10 @@ from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError
 from pool.export.export import export_checkpoint
+from pool.export.member import Choice
 from pool.task.factory import make_task
 from tests.support.crafted import reseal
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 from tests.support.toy import LossConfig, ModelConfig, create_task
 
 TASK = "tests.support.toy"
@@ -76,7 +77,7 @@ def test_a_runs_folder_means_its_newest_checkpoint(tmp_path: Path) -> None:
 def test_a_checkpoint_without_averaged_weights_says_why(sections: dict[str, Any], why: str, tmp_path: Path) -> None:
     save(tmp_path / "run", 2, **sections)
     with pytest.raises(CheckpointError, match=why):
-        export_checkpoint(tmp_path / "run", tmp_path / "net", "", TASK, averaged=True)
+        export_checkpoint(tmp_path / "run", tmp_path / "net", "", TASK, Choice(averaged=True))
 
 
 @pytest.mark.parametrize("target", ["..", "/etc", "../../other/checkpoints/step-000000001", "step-000000007"])

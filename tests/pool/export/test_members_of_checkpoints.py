@@ -17,9 +17,10 @@ from pool.checkpoint.validations import Goal, Validation
 from pool.commands.main import main
 from pool.config.load import parse_config
 from pool.export.load import load_members, load_trained
+from pool.export.member import Choice
 from pool.nn.batch import TensorBatch
-from pool.tasks.chess.network import open_network
 from pool.tasks.chess.positions import read_fen
+from pool.tasks.networks.opening import open_network
 from tests.support.checkpoints import save, weights_of
 from tests.support.crafted import reseal
 from tests.support.toy_model import ToyTask
@@ -59,7 +60,7 @@ def assert_same(found: Any, expected: Any) -> None:
 
 def test_a_member_is_exported_as_its_own_run_would_be(tmp_path: Path, capsys: Any) -> None:
     checkpoint = save(tmp_path / "run", SEEDS)
-    members = parse_config(SEEDS, "test").members()
+    members = parse_config(SEEDS, "test").members
     for m, member in enumerate(members):
         own = save(tmp_path / f"alone-{m}", {**CLICKS, "run": {"model_seed": member.model_seed}})
         assert_same(exported(tmp_path / "run", "--member", str(m)), exported(own))
@@ -80,7 +81,7 @@ def test_the_best_is_that_of_the_newest_validation(
     goal: Goal, values: tuple[float, ...], best: int, tmp_path: Path, capsys: Any
 ) -> None:
     save(tmp_path / "run", SEEDS, validations=validations(*values), goal=goal)
-    assert_same(exported(tmp_path / "run", "--member", "best"), weights_of(parse_config(SEEDS, "test").members()[best]))
+    assert_same(exported(tmp_path / "run", "--member", "best"), weights_of(parse_config(SEEDS, "test").members[best]))
     expected = f"member {best}, the best: validation {goal.metric} {values[best]:.6f} of step 1\n"
     assert expected in capsys.readouterr().out
 
@@ -117,7 +118,7 @@ def test_the_average_is_that_of_the_weights_of_members_that_began_with_the_same(
     for name, array in found.items():
         each = [arrays[f"member.{m}.{name}"].astype(np.float64) for m in range(3)]
         np.testing.assert_array_equal(array, np.mean(each, axis=0).astype(np.float32))
-    model = load_trained(tmp_path / "run", None, average=True).model
+    model = load_trained(tmp_path / "run", None, Choice(average=True)).model
     assert_same({name: tensor.numpy() for name, tensor in model.state_dict().items()}, found)
 
 
@@ -130,7 +131,7 @@ def test_buffers_are_averaged_and_whole_numbers_are_those_of_the_first(tmp_path:
             tensors[f"member.{m}.norm.running_mean"] += m
 
     checkpoint = save(tmp_path / "run", tree, change=change)
-    state = load_trained(checkpoint, str(TOY["task"]), average=True).model.state_dict()
+    state = load_trained(checkpoint, str(TOY["task"]), Choice(average=True)).model.state_dict()
     assert state["norm.num_batches_tracked"] == torch.tensor(5)
     assert state["norm.running_mean"].tolist() == [0.5] * 16
 
@@ -264,7 +265,7 @@ def test_eval_of_an_ensemble_is_the_mean_of_its_members(tmp_path: Path, capsys: 
     save(run, {"model": {"l1": 32}, "ensemble": {"members": 3}}, validations=validations(0.3, 0.1, 0.2))
     network = open_network(run)
     positions = [read_fen(fen, network.inputs) for fen in (START, "4k3/8/8/8/8/8/8/3QK3 w - -")]
-    each = [open_network(run, m).evaluate(positions) for m in range(3)]
+    each = [open_network(run, Choice(m)).evaluate(positions) for m in range(3)]
     found = network.evaluate(positions)
     np.testing.assert_array_equal(found.value, np.rint(np.mean([one.value for one in each], axis=0)))
     np.testing.assert_array_equal(found.values, np.rint(np.mean([one.values for one in each], axis=0)))
@@ -293,7 +294,7 @@ def test_weights_and_metrics_of_a_member(tmp_path: Path) -> None:
     result = sparsepool.Result(tmp_path / "run")
     assert {name.split(".")[1] for name in result.weights()} == {"0", "1", "2"}
     for member, number in ((2, 2), ("best", 1)):
-        expected = {name: tensor.numpy() for name, tensor in weights_of(config.members()[number]).items()}
+        expected = {name: tensor.numpy() for name, tensor in weights_of(config.members[number]).items()}
         assert_same(result.weights(member=member), expected)  # type: ignore[arg-type]
     assert result.metrics(member=1) == [{"step": 1, "loss": 0.1, "epoch": 0}]
     assert result.metrics() == [record]

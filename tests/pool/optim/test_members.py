@@ -37,7 +37,7 @@ PLANS = [plan_of(0), plan_of(1), plan_of(2, split=True)]
 
 def configs() -> list[Config]:
     tree = {"optimizer": {"args": {"lr": 0.1}}, "ensemble": {"member": MEMBERS}}
-    return list(parse_config(tree, "test").members())
+    return list(parse_config(tree, "test").members)
 
 
 def made(config: Config, plan: Plan) -> BucketOptimizers:

@@ -137,6 +137,7 @@ def test_parts_and_one_class_are_not_both_possible() -> None:
         parse_config({"schedule": {"name": "x.Y", "parts": [{}]}}, "test")
 
 
+@pytest.mark.runs
 def test_a_run_goes_on_in_the_middle_of_a_part_with_the_same_bits(tmp_path: Any) -> None:
     parts = [{"steps": 3}, *({**part, "name": f"{TORCHS}.{part['name']}"} for part in (WARMUP, COSINE))]
     given = {**TOY, "schedule.parts": parts}

@@ -171,6 +171,7 @@ def test_what_is_no_number_of_steps_is_refused_with_the_key(value: Any) -> None:
         config({"every": value}, 10)
 
 
+@pytest.mark.runs
 def test_a_resume_with_more_steps_says_so_and_has_the_rates_of_the_longer_run(tmp_path: Path) -> None:
     given = {**TOY, "schedule.name": f"{TORCHS}.CosineAnnealingLR", "schedule.args": {"T_max": "100%"}}
     short = run_well(tmp_path / "run", given)

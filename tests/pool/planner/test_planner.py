@@ -21,8 +21,8 @@ from pool.process.plan_result import ANSWER, Accepted, Answer, Refused
 from pool.protocol.identity import PLANNER, Peer
 from pool.run_folder import opening
 from tests.pool.config.test_values import EXTREME, NUMERIC, bounds
-from tests.support.launches import launch
-from tests.support.runs import ROOT
+from tests.support.paths import VALIDATION
+from tests.support.run_plans import run_plan
 
 ODD = {
     "task": "tests.support.tasks.odd_task",
@@ -33,8 +33,8 @@ ODD = {
 
 def plan(tree: dict[str, Any], files: tuple[Path, ...] = ()) -> Answer:
     """The planner's answer, as the supervisor reads it."""
-    told = launch(Path("/nowhere"), Peer(PLANNER), config=parse_config(tree, "here"), train_files=identify(files))
-    return from_json(ANSWER, to_json(planner.run(told)))
+    run = run_plan(Path("/nowhere"), config=parse_config(tree, "here"), train_files=identify(files))
+    return from_json(ANSWER, to_json(planner.run(run.planner_start(Peer(PLANNER)))))
 
 
 def refused(answer: Answer) -> Refused:
@@ -158,11 +158,10 @@ NNUE = {
     "data": {"train": ["x"]},
     "pool": {"devices": ["fake:0"]},
 }
-SAMPLE = ROOT / "configs/sample/validation.binpack"
 
 
 def test_a_file_name_with_a_line_end_is_told_in_one_line() -> None:
-    answer = refused(plan({**NNUE, "model": {"l1": 16, "start_from": "/nowhere/a\nb"}}, (SAMPLE,)))
+    answer = refused(plan({**NNUE, "model": {"l1": 16, "start_from": "/nowhere/a\nb"}}, (VALIDATION,)))
     assert answer.error.startswith("/nowhere/a\\nb: can't be read")
 
 
@@ -171,7 +170,7 @@ def test_a_file_name_with_a_line_end_is_told_in_one_line() -> None:
 def test_extreme_numbers_that_are_allowed_give_a_plan_or_one_line(data: st.DataObject, task: str) -> None:
     """Limits are those of what comes behind the config: sizes of memory included."""
     keys = [(key, field) for its, key, field in NUMERIC if its == task]
-    base, files = (NNUE, (SAMPLE,)) if task == "stockfish" else (TOY, ())
+    base, files = (NNUE, (VALIDATION,)) if task == "stockfish" else (TOY, ())
     tree: dict[str, Any] = json.loads(json.dumps(base))
     for key, field in data.draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3)):
         low, high = bounds(field)
@@ -194,7 +193,7 @@ def test_an_error_about_a_checkpoint_names_the_folder_and_no_descriptor(tmp_path
     try:
         inside = opening.inside(fd)
         checkpoint = inside / "checkpoints" / "step-000000001"
-        answer = refused(planner.run(launch(inside, Peer(PLANNER), checkpoint=checkpoint)))
+        answer = refused(planner.run(run_plan(inside, checkpoint=checkpoint).planner_start(Peer(PLANNER))))
     finally:
         os.close(fd)
     assert answer.error == f"{tmp_path}/run/checkpoints/step-000000001/state.json: No such file or directory"

@@ -22,10 +22,12 @@ from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.feeder.watched import WatchedStream
 from pool.planner.data import look_at
-from pool.process.launch import Launch
+from pool.process.start import FeederStart, PlannerStart
+from pool.protocol.identity import FEEDER, PLANNER, Peer
 from pool.protocol.messages import Purpose
 from pool.shm.memory import Memory
-from tests.pool.supervisor.test_data_files import launch
+from pool.supervisor.prepare.run_plan import RunPlan
+from tests.pool.supervisor.test_data_files import run_on
 from tests.support.data.binpack_data import chunks, make_files
 
 HERE = "tests.pool.planner.test_watched_stream"
@@ -82,15 +84,25 @@ class FakeMemory:
         return {"train": self._words}
 
 
-def launch_of(files: list[Path], source: str, growing: str = "stop") -> Launch:
+def run_of(files: list[Path], source: str, growing: str = "stop") -> RunPlan:
     own = {} if source == "chess" else {HERE.rpartition(".")[2]: {"num_features": 50, "max_active": 4}}
     data = {"source": source, **own, "batch_size": 8, "window_chunks": 1, "growing": growing}
-    return launch(files, config=parse_config({"task": "tests.support.toy", "data": data}, "test"), validation_files=())
+    return run_on(files, config=parse_config({"task": "tests.support.toy", "data": data}, "test"), validation_files=())
 
 
-def watched(told: Launch, words: int = 10) -> WatchedStream:
+def as_planner(run: RunPlan) -> PlannerStart:
+    return run.planner_start(Peer(PLANNER))
+
+
+def as_feeder(run: RunPlan) -> FeederStart:
+    start = run.start_of(Peer(FEEDER))
+    assert isinstance(start, FeederStart)
+    return start
+
+
+def watched(run: RunPlan, words: int = 10) -> WatchedStream:
     purpose: Purpose = "train"
-    return WatchedStream(told, cast(Memory, FakeMemory(look_at(told).schema, words)), purpose)
+    return WatchedStream(as_feeder(run), cast(Memory, FakeMemory(look_at(as_planner(run)).schema, words)), purpose)
 
 
 @pytest.fixture
@@ -118,47 +130,51 @@ def append(file: Path, length: int = 1 << 20) -> None:
 )
 def test_the_planner_names_what_is_wrong_with_a_source(source: str, said: str, files: list[Path]) -> None:
     with pytest.raises(ConfigError, match=f"data.source: .*{source}.*{said}") as raised:
-        look_at(launch_of(files, f"{HERE}:{source}"))
+        look_at(as_planner(run_of(files, f"{HERE}:{source}")))
     assert raised.value.exit_code == 2
 
 
 def test_the_planner_counts_chunks_and_leaves_out_what_is_half_written(files: list[Path]) -> None:
     sizes = [file.stat().st_size for file in files]
     append(files[0], 20)
-    found = look_at(launch_of(files, "chess", "ignore_new"))
+    found = look_at(as_planner(run_of(files, "chess", "ignore_new")))
     assert [file.size for file in found.files["train"]] == sizes
     assert found.num_chunks == {"train": 10}
-    with_damage = look_at(launch_of(files, "chess"))
+    with_damage = look_at(as_planner(run_of(files, "chess")))
     assert with_damage.num_chunks == {"train": 11}
 
 
 def test_a_batch_that_does_not_fit_ends_the_run_with_field_and_source(files: list[Path]) -> None:
-    stream = watched(launch_of(files, f"{HERE}:Clumsy"))
+    stream = watched(run_of(files, f"{HERE}:Clumsy"))
     with pytest.raises(PluginError, match=f"data.source: {HERE}:Clumsy: ValueError: dense fields: target given"):
         stream.give(0)
 
 
 @pytest.mark.parametrize("source", ["chess", f"{HERE}:OfFiles"])
 def test_a_changed_file_is_seen_when_the_feeder_starts_and_at_each_seek(source: str, files: list[Path]) -> None:
-    told = launch_of(files, source)
-    stream = watched(told)
+    run = run_of(files, source)
+    stream = watched(run)
     stream.seek(Cursor())
     append(files[1])
     with pytest.raises(DataChangedError, match=r"b.binpack: has grown"):
         stream.seek(Cursor())
     with pytest.raises(DataChangedError, match=r"b.binpack: has grown"):
-        watched(told)
+        watched(run)
 
 
 def test_a_cut_file_is_said_to_be_cut_and_not_damaged(files: list[Path]) -> None:
-    told = launch_of(files, "chess")
+    run = run_of(files, "chess")
     files[0].write_bytes(files[0].read_bytes()[:50])
     with pytest.raises(DataChangedError, match=r"a.binpack: has been cut: 50 bytes now"):
-        WatchedStream(told, cast(Memory, FakeMemory(look_at(launch_of(files[1:], "chess")).schema, 10)), "train")
+        WatchedStream(
+            as_feeder(run),
+            cast(Memory, FakeMemory(look_at(as_planner(run_of(files[1:], "chess"))).schema, 10)),
+            "train",
+        )
 
 
 def test_a_source_without_sums_has_its_files_looked_at_once_an_epoch(files: list[Path]) -> None:
-    stream = watched(launch_of(files, f"{HERE}:OfFiles"))
+    stream = watched(run_of(files, f"{HERE}:OfFiles"))
     for slot in range(4):
         stream.give(slot)
     append(files[0])
@@ -169,15 +185,15 @@ def test_a_source_without_sums_has_its_files_looked_at_once_an_epoch(files: list
 
 def test_another_number_of_chunks_than_at_the_start_is_a_change(files: list[Path]) -> None:
     with pytest.raises(DataChangedError, match="10 chunks now, 9 when the run began"):
-        watched(launch_of(files, "chess"), words=9)
+        watched(run_of(files, "chess"), words=9)
 
 
 def test_damage_is_still_damage(files: list[Path]) -> None:
     data = bytearray(files[0].read_bytes())
     data[8:16] = bytes(8)
     files[0].write_bytes(data)
-    told = replace(launch_of(files, "chess"), train_files=identify(files))
-    stream = watched(told)
+    run = replace(run_of(files, "chess"), train_files=identify(files))
+    stream = watched(run)
     for slot in range(4):
         stream.give(slot)
     with pytest.raises(DataError, match=r"a.binpack: offset 8: ") as raised:

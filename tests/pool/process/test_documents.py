@@ -1,4 +1,4 @@
-"""What processes are told at their start, through the one converter and back."""
+"""The start documents of processes, through the one converter and back."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from loader.files.identity import DataFile
 from loader.stream.interface import Cursor
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from pool.checkpoint.overrides import Override
+from pool.config.load import parse_config
+from pool.config.tree import Config
 from pool.device.cards import Card
 from pool.exchange.plan import TensorSpec, make_plan
 from pool.metrics.layout import Measured
 from pool.metrics.metric import Column
 from pool.process.document import to_json
-from pool.process.launch import Launch
 from pool.process.plan_result import Planned
-from pool.protocol.identity import COORDINATOR, WORKER, Peer
+from pool.process.start import RunStart, Start, start_of
+from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER, Peer
 from pool.shm.segment import SegmentHandle
-from tests.support.launches import launch
+from pool.supervisor.prepare.run_plan import RunPlan
+from tests.support.run_plans import TREE, run_plan
 
 NO_UTF8 = Path(os.fsdecode(b"/data/\xff.binpack"))
 FILES = (DataFile(NO_UTF8, 1 << 40, 2, (1 << 64) - 1, 1_700_000_000_123_456_789), DataFile(Path("/b"), 1, 2, 3, None))
@@ -43,19 +46,16 @@ PLANNED = Planned(
 )
 
 
-def full(run_dir: Path) -> Launch:
-    """No field is as in a launch that has not been planned."""
-    return launch(
+def full(run_dir: Path) -> RunPlan:
+    """A run of which no field is as in one that has not been planned."""
+    return run_plan(
         run_dir,
-        Peer(WORKER, 1, 2),
+        config=parse_config({**TREE, "run": {"seed": 9}}, "test"),
         coordinator=Peer(COORDINATOR, incarnation=3),
-        coordinator_pid=77,
         train_files=FILES,
         validation_files=FILES[:1],
-        segments={"ring": SegmentHandle(3, writable=False)},
-        bells={"worker.1": 4},
         step=5,
-        start=Cursor(1, 2, 3, 4),
+        cursor=Cursor(1, 2, 3, 4),
         checkpoint=run_dir / "checkpoints/step-000000005",
         snapshot=1,
         saved=4,
@@ -66,19 +66,30 @@ def full(run_dir: Path) -> Launch:
     )
 
 
-def test_a_launch_is_the_same_on_the_other_side_in_the_run_folder_that_it_has_there() -> None:
-    told = full(Path("/proc/self/fd/7"))
-    told.planned.schema.regions  # noqa: B018  (what is computed from a field is not told)
-    heard = Launch.from_json(told.to_json(), Path("/proc/self/fd/9"))
-    assert repr(heard.config) == repr(told.config)
-    expected = full(Path("/proc/self/fd/9"))
-    assert replace(heard, config=expected.config, address_key=expected.address_key) == expected
-    assert heard.address_key == told.address_key
+def document(role: str, run_dir: Path) -> Start:
+    run = replace(full(run_dir), address_key="key")
+    start: Start = run.planner_start(Peer(role)) if role == PLANNER else run.start_of(Peer(role, 1, 2))
+    if isinstance(start, RunStart):
+        start = replace(start, coordinator_pid=77)
+    return replace(start, segments={"ring": SegmentHandle(3, writable=False)}, bells={"worker.1": 4})
 
 
-def test_the_launch_above_has_every_field_set() -> None:
-    bare, told = launch(Path("/a"), Peer(WORKER)), full(Path("/b"))
-    same = [field.name for field in fields(Launch) if getattr(bare, field.name) == getattr(told, field.name)]
+@pytest.mark.parametrize("role", [PLANNER, FEEDER, WORKER, COORDINATOR])
+def test_a_start_document_is_the_same_on_the_other_side_in_the_run_folder_that_it_has_there(role: str) -> None:
+    received = start_of(document(role, Path("/proc/self/fd/7")).to_json(), Path("/proc/self/fd/9"))
+    assert repr(received) == repr(document(role, Path("/proc/self/fd/9")))
+
+
+@pytest.mark.parametrize("role", [FEEDER, WORKER])
+def test_only_who_needs_the_whole_config_is_given_it(role: str) -> None:
+    start = document(role, Path("/a"))
+    assert not any(isinstance(value, Config) for value in vars(start).values())
+    assert b"early_stopping" not in start.to_json()
+
+
+def test_the_run_above_has_every_field_set() -> None:
+    bare, run = run_plan(Path("/a")), full(Path("/b"))
+    same = [field.name for field in fields(RunPlan) if getattr(bare, field.name) == getattr(run, field.name)]
     assert same == []
 
 

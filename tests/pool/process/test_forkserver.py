@@ -17,16 +17,20 @@ import pytest
 from pool.config.load import parse_config
 from pool.errors import RunError
 from pool.process import forkserver, lifeline, prctl
-from pool.process.launch import Launch
-from pool.protocol.identity import FORKSERVER, PLANNER, Peer
-from pool.supervisor.prepare import planning
-from pool.supervisor.prepare.planning import ask_planner
+from pool.process.start import Start
+from pool.protocol.identity import FORKSERVER, Peer
+from pool.supervisor.prepare import planner_request
+from pool.supervisor.prepare.planner_request import ask_planner
+from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.child import Child
 from pool.supervisor.processes.forkserver import ForkServer, be_the_parent, environment
 from pool.supervisor.resources.run_memory import RunMemory
-from tests.support import launches
-from tests.support.runs import ROOT, TOY, command
+from tests.support import run_plans
+from tests.support.paths import ROOT
+from tests.support.runs import TOY, command
 from tests.support.wait import wait_for
+
+pytestmark = pytest.mark.runs
 
 GRACE = 60.0
 NOBODY = Peer("nobody")
@@ -52,18 +56,18 @@ class Silent:
         self.killed = why
 
 
-def launch(tmp_path: Path, peer: Peer, *crash_points: str, start_timeout: float = 100.0) -> Launch:
+def run_plan(tmp_path: Path, *crash_points: str, start_timeout: float = 100.0) -> RunPlan:
     tree = {
-        **launches.TREE,
-        "pool": {**launches.TREE["pool"], "start_timeout": start_timeout},
+        **run_plans.TREE,
+        "pool": {**run_plans.TREE["pool"], "start_timeout": start_timeout},
         "testing": {"crash_points": list(crash_points)},
     }
-    return launches.launch(tmp_path, peer, config=parse_config(tree, "test"))
+    return run_plans.run_plan(tmp_path, config=parse_config(tree, "test"))
 
 
 def started(tmp_path: Path, *crash_points: str) -> ForkServer:
     be_the_parent()
-    config = launch(tmp_path, Peer(FORKSERVER), *crash_points).config
+    config = run_plan(tmp_path, *crash_points).config
     server = ForkServer(Peer(FORKSERVER), config, tmp_path / "forkserver.log")
     assert server.hear() is server
     return server
@@ -182,7 +186,7 @@ def test_its_own_death_ends_none_of_those_that_it_forked(mortal: ForkServer, tmp
 
 def test_one_that_fails_is_known_by_its_log(server: ForkServer, tmp_path: Path) -> None:
     child = forked(server, tmp_path)
-    child.tell(launch(tmp_path, NOBODY), RunMemory())
+    child.tell(Start(peer=NOBODY, run_dir=tmp_path), RunMemory())
     assert child.end(GRACE) == "exited with code 1"
     assert "Traceback" in (tmp_path / "nobody.log").read_text()
     assert "KeyError: 'nobody'" in child.last_lines()
@@ -246,7 +250,7 @@ def test_what_dies_or_hangs_before_the_run_is_started_anew(
     crash_point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here it hangs as soon as it stands still, and has all the time it needs until then."""
-    wait, stopped = planning._wait_for, []
+    wait, stopped = planner_request._wait_for, []
 
     def wait_for_state(child: Child, timeout: float, signals: None) -> None:
         wait_for(lambda: is_stopped(child.pid) or readable(child.channel), "a state", GRACE)
@@ -255,10 +259,10 @@ def test_what_dies_or_hangs_before_the_run_is_started_anew(
             timeout = 0.1
         wait(child, timeout, signals)
 
-    monkeypatch.setattr(planning, "_wait_for", wait_for_state)
-    launched, server = ask_planner(launch(tmp_path, Peer(PLANNER), crash_point), tmp_path, None)
+    monkeypatch.setattr(planner_request, "_wait_for", wait_for_state)
+    run, server = ask_planner(run_plan(tmp_path, crash_point), tmp_path, None)
     server.end()
-    assert launched.planned.plan.buckets
+    assert run.planned.plan.buckets
     assert server.peer.incarnation == 2
     assert len(stopped) == (1 if crash_point.endswith("stop") else 0)
 
@@ -270,7 +274,7 @@ def test_who_hangs_twice_ends_the_run_before_it_begins(tmp_path: Path, monkeypat
 
     monkeypatch.setattr("pool.supervisor.processes.forkserver._exec", sleeping)
     with pytest.raises(RunError, match="fork server was killed by SIGKILL since it did not answer within"):
-        ask_planner(launch(tmp_path, Peer(PLANNER), start_timeout=0.1), tmp_path, None)
+        ask_planner(run_plan(tmp_path, start_timeout=0.1), tmp_path, None)
 
 
 def test_a_run_starts_though_its_children_were_to_be_ignored(tmp_path: Path) -> None:
@@ -291,9 +295,9 @@ def test_time_in_which_the_machine_slept_is_held_against_no_planner(monkeypatch:
     """Looks are counted, not the clock: who sleeps for an hour in one of them has lost that one."""
     child = Silent()
     monkeypatch.setattr(select, "poll", lambda: child)
-    planning._wait_for(child, 3.2, None)  # type: ignore[arg-type]
+    planner_request._wait_for(child, 3.2, None)  # type: ignore[arg-type]
     assert child.killed == "did not answer within pool.start_timeout = 3.2 s"
-    assert max(child.looks) == 1000 * planning.LOOK
+    assert max(child.looks) == 1000 * planner_request.LOOK
     assert 3200 <= sum(child.looks) < 3200 + max(child.looks)
 
 

@@ -14,7 +14,7 @@ from pool.protocol.address import address, new_key
 from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Heartbeat, Message, Roster, RosterEntry
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 from tests.support.wait import wait_for
 
 WORKER_0 = Peer(WORKER, 0)

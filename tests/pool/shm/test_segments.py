@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 from pool.shm.segment import Segment, create, read_only
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 FORKS = """
 import os

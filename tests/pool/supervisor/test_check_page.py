@@ -9,10 +9,10 @@ import pytest
 from loader.chess.filters import FilterConfig
 from loader.stream.sources import data_config, samples_per_epoch
 from pool.config.load import parse_config
-from tests.pool.tasks.stockfish.test_stockfish_training import SMALL, validation_losses
-from tests.support.runs import ROOT, run, run_well
+from tests.pool.tasks.stockfish.test_training import SMALL, validation_losses
+from tests.support.paths import ROOT, SAMPLE
+from tests.support.runs import run, run_well
 
-SAMPLE = ROOT / "configs/sample"
 TRAIN = SAMPLE / "train.binpack"
 VALIDATION = SAMPLE / "validation.binpack"
 NO_EVERY = {key: value for key, value in SMALL.items() if key != "train.validate_every"}
@@ -153,6 +153,7 @@ def test_many_files_are_not_all_named(tmp_path: Path) -> None:
     assert "... and 4 more" in page
 
 
+@pytest.mark.runs
 def test_a_resumed_run_keeps_the_scales_of_scores(tmp_path: Path) -> None:
     def settings(scale: float, of_validation: float = 1.0) -> dict[str, object]:
         return {

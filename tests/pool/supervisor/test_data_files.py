@@ -21,10 +21,11 @@ from pool.checkpoint.store import Checkpoint
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, RunError
-from pool.process.launch import Launch
+from pool.process.start import FeederStart, start_of
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.supervisor.prepare.data_files import check_at_end, compare_files, find, left_out, saved_sums
-from tests.support import launches
+from pool.supervisor.prepare.run_plan import RunPlan
+from tests.support import run_plans
 from tests.support.data.binpack_data import chunks, make_files
 
 WORDS = np.arange(1, 11, dtype=np.uint64) + np.uint64(1 << 32)
@@ -61,17 +62,16 @@ def checkpoint(tmp_path: Path, files: list[Path]) -> Path:
     )
 
 
-def launch(files: list[Path], checkpoint: Path | None = None, **changes: Any) -> Launch:
+def run_on(files: list[Path], checkpoint: Path | None = None, **changes: Any) -> RunPlan:
     known = identify(files)
-    return launches.launch(
+    return run_plans.run_plan(
         files[0].parent,
-        Peer(FEEDER),
         **{
             "config": config(files[0].parent),
             "train_files": known,
             "validation_files": known[:1],
             "checkpoint": checkpoint,
-            "answer": launches.planned(num_chunks={"train": 10, "validate": 5}),
+            "answer": run_plans.planned(num_chunks={"train": 10, "validate": 5}),
             **changes,
         },
     )
@@ -96,7 +96,7 @@ def test_a_file_that_grew_since_the_checkpoint_is_refused_or_read_up_to_its_reco
     found = find(config(folder, "ignore_new"), saved)
     assert [file.size for file in found.train] == sizes
     compare_files(saved, found.train, checkpoint)
-    (line,) = left_out(launch(files, train_files=found.train, validation_files=()))
+    (line,) = left_out(run_on(files, train_files=found.train, validation_files=()))
     assert f"{files[1]} is read up to byte {sizes[1]}" in line
 
 
@@ -130,13 +130,13 @@ def test_what_is_missing_since_the_checkpoint_is_refused(
 
 def test_what_was_read_before_a_checkpoint_comes_back_with_it(files: list[Path], checkpoint: Path) -> None:
     state = verify(checkpoint)
-    found = saved_sums(launch(files), state, checkpoint)
+    found = saved_sums(run_on(files), state, checkpoint)
     assert (found["train"] == WORDS).all()
     assert (found["validate"] == WORDS[:5]).all()
-    other_validation = launch(files, validation_files=identify(files[1:]))
+    other_validation = run_on(files, validation_files=identify(files[1:]))
     assert saved_sums(other_validation, state, checkpoint).keys() == {"train"}
     with pytest.raises(RunError, match=r"a.binpack, .*b.binpack: the data have changed: 11 chunks now, 10 when"):
-        saved_sums(launch(files, answer=launches.planned(num_chunks={"train": 11})), state, checkpoint)
+        saved_sums(run_on(files, answer=run_plans.planned(num_chunks={"train": 11})), state, checkpoint)
 
 
 def test_damage_of_what_was_read_is_found_like_any_of_a_checkpoint(checkpoint: Path) -> None:
@@ -160,11 +160,11 @@ def test_a_checkpoint_of_the_format_before_is_read(checkpoint: Path) -> None:
     state: SavedState = verify(checkpoint)
     assert state.validation == ()
     assert store.load(checkpoint).step == 7
-    assert saved_sums(launch([checkpoint / STATE]), state, checkpoint) == {}
+    assert saved_sums(run_on([checkpoint / STATE]), state, checkpoint) == {}
 
 
 def test_a_run_that_is_done_looks_at_its_files_once_more(files: list[Path]) -> None:
-    done = launch(files)
+    done = run_on(files)
     check_at_end(done)
     append(files[0])
     with pytest.raises(RunError, match=r"a.binpack: has grown: .*; all steps are done") as raised:
@@ -175,6 +175,8 @@ def test_a_run_that_is_done_looks_at_its_files_once_more(files: list[Path]) -> N
 def test_sixty_thousand_files_are_told_to_those_who_read_them(files: list[Path]) -> None:
     """The document goes through memory: no limit of a message applies."""
     many = tuple(DataFile(Path(f"/data/{number}.binpack"), number, 1, number, 7) for number in range(60_000))
-    told = launch(files, train_files=many)
-    assert Launch.from_json(told.told_to(Peer(FEEDER)).to_json(), told.run_dir).train_files == many
-    assert len(told.told_to(Peer(WORKER)).to_json()) < 10_000
+    run = run_on(files, train_files=many)
+    start = start_of(run.start_of(Peer(FEEDER)).to_json(), run.run_dir)
+    assert isinstance(start, FeederStart)
+    assert start.files["train"] == many
+    assert len(run.start_of(Peer(WORKER)).to_json()) < 10_000

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.supervisor.process_state import NEXT, Patience, Place, Stage
 from pool.supervisor.process_table import Places, Stuck
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 SERVER, WORKER_0, FEEDER_0 = Peer(FORKSERVER), Peer(WORKER, 0), Peer(FEEDER)
 NEXT_LIFE = Peer(WORKER, 0, incarnation=2)
 

@@ -19,13 +19,14 @@ from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import PoolError, RunError
 from pool.shm import segment
-from pool.supervisor.prepare.memory_plan import Row, shortage, table
+from pool.supervisor.prepare.memory import Row, shortage, table
 from pool.supervisor.prepare.preflight import check_folder
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.system_memory import Available, available_memory
 from tests.pool.checkpoint.test_checkpoints import example
 from tests.support.failing_calls import FAULTS, failing_call
-from tests.support.runs import ROOT, TOY, Ended, command, run
+from tests.support.paths import ROOT
+from tests.support.runs import TOY, Ended, command, run
 
 MIB = 1 << 20
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -108,6 +108,7 @@ def test_a_trace_goes_where_a_link_points_and_takes_the_place_of_one_that_points
     assert (tmp_path / "link").is_symlink()
 
 
+@pytest.mark.runs
 def test_a_run_leaves_a_trace_with_a_row_for_each_process_and_the_same_bits(tmp_path: Path) -> None:
     # the last bucket of a batch is not announced by itself; torch's optimizers take the whole sum
     settings = {**TOY, "pool.first_bucket_mb": 1e-6, "optimizer.name": "torch.optim.Adam"}

@@ -16,7 +16,7 @@ from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Assignment, Heartbeat, Message, Roster, RosterEntry, WorkerOrders, WorkerReport
 from pool.protocol.resend import SAY_AGAIN_SECONDS
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 WORKER_0 = Peer(WORKER)
 KEY = new_key()

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import struct
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from loader import _native
-from loader.chess.formats.binpack.file import entries
-from tests.support.runs import ROOT
+from loader.chess.positions.inputs import entries
+from tests.support.paths import VALIDATION
 
-SAMPLE = ROOT / "configs/sample/validation.binpack"
 _SCORE = 8 + 26  # of a chunk's first entry: behind the header, 24 bytes of position and 2 of move
 
 
 @cache
 def chunks(count: int, entries_each: int = 300) -> tuple[bytes, ...]:
-    """So many good chunks, header and payload."""
+    """Returns so many good chunks, header and payload."""
     writer = _native.BinpackWriter()
     made: list[bytes] = []
-    for number, entry in enumerate(entries(SAMPLE, limit=count * entries_each), 1):
+    for number, entry in enumerate(islice(entries(VALIDATION), count * entries_each), 1):
         writer.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
         if number % entries_each == 0:
             writer.finish()

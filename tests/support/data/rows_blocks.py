@@ -17,13 +17,13 @@ NOTHING = 5
 
 def matrix() -> tuple[Any, Any]:
     random = np.random.default_rng(11)
-    found = scipy.sparse.random(ROWS, FEATURES, 0.1, "csr", random_state=random, dtype=np.float32)
-    return found, random.integers(0, 2, ROWS)
+    features = scipy.sparse.random(ROWS, FEATURES, 0.1, "csr", random_state=random, dtype=np.float32)
+    return features, random.integers(0, 2, ROWS)
 
 
 def with_weights() -> tuple[Any, dict[str, Any]]:
-    found, labels = matrix()
-    return found, {"label": labels, "weight": np.arange(ROWS), "qid": np.arange(ROWS) // 7}
+    features, labels = matrix()
+    return features, {"label": labels, "weight": np.arange(ROWS), "qid": np.arange(ROWS) // 7}
 
 
 class Parts:
@@ -38,9 +38,9 @@ class Parts:
 
 
 def generator() -> Iterator[Rows]:
-    found, labels = matrix()
+    features, labels = matrix()
     for row in range(ROWS):
-        part = found[row]
+        part = features[row]
         yield Rows({"label": labels[row : row + 1]}, {"features": (part.indptr, part.indices, part.data)})
 
 

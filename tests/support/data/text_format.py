@@ -37,14 +37,14 @@ class TextReader:
         return self._chunks[chunk].place
 
     def read(self, chunk: int) -> Iterator[Entry]:
-        found = self._chunks[chunk]
-        offset = found.place.offset or 0
-        for line in found.lines:
+        stored = self._chunks[chunk]
+        offset = stored.place.offset or 0
+        for line in stored.lines:
             try:
                 fen, move, score, ply, result = line.decode().split(" | ")
                 yield Entry(fen, move, int(score), int(ply), int(result))
             except ValueError as error:
-                raise DataError(found.place.file, str(error), offset) from None
+                raise DataError(stored.place.file, str(error), offset) from None
             offset += len(line)
 
 

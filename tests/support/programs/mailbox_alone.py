@@ -13,16 +13,15 @@ from typing import cast
 
 import numpy as np
 
-from pool.process.launch import Launch
+from pool.process.start import RunStart
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Outcome
-from pool.shm.eventfd import Bell
-from pool.shm.signals import WorkerEnd, finished_words
+from pool.shm.signals import Bell, WorkerEnd, finished_words
 from pool.telemetry.trace import Trace
 from pool.worker.mailbox import Mailbox
 
 if __name__ == "__main__":
-    launch = SimpleNamespace(
+    start = SimpleNamespace(
         peer=Peer(WORKER),
         coordinator=Peer(COORDINATOR),
         coordinator_pid=os.getppid(),
@@ -31,7 +30,7 @@ if __name__ == "__main__":
     mine, coordinators = (Bell(os.eventfd(0, os.EFD_NONBLOCK)) for _ in range(2))
     words = np.zeros(finished_words(1), np.int64), np.zeros(1, np.int64)
     shortcut = WorkerEnd(*words, mine=mine, coordinators=coordinators)
-    mailbox = Mailbox(cast(Launch, launch), shortcut, Trace(Path(), Peer(WORKER), on=False))
+    mailbox = Mailbox(cast(RunStart, start), shortcut, Trace(Path(), Peer(WORKER), on=False))
     mailbox.start()
     job, _ = mailbox.next_job()
     sys.stdout.write("begun\n")

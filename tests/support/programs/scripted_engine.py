@@ -23,7 +23,8 @@ import textwrap
 import zlib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.paths import ROOT
+
 OPTIONS = (
     "option name Hash type spin default 16 min 1 max 1024",
     "option name Threads type spin default 1 min 1 max 8",
@@ -102,7 +103,7 @@ def answer(position: str, score: int | None, mute: int) -> None:
 
 
 def fail(kind: str) -> None:
-    """As the script says; most kinds do not return."""
+    """Fails as the script says; most kinds do not return."""
     match kind:
         case "crash":
             sys.stderr.write("segmentation fault, as it were\n")

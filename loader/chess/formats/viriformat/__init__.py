@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from loader.chess.positions import file
 from loader.chess.positions.format import PositionFormat, with_packed
 
 FAMILY = "chess"
@@ -12,9 +15,6 @@ LACKS = ()
 FORMAT = PositionFormat("viriformat", LACKS)
 
 recognizes = FORMAT.recognizes
-open_files = FORMAT.open_files
-open_with = FORMAT.open_with
-whole_size = FORMAT.whole_size
-verify = FORMAT.verify
-inspect = FORMAT.inspect
-dump = FORMAT.dump
+open_files = partial(file.open_files, FORMAT)
+open_with = partial(file.open_with, FORMAT)
+whole_size = partial(file.whole_size, FORMAT)

@@ -1,6 +1,6 @@
 #include "numbers.cuh"
 
-// The loss of scores as probabilities of winning: pool/tasks/chess/training/loss_config.py has the formula. WIDTH is 1.
+// The loss of scores as probabilities of winning: pool/tasks/chess/training/config.py has the formula. WIDTH is 1.
 //
 // Set by whoever compiles, besides numbers.cuh's:
 //   SCORE, RESULT  types of the batch's scores and results

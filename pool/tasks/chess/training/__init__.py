@@ -1,1 +1,1 @@
-"""What the tasks for chess share in training: loss, the batches that they need, fake quantization."""
+"""The training of networks for chess, whatever task they are of: settings, loss, fake quantization, the task's base."""

@@ -15,20 +15,20 @@ from torch import Tensor
 from pool.kernels.sparse import SparseInput, backend_for
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.cuda.in_effect import Rule, rows_in_effect
-from pool.tasks.chess.rounding import Rounding, Way
+from pool.tasks.chess.quantization import Rounding, Way
 
 _JUST_BELOW = 3e-5  # steps: a float32 that is a whole number but for its own rounding is not cut down to the one below
 _ROWS = 256  # that are rounded at a time on a CPU: they stay in the cache
 
 
 def rounded(values: Tensor, rule: Rounding) -> Tensor:
-    """As the integers of the exported file say them. Gradients pass."""
+    """Rounds values to what the integers of the exported file say. Gradients pass."""
     out: Tensor = _StraightThrough.apply(values, rule.scale, rule.way)  # type: ignore[no-untyped-call]
     return out
 
 
 def floored(values: Tensor, one: float) -> Tensor:
-    """The multiples of 1 / `one` below, as integer activations are. Gradients pass."""
+    """Cuts values to the multiples of 1 / `one` below, as integer activations are. Gradients pass."""
     out: Tensor = _StraightThrough.apply(values, one, "down")  # type: ignore[no-untyped-call]
     return out
 
@@ -71,7 +71,8 @@ class RoundedSparseLinear(SparseLinear):
         return table, bias
 
     def _whole_rows(self, weight: Tensor, features: Tensor) -> Tensor:
-        """With what is added to them on export; those of virtual features, which a bag has besides, are 0."""
+        """Returns rows with what is added to them on export; those of virtual features, which a bag has besides, are
+        0."""
         rows = weight.index_select(0, features)
         virtual_rows = self._virtual_rows_on(weight.device)
         if virtual_rows is None:
@@ -107,7 +108,7 @@ class _StraightThrough(torch.autograd.Function):
 
 
 def _on_grid_(values: Tensor, scale: float, way: Way | Literal["down"]) -> Tensor:
-    """In place."""
+    """Rounds in place."""
     values.mul_(scale)
     if way == "half to even":
         values.round_()
@@ -119,3 +120,9 @@ def _on_grid_(values: Tensor, scale: float, way: Way | Literal["down"]) -> Tenso
         fraction = values.frac()
         values.trunc_().add_(fraction.abs().ge(0.5).to(values.dtype).mul_(fraction.sign()))
     return values.div_(scale)
+
+
+@torch.no_grad()
+def clip_sum(weight: Tensor, added: Tensor, low: float, high: float) -> None:
+    """Clamps weight + added, which is shaped as weight or broadcasts to it, by changing weight in place."""
+    weight.copy_(torch.clamp(weight, low - added, high - added))

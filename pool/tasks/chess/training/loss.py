@@ -1,6 +1,6 @@
 """The loss of networks for chess: predicted against wanted probability of winning.
 
-Both the net's output and the entry's score become a probability by a pair of logistic curves with a
+Both the net's output and the position's score become a probability by a pair of logistic curves with a
 flat stretch for draws between them; see LossConfig for the formula and the meaning of each number.
 """
 
@@ -9,15 +9,32 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from loader.stream.schema import BatchSchema
 from pool.config.parts import first_steps, in_force
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.cuda.win_rate_loss import serves, win_rate_loss
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
+
+FIELD = "features"  # two bags a sample: the inputs of the side to move, and of the other
+_LABELS = frozenset({"score", "result"})  # of the loss
+
+
+def num_inputs(schema: BatchSchema) -> int:
+    """Returns the size of the feature set. Raises ValueError if such batches are not of positions with score and
+    result."""
+    fields = {field.name: field for field in schema.sparse}
+    if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
+        raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
+    if fields[FIELD].values:
+        raise ValueError(f"data.source: the sparse field {FIELD!r} has values; these networks know none")
+    if missing := _LABELS - {field.name for field in schema.dense}:
+        raise ValueError(f"data.source: batches have no dense field {', '.join(sorted(missing))}")
+    return fields[FIELD].num_features
 
 
 def batch_loss(config: LossConfig, output: Tensor, batch: TensorBatch, progress: Progress) -> Tensor:
-    """Scalar: the mean loss of a batch, of which `output` [B] is what the net says."""
+    """Returns the mean loss of a batch, a scalar; `output` [B]: the net's."""
     weight = score_weight(config, progress)
     if output.dtype in (torch.bfloat16, torch.float16):
         output = output.float()
@@ -28,7 +45,7 @@ def batch_loss(config: LossConfig, output: Tensor, batch: TensorBatch, progress:
 
 
 def score_weight(config: LossConfig, progress: Progress) -> float:
-    """Lambda there: the score's share of the target, the rest is the game's result."""
+    """Returns lambda there: the score's share of the target, the rest is the game's result."""
     if not config.lambda_parts:
         return config.lambda_start + (config.lambda_end - config.lambda_start) * progress.fraction
     begins = first_steps(config.lambda_parts)
@@ -41,15 +58,15 @@ def score_weight(config: LossConfig, progress: Progress) -> float:
 
 
 def probability(score: Tensor, offset: float, scaling: float) -> Tensor:
-    """Of winning, a draw counting half; score and both numbers in internal units."""
+    """Returns that of winning, a draw counting half; score and both numbers in internal units."""
     win = torch.sigmoid((score - offset) / scaling)
     loss = torch.sigmoid((-score - offset) / scaling)
     return 0.5 * (1.0 + win - loss)
 
 
 def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig, weight: float) -> Tensor:
-    """Scalar. Output in units of the net; score (internal units) and result (-1, 0, 1) as in the batch, all [B].
-    `weight`: lambda."""
+    """Returns a scalar. Output in units of the net; score (internal units) and result (-1, 0, 1) as in the batch, all
+    [B]. `weight`: lambda."""
     predicted = probability(output * config.output_unit, config.in_offset, config.in_scaling)
     wanted = probability(score.to(output.dtype), config.out_offset, config.out_scaling)
     outcome = (result.to(output.dtype) + 1.0) * 0.5
@@ -66,7 +83,7 @@ def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig,
 
 
 def _settings(config: LossConfig, weight: float) -> list[float]:
-    """In the order of pool/tasks/chess/cuda/win_rate_loss.cu."""
+    """Returns the numbers in the order of pool/tasks/chess/cuda/win_rate_loss.cu."""
     curves = config.output_unit, config.in_offset, config.in_scaling, config.out_offset, config.out_scaling
     weights = 2.0**config.weight_boost - 1.0, config.weight_power, config.asymmetry
     return [*curves, weight, config.exponent, *weights]

@@ -14,7 +14,7 @@ import torch
 
 from pool.kernels.cuda.compiler import COMMON, PACKAGE, Source
 from pool.kernels.cuda.launcher import Argument, Extent, packed_arguments
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 SHIM = Path(__file__).parent / "shim.h"
 BUILT = ROOT / "build/cuda-on-cpu"

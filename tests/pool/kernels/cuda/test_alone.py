@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 FOLDER = Path(__file__).parent / "alone"
 

@@ -17,7 +17,7 @@ from pool.kernels.cuda.compiler import COMMON, CompileError, Compiler, Source
 from pool.tasks.chess.cuda import layer_stacks
 from tests.pool.kernels.cuda import toolkit
 from tests.pool.kernels.cuda.toolkit import ARCHITECTURES, MachineCode, loads_in_flight
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 CHESS = Path(layer_stacks.__file__).parent
 SUMS: dict[str, dict[str, int | str]] = {

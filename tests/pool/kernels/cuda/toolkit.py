@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import ROOT
+from tests.support.paths import ROOT
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 FOLDER = Path(os.environ.get("CUDA_TOOLS", ROOT / "build/cuda-tools"))

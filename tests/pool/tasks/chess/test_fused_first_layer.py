@@ -17,8 +17,8 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused
 from pool.tasks.perspective.config import LossConfig
 from pool.tasks.perspective.config import ModelConfig as LadderConfig
-from pool.tasks.perspective.form import shape_of
 from pool.tasks.perspective.model import PerspectiveModel
+from pool.tasks.perspective.shape import shape_of
 from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel

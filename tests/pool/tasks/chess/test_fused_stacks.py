@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.chess import fused
-from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.perspective.config import ModelConfig as LadderConfig
-from pool.tasks.perspective.form import shape_of
 from pool.tasks.perspective.model import PerspectiveModel
+from pool.tasks.perspective.shape import shape_of
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS
+from pool.tasks.stockfish.versions import NUM_BUCKETS, VERSIONS
 from tests.pool.kernels.sparse_inputs import input_of
 from tests.pool.tasks.perspective.support import RUNGS
 from tests.pool.tasks.stockfish.support import make_batch, slow_position

@@ -12,10 +12,10 @@ import torch
 
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.chess.positions import Position
-from pool.tasks.perspective import form
+from pool.tasks.perspective import shape as shapes
 from pool.tasks.perspective.config import ModelConfig
-from pool.tasks.perspective.files.integers import Net
-from pool.tasks.perspective.files.shape import Shape
+from pool.tasks.perspective.quantization import Net
+from pool.tasks.perspective.shape import Shape
 
 MIRRORED = (0, 1, 2, 3, 4, 4, 5, 5, *(6,) * 4, *(7,) * 4, *(8,) * 8, *(9,) * 8)
 SIMPLE: dict[str, Any] = {"features": "chess768", "king_buckets": (), "output_buckets": "single", "width": 32}
@@ -26,11 +26,11 @@ RUNGS = {"simple": SIMPLE, "buckets": BUCKETS, "factorised": FACTORISED, "layers
 
 
 def shape_of(model: dict[str, Any]) -> Shape:
-    return form.shape_of(ModelConfig(**model))
+    return shapes.shape_of(ModelConfig(**model))
 
 
 def random_floats(shape: Shape, seed: int = 1, size: float = 0.5) -> dict[str, npt.NDArray[np.float32]]:
-    """Of a size at which all activations are clamped at times."""
+    """Draws weights of a size at which all activations are clamped at times."""
     rng = np.random.default_rng(seed)
     return {
         name: rng.normal(0, size, sizes).clip(-1.9, 1.9).astype(np.float32) for name, sizes in shape.tensors.items()
@@ -53,7 +53,7 @@ def slow_inputs(board: chess.Board, colour: chess.Color, king_buckets: tuple[int
 
 
 def slow_evaluation(net: Net, fen: str) -> int:
-    """As an engine's author would write it down: own loops over plain numbers, one output bucket."""
+    """Evaluates as an engine's author would write it down: own loops over plain numbers, one output bucket."""
     shape, tensors = net.shape, net.tensors
     board = chess.Board(fen)
     pieces = len(board.piece_map())
@@ -88,7 +88,7 @@ def slow_evaluation(net: Net, fen: str) -> int:
 
 
 def batch_of(positions: Sequence[Position], buckets: Sequence[int], num_buckets: int) -> TensorBatch:
-    """Of positions in the order of their output buckets."""
+    """Returns the evaluations of positions in the order of their output buckets."""
     bags = [position.own for position in positions] + [position.opponent for position in positions]
     numbers = np.concatenate(bags)
     bag_of = np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])

@@ -14,18 +14,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from loader.chess.formats.binpack.file import entries
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.inputs import entries
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.chess.positions import Position
-from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.evaluate import Evaluation
-from pool.tasks.stockfish.quantized.nnue_file import Net
-from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS, Version
-from pool.tasks.stockfish.quantized.versions import bucket as bucket_of
+from pool.tasks.stockfish import halfka
+from pool.tasks.stockfish.inference import Evaluation
+from pool.tasks.stockfish.nnue_file import Net
+from pool.tasks.stockfish.versions import NUM_BUCKETS, VERSIONS, Version
+from pool.tasks.stockfish.versions import bucket as bucket_of
+from tests.support.paths import SAMPLE
 
 V5 = VERSIONS["SFNNv5"]
-SAMPLE = Path(__file__).resolve().parents[2] / "configs/sample"
 
 
 def slow_features(board: chess.Board, perspective: chess.Color) -> list[int]:
@@ -44,7 +44,7 @@ def slow_features(board: chess.Board, perspective: chess.Color) -> list[int]:
 
 
 def slow_position(fen: str) -> Position:
-    """As pool.tasks.chess.positions.read_fen, by python-chess."""
+    """Reads a position as pool.tasks.chess.positions.read_fen does, by python-chess."""
     board = chess.Board(fen)
     own, opponent = slow_features(board, board.turn), slow_features(board, not board.turn)
     return Position(np.array(own), np.array(opponent), len(board.piece_map()))
@@ -115,7 +115,7 @@ def same_net(one: Net, other: Net) -> bool:
 
 @dataclass(frozen=True)
 class Printed:
-    """What `eval` prints: three cells a bucket, the bucket it marks, and the evaluation from white's view."""
+    """The lines that `eval` prints: three cells a bucket, the bucket it marks, and the evaluation from white's view."""
 
     cells: list[tuple[str, str, str]]
     used: int
@@ -177,7 +177,7 @@ def _cell(value: int) -> str:
 
 
 def expected_print(evaluation: Evaluation, i: int, black_to_move: bool) -> Printed:
-    """What Stockfish 15.1 makes of these integers."""
+    """Returns what Stockfish 15.1 prints for these integers."""
     cells = []
     for psqt, positional in zip(evaluation.psqt[i].tolist(), evaluation.positional[i].tolist(), strict=True):
         a, b = _toward_zero(psqt), _toward_zero(positional)

@@ -13,8 +13,8 @@ from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.perspective.config import ModelConfig as PerspectiveConfig
-from pool.tasks.perspective.form import shape_of
 from pool.tasks.perspective.model import PerspectiveModel
+from pool.tasks.perspective.shape import shape_of
 from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pool.kernels.cuda import launcher
 from pool.tasks.chess.cuda.in_effect import WAYS, Changes, weights_in_effect_of
-from pool.tasks.chess.rounding import Rounding, Way
+from pool.tasks.chess.quantization import Rounding, Way
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, rounded
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 from tests.pool.kernels.sparse_inputs import random_input

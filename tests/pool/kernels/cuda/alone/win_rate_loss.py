@@ -11,8 +11,8 @@ from torch import Tensor
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.cuda.win_rate_loss import win_rate_forward
+from pool.tasks.chess.training.config import LambdaPart, LossConfig
 from pool.tasks.chess.training.loss import batch_loss, mean_loss, score_weight
-from pool.tasks.chess.training.loss_config import LambdaPart, LossConfig
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 

@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-CACHE = Path(__file__).resolve().parents[3] / "build/engines"
+from tests.support.paths import ROOT
+
+CACHE = ROOT / "build/engines"
 SUMS = {
     "@lichess-org/stockfish-web@0.5.0": "1282a5503594c3b808fcd761b93b3f8864fc3c59de0d45782e602ae063d0f9aa",
     "stockfish@19.0.0": "b1579b00ca456768c637bd5e5313830fb535ade04e87a5da53182c0a5eb6e05d",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pool.tasks.stockfish.quantized import hashes, leb128
-from pool.tasks.stockfish.quantized.nnue_file import stack_type
-from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS, Encoding, Version
+from pool.tasks.stockfish import leb128, nnue_file
+from pool.tasks.stockfish.nnue_file import stack_type
+from pool.tasks.stockfish.versions import NUM_BUCKETS, VERSIONS, Encoding, Version
 
 _DATA = 11  # number of the section
 _I32_CONST, _END = 0x41, 0x0B
@@ -17,7 +17,7 @@ def embedded_nets(wasm: bytes) -> list[bytes]:
     image = memory_image(wasm)
     found = []
     for version in VERSIONS.values():
-        head = version.word.to_bytes(4, "little") + hashes.network_hash(version, version.l1).to_bytes(4, "little")
+        head = version.word.to_bytes(4, "little") + nnue_file.network_hash(version, version.l1).to_bytes(4, "little")
         at = image.find(head)
         if at >= 0:
             found.append((at, _size(image, at, version)))

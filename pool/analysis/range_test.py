@@ -1,0 +1,109 @@
+"""The learning-rate range test: a short run whose rate rises exponentially, what its losses say, and their curve in
+letters.
+
+After L. N. Smith, Cyclical Learning Rates for Training Neural Networks (2017, arXiv:1506.01186), section 3.3. The rate
+that is suggested is a tenth of the one at which the smoothed loss was lowest, the usual rule for a constant or falling
+rate; the losses are smoothed by an exponential mean without bias."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pool.config.changes import Change
+from pool.errors import ConfigError
+
+SMOOTHING = 0.9
+DIVERGED = 4.0  # times the first smoothed loss, or the lowest: nothing behind it counts
+LEAST = 10  # steps without which nothing can be said
+WIDTH, HEIGHT = 64, 14  # of the drawing, in letters
+
+
+@dataclass(frozen=True)
+class RangeTest:
+    rates: tuple[float, ...]  # of each step
+    losses: tuple[float, ...]
+    smoothed: tuple[float, ...]
+    lowest: float  # the rate with the lowest smoothed loss
+    suggested: float
+
+
+def changes_for(steps: int, low: float, high: float, run_dir: str) -> list[Change]:
+    """Returns the changes that turn a config into that of the short run. Raises ConfigError."""
+    if not 0 < low < high or not math.isfinite(high):
+        raise ConfigError(f"find-lr: rates from {low:g} to {high:g}: --from must be above 0 and below --to")
+    values = {
+        "run.dir": run_dir,
+        "run.sinks": [],
+        "run.trace": "",
+        "optimizer.args.lr": low,
+        "schedule": {
+            "name": "torch.optim.lr_scheduler.ExponentialLR",
+            "args": {"gamma": (high / low) ** (1 / max(1, steps - 1))},
+        },
+        "data.validation": [],
+        "train.steps": steps,
+        "train.validate_every": 0,
+        "train.best_metric": "loss",
+        "train.early_stopping": None,
+        "train.checkpoint_every": 0,
+        "train.checkpoint_minutes": 0,
+        "train.on_end": [],
+        "train.on_bad_batch": "stop",
+    }
+    return [Change(key, value, is_toml=True) for key, value in values.items()]
+
+
+def judge(rates: Sequence[float], losses: Sequence[float]) -> RangeTest:
+    """Returns what the `losses` of steps that were done with `rates` say. Raises ConfigError if they are too few."""
+    if len(rates) < LEAST:
+        raise ConfigError(f"find-lr: {len(rates)} steps are too few to say anything; {LEAST} are needed")
+    smoothed = _smoothed(losses)
+    kept = next((index for index in range(1, len(losses)) if _has_diverged(smoothed[: index + 1])), len(losses))
+    best = min(range(kept), key=lambda index: smoothed[index])
+    return RangeTest(tuple(rates), tuple(losses), tuple(smoothed), rates[best], rates[best] / 10)
+
+
+def _has_diverged(losses: Sequence[float]) -> bool:
+    """Says whether the newest is far above the lowest, in units of what losses here are like."""
+    unit = max(abs(losses[0]), abs(min(losses)))
+    return not losses[-1] <= min(losses) + (DIVERGED - 1) * unit
+
+
+def _smoothed(losses: Sequence[float]) -> list[float]:
+    mean, smoothed = 0.0, list[float]()
+    for count, loss in enumerate(losses, 1):
+        mean = SMOOTHING * mean + (1 - SMOOTHING) * loss
+        smoothed.append(mean / (1 - SMOOTHING**count))
+    return smoothed
+
+
+def draw(rates: Sequence[float], losses: Sequence[float], marked: float) -> str:
+    """Draws losses over the logarithm of the rate; the columns at `marked` have a line."""
+    low, high = math.log10(rates[0]), math.log10(rates[-1])
+    span = (high - low) or 1.0
+    bottom, top = limits(losses)
+
+    def column_of(rate: float) -> int:
+        return round((math.log10(rate) - low) / span * (WIDTH - 1))
+
+    grid = [[" "] * WIDTH for _ in range(HEIGHT)]
+    if rates[0] <= marked <= rates[-1]:
+        for row in grid:
+            row[column_of(marked)] = "|"
+    for rate, loss in zip(rates, losses, strict=True):
+        if math.isfinite(loss) and loss <= top:
+            height = (loss - bottom) / ((top - bottom) or 1.0)
+            grid[round((1 - height) * (HEIGHT - 1))][column_of(rate)] = "*"
+    labels = [f"{top:10.3g} ", *[" " * 11] * (HEIGHT - 2), f"{bottom:10.3g} "]
+    lines = [f"{label}{''.join(row).rstrip()}" for label, row in zip(labels, grid, strict=True)]
+    begin, end = f"{rates[0]:.1e}", f"{rates[-1]:.1e}"
+    return "\n".join([*lines, f"{'':11}{begin}{end:>{WIDTH - len(begin)}}", ""])
+
+
+def limits(losses: Sequence[float]) -> tuple[float, float]:
+    """Returns the lowest and the highest that are worth drawing: what has diverged would flatten the rest."""
+    finite = [loss for loss in losses if math.isfinite(loss)]
+    bottom, top = min(finite), max(finite)
+    return bottom, min(top, bottom + 2 * (finite[0] - bottom)) if finite[0] > bottom else top

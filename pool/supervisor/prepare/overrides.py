@@ -1,0 +1,56 @@
+"""Numbers that the user of a resumed run changes: `--override`, and earlier overrides that may not be saved yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pool.checkpoint.overrides import Override, allowed, to_apply
+from pool.config.changes import toml_value
+from pool.config.values import unfit
+from pool.errors import ConfigError
+from pool.supervisor.prepare.resume import saved_state
+from pool.supervisor.resources.run_folder import RunFolder
+
+
+def parse(text: str) -> tuple[str, Any]:
+    """Parses `KEY=VALUE`, with a value as in a config file. Raises ConfigError."""
+    key, equals, value = text.partition("=")
+    try:
+        if not equals or not key.strip():
+            raise ValueError
+        parsed = toml_value(value)
+    except (ValueError, RecursionError):
+        raise ConfigError(f"--override {text}: expected KEY=VALUE with a value as in a config file") from None
+    if (problem := unfit({key.strip(): parsed})) is not None:
+        raise ConfigError(f"--override {problem}")
+    return key.strip(), parsed
+
+
+def overrides_of(
+    checkpoint: Path | None, changes: Sequence[tuple[str, Any]], folder: RunFolder
+) -> tuple[Override, ...]:
+    """All of the run, those that are still to come included; `changes`: what is asked for now. Raises ConfigError,
+    CheckpointError."""
+    if checkpoint is None:
+        if changes:
+            raise ConfigError(f"--override: there is no checkpoint in {folder.path} yet; use --set")
+        return ()
+    saved = saved_state(checkpoint)
+    history = tuple(saved.optimizer.overrides)
+    keys = allowed(asdict(saved.optimizer))
+    for key, _ in changes:
+        if key not in keys:
+            raise ConfigError(
+                f"--override {key}: the checkpoint holds no such number; it has {', '.join(keys)}; other keys are set "
+                "in the config, or with --set"
+            )
+    pending, repeated = to_apply(saved.step, history, folder.recorded_overrides(), changes)
+    for entry in repeated:
+        folder.note(f"--override {entry.key}: {entry.value} was set at step {entry.step}, and is not set again")
+    for entry in pending:
+        when = "now" if entry.step == saved.step else f"at step {entry.step}, as config.json says"
+        folder.note(f"{entry.key} becomes {entry.value} {when}")
+    return (*history, *pending)

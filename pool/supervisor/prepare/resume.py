@@ -1,0 +1,194 @@
+"""A resumed run: where it goes on, and whether it may, by a comparison with its checkpoint.
+
+A run that resumes takes the batches it would have taken. Another model or other numerics are refused. What the
+checkpoint holds of optimizer and schedule wins over the config; the run's user is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from loader.files.identity import DataFile
+from loader.section import Effect
+from loader.stream.interface import Cursor
+from pool.checkpoint.compare_tensors import first_difference
+from pool.checkpoint.fingerprint import differences
+from pool.checkpoint.state import STATE, WEIGHTS, OptimizerNumbers, SavedState, read_header, read_state
+from pool.config.dotted import walk
+from pool.config.member_settings import differing, flat
+from pool.config.tree import Config
+from pool.errors import CheckpointError, ConfigError, UnavailableError
+from pool.exchange.member_layout import prefix
+from pool.run_folder.strict_json import ABSENT, changed_entry, not_ours, printable, said, same, same_entry, value_at
+from pool.supervisor.prepare.data_files import compare_files
+from pool.supervisor.prepare.run_plan import RunPlan
+from pool.supervisor.resources.run_folder import RunFolder
+from pool.task.start import KEY
+
+
+def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFile]) -> tuple[int, Cursor]:
+    """Step and cursor that a run begins with. Raises CheckpointError; ConfigError, RunError if it would take other
+    batches."""
+    if checkpoint is None:
+        return 0, Cursor()
+    saved = saved_state(checkpoint)
+    if saved.step > config.train.steps:
+        raise ConfigError(f"train.steps: {config.train.steps} is less than the {saved.step} steps done already")
+    _compare_fixed(config, checkpoint, saved)
+    members = len(config.members)
+    for name, of_members in (("members", saved.members), ("validations.members", saved.validations.members)):
+        if len(of_members) not in (0, members):
+            raise not_ours(checkpoint / STATE, f"{name}: {len(of_members)} entries, of a run of {members}")
+    if saved.cursor.batch != saved.step * config.train.batches_per_step:
+        raise not_ours(
+            checkpoint / STATE,
+            f"cursor.batch: {saved.cursor.batch}, but step {saved.step} begins with batch "
+            f"{saved.step * config.train.batches_per_step}",
+        )
+    compare_files(saved, files, checkpoint)
+    return saved.step, saved.cursor
+
+
+def saved_state(checkpoint: Path) -> SavedState:
+    """Raises CheckpointError."""
+    try:
+        return read_state(checkpoint)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
+
+
+def with_its_start(config: Config, saved: SavedState) -> tuple[Config, str]:
+    """The config with what the run began from, which another one can't change any more; a line if it would."""
+    then, given = value_at(saved.config, f"model.{KEY}"), getattr(config.model, KEY)
+    then = then if isinstance(then, str) else None
+    kept = config.model_copy(update={"model": config.model.model_copy(update={KEY: then})})
+    if given in (None, then):
+        return kept, ""
+    return kept, f"model.{KEY} = {given} does nothing in a run that is resumed: it began with {said(then or ABSENT)}"
+
+
+def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
+    """Names the settings that are others than `then`, in a line; empty if none is. Where the run lies is none."""
+    before = dict(flat(then))
+    now = {key: value for key, value in flat(config.model_dump(mode="json")) if key in before}
+    changes = [
+        f"{key} = {said(there)} (was {said(was)})"
+        for key, there, was in (
+            changed_entry(key, now[key], before[key]) for key in differing([before, now]) if key in now
+        )
+    ]
+    return f"changed since the last start: {', '.join(changes)}" if changes else ""
+
+
+def _compare_fixed(config: Config, checkpoint: Path, saved: SavedState) -> None:
+    """Raises ConfigError for the first key that a resumed run must not change, and has changed."""
+    given, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
+    for key, field in walk(type(config)):
+        if Effect.of(field) is not Effect.FIXED:
+            continue
+        now, then = value_at(given, key), value_at(saved.config, key)
+        then = value_at(default, key) if then is None else then  # a key that is newer than the checkpoint
+        if not same(then, now):
+            key, now, then = changed_entry(key, now, then)
+            raise ConfigError(
+                f"{key}: {said(now)} now, {said(then)} in {checkpoint}; a resumed run keeps it: set it back, or begin "
+                "another run with model.start_from"
+            )
+
+
+_LAYOUT = ("buckets", "optimizer")  # of the fingerprint: what the state of a checkpoint is made for
+_OF_CONFIG = ("batches_per_step", "batches_per_group", "gradient_dtype", "dense products", "members")
+
+
+def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start: bool = False) -> None:
+    """`to_start`: every member may begin with the weights of the one that the checkpoint holds. Raises ConfigError that
+    names the first layer that differs, CheckpointError."""
+    plans = run.planned.plans
+    try:
+        header = read_header(checkpoint, saved, WEIGHTS)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
+    tensors = [tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers)]
+    first = prefix(0, len(plans))
+    if to_start and not any(name.startswith(first) for name in header):
+        of_one = (*plans[0].parameters, *plans[0].buffers)
+        tensors = [replace(tensor, name=tensor.name.removeprefix(first)) for tensor in of_one]
+    difference = first_difference(header, tensors)
+    if difference is not None:
+        changes = _changes("model", run.config.model_dump(mode="json"), saved.config)
+        keys = ", ".join(change for change in changes if not change.startswith(f"model.{KEY}:"))
+        raise ConfigError(f"another model than that of {checkpoint}: {difference}" + (f"; {keys}" if keys else ""))
+
+
+def compare_numerics(run: RunPlan, checkpoint: Path, saved: SavedState, folder: RunFolder, *, allowed: bool) -> None:
+    """Other numerics give other bits (I2), so they have to be asked for. Raises ConfigError if the config makes them,
+    UnavailableError if the machine or the installation does, which an update may put back."""
+    then, now = saved.fingerprint, run.planned.fingerprint
+    different = printable(differences(then, now), 1000)
+    if not different:
+        return
+    if not allowed:
+        changed = {key for key in then.keys() | now.keys() if then.get(key) != now.get(key)}
+        of_config = changed & {*_LAYOUT, *_OF_CONFIG}
+        advice = (
+            "go back to the checkpoint's pool.bucket_mb, pool.first_bucket_mb and optimizer"
+            if changed & {*_LAYOUT}
+            else "--allow-different-numerics goes on all the same"
+        )
+        raise (ConfigError if of_config else UnavailableError)(
+            f"other numerics than those of {checkpoint}: {different}; the run would not end with the bits "
+            f"it would have had; {advice}"
+        )
+    folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {run.step}")
+
+
+def compare_optimizer(
+    config: Config, checkpoint: Path, saved: SavedState, folder: RunFolder, overridden: Collection[str] = ()
+) -> None:
+    """Notes for the user about each key of optimizer and schedule that has changed."""
+    given = config.model_dump(mode="json")
+    in_force = _in_force(saved.optimizer)
+    steps = value_at(saved.config, "train.steps")
+    follows = steps != config.train.steps and any(member.run_schedule.in_shares for member in config.members)
+    if follows:
+        folder.note(
+            f"train.steps: {config.train.steps} now, {said(steps)} then; the schedule is in shares of it, and goes on "
+            f"as in a run that has had {config.train.steps} steps from the start"
+        )
+    for section in ("optimizer.args",) if follows else ("optimizer.args", "schedule.args"):
+        for change in _changes(section, given, saved.config):
+            key = change.partition(":")[0]
+            if key in overridden:
+                continue
+            if key in in_force:
+                held = f"in force is what {checkpoint} holds: {in_force[key]}"
+                folder.note(f"{change}; {held}; --override {key}=... changes it")
+            else:
+                folder.note(f"{change}; {checkpoint} holds no such number: the config's is in force")
+    then = value_at(saved.config, "schedule.every")
+    if config.schedule.is_set and then != config.schedule.every:
+        folder.note(f"schedule.every: {config.schedule.every} now, {said(then)} then; the config's is in force")
+
+
+def _in_force(state: OptimizerNumbers) -> dict[str, str]:
+    """The numbers that optimizer and schedule go on with, by config key; of several members each may have its own."""
+    groups = [each[0] for each in state.groups if each]
+    found: dict[str, dict[str, None]] = {}  # each number once, in words
+    for section, of_buckets in (("optimizer.args", groups), ("schedule.args", state.schedulers)):
+        for numbers in of_buckets:
+            for key, value in numbers.items():
+                found.setdefault(f"{section}.{key}", {})[said(value)] = None
+    return {key: printable(", ".join(words), 500) for key, words in found.items()}
+
+
+def _changes(section: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
+    """`section.key: value now, value then` for each key of a section of two configs that differs."""
+    given, saved = (value_at(config, section) for config in (now, then))
+    saved = saved if isinstance(saved, dict) else {}
+    for key in {**given, **saved}:
+        if not same_entry(given, saved, key):
+            new, old = (said(args.get(key, ABSENT)) for args in (given, saved))
+            yield f"{section}.{printable(key)}: {new} now, {old} then"

@@ -1,0 +1,160 @@
+"""The supervisor's knowledge of a run: settings, data files, the planner's answer, where the run begins or goes on.
+
+From it each process gets the document that it is started with (`pool.process.start`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loader.stream.interface import Cursor
+from pool.checkpoint.overrides import Override
+from pool.config.tree import Config
+from pool.device.names import parse_device
+from pool.process.plan_result import Planned
+from pool.process.start import CoordinatorStart, FeederStart, Files, Layout, PlannerStart, RunStart, WorkerStart
+from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
+from pool.protocol.messages import Purpose
+from pool.shm.memory_map import MemoryMap
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    config: Config
+    run_dir: Path
+    address_key: str  # of the run's hubs
+    coordinator: Peer  # the living coordinator
+    train_files: Files  # as they were when the run began
+    validation_files: Files
+    step: int  # the run begins with
+    cursor: Cursor  # where the first batch of that step begins
+    checkpoint: Path | None  # to resume from, in `run_dir`
+    snapshot: int | None  # index of the area to resume from instead: the coordinator's predecessor left it
+    saved: int  # step of the newest checkpoint, -1: none
+    answer: Planned | None = None  # the planner's; None: it has still to answer
+    overrides: tuple[Override, ...] = ()  # since step 0, in the order of their steps
+    only_check: bool = False  # devices that this machine lacks are to be said, and end nothing
+    start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
+
+    @property
+    def planned(self) -> Planned:
+        assert self.answer is not None
+        return self.answer
+
+    @property
+    def files(self) -> Mapping[Purpose, Files]:
+        return {"train": self.train_files, "validate": self.validation_files}
+
+    @property
+    def layout(self) -> Layout:
+        train, planned = self.config.train, self.planned
+        return Layout(planned.schema, planned.plans, planned.measured, train.gradient_dtype, train.batches_per_group)
+
+    def memory_map(self) -> MemoryMap:
+        config, planned, layout = self.config, self.planned, self.layout
+        return MemoryMap(
+            train_slots=config.num_ring_slots,
+            slot_nbytes=planned.schema.slot_bytes,
+            weights_nbytes=layout.plan.nbytes,
+            slot_gradients_nbytes=layout.slot_plan.nbytes,
+            gradient_slots=config.pool.gradient_slots,
+            workers=len(planned.devices),
+            state_nbytes=planned.state_nbytes,
+            num_chunks=planned.num_chunks,
+            collected_nbytes=planned.measured.collected_nbytes(len(planned.plans)),
+            members=len(planned.plans),
+            averages=config.train.average.kind is not None,
+            batches_per_group=config.train.batches_per_group,
+            lists_nbytes=layout.touched_lists.nbytes,
+            local=planned.exchange.without_room,
+        )
+
+    # --- what each process is given ---
+
+    def planner_start(self, peer: Peer) -> PlannerStart:
+        return PlannerStart(
+            peer=peer,
+            run_dir=self.run_dir,
+            crash_points=self.config.testing.crash_points,
+            only_check=self.only_check,
+            **self._resuming(),
+        )
+
+    def start_of(self, peer: Peer) -> RunStart:
+        """Returns the document of a feeder, worker or coordinator; memory is added when it is sent."""
+        if peer.role == FEEDER:
+            return self._feeder_start(peer)
+        return self._worker_start(peer) if peer.role == WORKER else self._coordinator_start(peer)
+
+    def _feeder_start(self, peer: Peer) -> FeederStart:
+        validates = self.config.validates
+        return FeederStart(
+            **self._running(peer),
+            data=self.config.data,
+            seed=self.config.run.seed,
+            files={purpose: files for purpose, files in self.files.items() if purpose == "train" or validates},
+        )
+
+    def _worker_start(self, peer: Peer) -> WorkerStart:
+        config, planned = self.config, self.planned
+        spec, module = planned.devices[peer.index], config.testing.device_module
+        return WorkerStart(
+            **self._running(peer),
+            registers=parse_device(spec, module).is_accelerator,
+            device=spec,
+            device_module=module,
+            card=planned.card(spec),
+            threads=config.num_worker_threads(spec, len(planned.devices)),
+            own_kernels=config.pool.own_kernels,
+            dense_products=config.pool.dense_products,
+            nets=tuple(member.net for member in config.members),
+            on_meta=planned.on_meta,
+            layout=self.layout,
+            total_steps=config.train.steps,
+            borrows=peer.index in planned.exchange.local,
+            fingerprint=planned.fingerprint,
+        )
+
+    def _coordinator_start(self, peer: Peer) -> CoordinatorStart:
+        assert peer.role == COORDINATOR
+        planned, exchange = self.planned, self.planned.exchange
+        return CoordinatorStart(
+            **self._running(peer),
+            **self._resuming(),
+            registers=exchange.on_device,
+            layout=self.layout,
+            devices=planned.devices,
+            exchange=exchange,
+            exchange_cards=tuple(planned.card(name) for name in exchange.devices),
+            fingerprint=planned.fingerprint,
+            cursor=self.cursor,
+            snapshot=self.snapshot,
+            saved=self.saved,
+            start_from=self.start_from,
+        )
+
+    def _running(self, peer: Peer) -> dict[str, Any]:
+        """The fields of RunStart."""
+        return {
+            "peer": peer,
+            "run_dir": self.run_dir,
+            "crash_points": self.config.testing.crash_points,
+            "address_key": self.address_key,
+            "coordinator": self.coordinator,
+            "memory": self.memory_map(),
+            "traced": bool(self.config.run.trace),
+        }
+
+    def _resuming(self) -> dict[str, Any]:
+        """The fields of ResumingStart."""
+        return {
+            "config": self.config,
+            "train_files": self.train_files,
+            "validation_files": self.validation_files,
+            "step": self.step,
+            "checkpoint": self.checkpoint,
+            "overrides": self.overrides,
+        }

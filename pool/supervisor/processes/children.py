@@ -1,0 +1,140 @@
+"""The living children of a run, one at most for each place, the fork server among them.
+
+Knows how each is started and what memory it gets; decides nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
+from pathlib import Path
+
+import zmq
+
+from pool.config.tree import Config
+from pool.process import lifeline
+from pool.process.start import RunStart
+from pool.protocol.identity import WORKER, Peer
+from pool.shm.memory import held_batch
+from pool.supervisor.processes.child import Child
+from pool.supervisor.processes.forkserver import ForkServer
+from pool.supervisor.resources.run_memory import RunMemory
+
+
+class Children:
+    def __init__(self, memory: RunMemory, logs: Path, poller: zmq.Poller, forkserver: ForkServer) -> None:
+        """`poller` watches every pidfd."""
+        self._memory = memory
+        self._held = _HeldBatches(memory)
+        self._logs = logs
+        self._poller = poller
+        self._living: dict[tuple[str, int], Child] = {}
+        self._forkserver: ForkServer | None = None
+        self._take_in(forkserver)
+
+    def __iter__(self) -> Iterator[Child]:
+        return iter(list(self._living.values()))
+
+    def __getitem__(self, peer: Peer) -> Child:
+        return self._living[peer.place]
+
+    def start_forkserver(self, peer: Peer, config: Config) -> None:
+        """Raises OSError."""
+        self._take_in(ForkServer(peer, config, self._log(peer)))
+
+    def ask_for(self, peer: Peer) -> None:
+        """Asks the fork server for the process of `peer`. Raises OSError."""
+        assert self._forkserver is not None
+        assert peer.place not in self._living, f"I4: {peer} starts before its predecessor's death was seen"
+        self._forkserver.ask_for(peer, self._log(peer))
+
+    def hear(self, events: Mapping[object, int]) -> Child | None:
+        """Returns what `events` of the poller say of the fork server: itself when it has got ready, or the process it
+        was asked for, which waits for its settings. Raises OSError."""
+        if self._forkserver is None or self._forkserver.channel.fileno() not in events:
+            return None
+        child = self._forkserver.hear()
+        if child is not None and child is not self._forkserver:
+            self._take_in(child)
+        return child
+
+    def tell(self, start: RunStart) -> None:
+        """Sends a child what it is started with. Raises OSError."""
+        coordinator = self._living.get(start.coordinator.place)
+        pid = None if coordinator is None else coordinator.pid
+        self[start.peer].tell(replace(start, coordinator_pid=pid), self._memory)
+
+    def dead(self, events: Mapping[object, int]) -> Iterator[Child]:
+        """Yields the living whose death `events` of the poller shows."""
+        yield from [child for child in self._living.values() if child.pidfd in events]
+
+    def forget(self, child: Child) -> str:
+        """A dead child leaves; in words, how it ended."""
+        del self._living[child.peer.place]
+        self._poller.unregister(child.pidfd)
+        if child is self._forkserver:
+            self._poller.unregister(child.channel.fileno())
+            self._forkserver = None
+        return child.reap()
+
+    def held_batch(self, peer: Peer) -> int | None:
+        """The batch that a worker was computing when it died; to be asked once of each death."""
+        return self._held.batch_of(peer)
+
+    def give_folder(self, fd: int) -> None:
+        """The run folder is another one now."""
+        for child in self:
+            if child is not self._forkserver:
+                lifeline.send_folder(child.channel, fd)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Sends a signal to all."""
+        for child in self:
+            child.send_signal(number)
+
+    def reap_strays(self, others: Set[int]) -> None:
+        """Waits for dead children that are no process of the run: orphans, and processes that a fork server had forked
+        when it died before it reported them. `others`: pids that somebody else waits for."""
+        known = {child.pid for child in self} | others
+        if self._forkserver is not None and not self._forkserver.can_fork:
+            return  # it may be telling us of one just now
+        while (found := _any_dead()) is not None and found not in known:
+            os.waitpid(found, 0)
+
+    def _log(self, peer: Peer) -> Path:
+        return self._logs / peer.log
+
+    def _take_in(self, child: Child) -> None:
+        self._living[child.peer.place] = child
+        self._poller.register(child.pidfd, zmq.POLLIN)
+        if isinstance(child, ForkServer):
+            self._forkserver = child
+            self._poller.register(child.channel.fileno(), zmq.POLLIN)
+
+
+class _HeldBatches:
+    """The batches that dead workers were computing, by the marks that they leave in shared memory. A mark stays until
+    the place's next worker begins a batch, so one that has been seen says nothing of a later death."""
+
+    def __init__(self, memory: RunMemory) -> None:
+        self._memory = memory
+        self._seen: dict[int, int] = {}  # newest attempt by worker
+
+    def batch_of(self, peer: Peer) -> int | None:
+        """Returns the batch that a worker, dead now, was computing; None if nothing, or if it is no worker."""
+        held = held_batch(self._memory.segments, self._memory.sizes, peer.index) if peer.role == WORKER else None
+        if held is None or self._seen.get(peer.index) == held[0]:
+            return None
+        self._seen[peer.index], batch = held
+        return batch
+
+
+def _any_dead() -> int | None:
+    """The pid of a child that has not been reaped."""
+    try:
+        info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if info is None else info.si_pid

@@ -1,0 +1,155 @@
+"""An order of a first layer's pairs in which many blocks of neighbours are 0 together: engines skip those blocks.
+
+The inputs of the layer behind pairwise products are taken four at a time. Which pair lies where does not change what
+the network computes, if every row, the bias and the columns of the next layer are put in the same order. Free of torch.
+
+The search works on bits: one a position and side, for each pair. First blocks are filled one after the other, each with
+the pair that is 0 most often of those left and the three that are 0 with it most often; then pairs of different blocks
+change places as long as that gains anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pool.tasks.chess.network import FileNetwork
+from pool.tasks.chess.positions import Position, sampled_positions
+from pool.tasks.chess.proof import check_same
+
+BLOCK = 4  # inputs of the next layer, a byte each
+_KEPT = 4  # every fourth position is kept to measure with
+_AT_ONCE = 256  # positions
+_MOST_ROUNDS = 100
+_OPTION = "--permute"
+_COMPARED = 256  # of the positions, besides the probe positions
+
+Bits = npt.NDArray[np.uint8]
+Order = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """The gain of an order, on positions that it was not searched with."""
+
+    order: Order  # [pairs]: which pair comes to each place
+    before: float  # share of blocks that are 0
+    after: float
+    positions: int
+
+    def __str__(self) -> str:
+        return (
+            f"blocks of {BLOCK} inputs that are 0: {self.before:.2%} before, {self.after:.2%} after "
+            f"({self.positions:,} positions that it was not found with)"
+        )
+
+
+def find_order(
+    activations: Callable[[Sequence[Position]], npt.NDArray[Any]], positions: Sequence[Position]
+) -> Sparsity:
+    """Finds an order. `activations`: of n positions [n, 2 * pairs], those of the own side first. Keeps the order there
+    is if no better one is found. Raises ValueError for pairs that do not fill blocks, and for less than two
+    positions."""
+    if len(positions) < 2:
+        raise ValueError(f"{len(positions)} position: two are needed, one to find the order with and one to measure")
+    zero = [_zeros(activations, positions[start : start + _AT_ONCE]) for start in range(0, len(positions), _AT_ONCE)]
+    zeros = np.concatenate(zero)
+    if zeros.shape[2] % BLOCK:
+        raise ValueError(f"{zeros.shape[2]} pairs: blocks of {BLOCK} can't be filled with them")
+    kept = np.arange(len(zeros)) % _KEPT == _KEPT - 1 if len(zeros) >= _KEPT else np.arange(len(zeros)) == 0
+    order = _improved(_packed(zeros[~kept]), _filled(_packed(zeros[~kept])))
+    measured = zeros[kept].reshape(-1, zeros.shape[2])
+    before, after = _share(measured), _share(measured[:, order])
+    if after <= before:
+        return Sparsity(np.arange(len(order)), before, before, int(kept.sum()))
+    return Sparsity(order, before, after, int(kept.sum()))
+
+
+def _zeros(activations: Callable[[Sequence[Position]], npt.NDArray[Any]], some: Sequence[Position]) -> Bits:
+    """Returns which pairs are 0, [n, 2, pairs]."""
+    zeros: npt.NDArray[np.bool_] = activations(some) == 0
+    return zeros.reshape(len(some), 2, -1).astype(np.uint8)
+
+
+def _share(zeros: Bits) -> float:
+    return float(zeros.reshape(len(zeros), -1, BLOCK).all(axis=2).mean())
+
+
+def _packed(zeros: Bits) -> Bits:
+    """Returns [pairs, bytes]: a bit for each position and side."""
+    bits: Bits = np.packbits(zeros.reshape(-1, zeros.shape[2]).T, axis=1)
+    return bits
+
+
+def _counts(bits: Bits) -> npt.NDArray[np.int64]:
+    counts: npt.NDArray[np.int64] = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+    return counts
+
+
+def _filled(bits: Bits) -> Order:
+    left = np.arange(len(bits))
+    order = []
+    by_itself = _counts(bits)
+    while len(left):
+        common: Bits | None = None
+        for _ in range(BLOCK):
+            counts = by_itself[left] if common is None else _counts(bits[left] & common)
+            best = left[int(np.argmax(counts))]
+            common = bits[best] if common is None else common & bits[best]
+            order.append(int(best))
+            left = left[left != best]
+    return np.array(order, np.int64)
+
+
+def _improved(bits: Bits, order: Order) -> Order:
+    for _ in range(_MOST_ROUNDS):
+        swaps = _swaps(bits[order])
+        if not swaps:
+            break
+        for one, other in swaps:
+            order[one], order[other] = order[other], order[one]
+    return order
+
+
+def _swaps(bits: Bits) -> list[tuple[int, int]]:
+    """Returns places to exchange: those that gain most, each block in one exchange at most, so that gains add up."""
+    zeros = np.unpackbits(bits, axis=1).astype(np.float32)
+    blocks = zeros.reshape(len(bits) // BLOCK, BLOCK, -1)
+    missing = BLOCK - blocks.sum(axis=1)
+    others = (missing[:, None] - (1 - blocks) == 0).reshape(zeros.shape).astype(np.float32)  # the other three are 0
+    whole = zeros @ others.T  # [i, j]: how often j's block would be 0 with i at its place
+    gain = whole - np.diag(whole)[None]
+    gain += gain.T
+    block = np.arange(len(bits)) // BLOCK
+    gain[block[:, None] == block[None]] = 0
+    best_of_block = gain.reshape(len(blocks), BLOCK, len(blocks), BLOCK).max(axis=(1, 3))
+    ones, others_of = np.nonzero(np.triu(best_of_block) > 0)
+    swaps, used = [], np.zeros(len(blocks), bool)
+    for one, other in sorted(zip(ones, others_of, strict=True), key=lambda pair: -float(best_of_block[pair])):
+        if not (used[one] or used[other]):
+            used[one] = used[other] = True
+            part = gain[BLOCK * one : BLOCK * (one + 1), BLOCK * other : BLOCK * (other + 1)]
+            i, j = np.unravel_index(int(np.argmax(part)), part.shape)
+            swaps.append((int(BLOCK * one + i), int(BLOCK * other + j)))
+    return swaps
+
+
+def reorder(network_of: Callable[[], FileNetwork], put: Callable[[Order], object], patterns: Sequence[str]) -> str:
+    """Puts the pairs of a model's first layer into a sparser order, and proves that its network computes the same.
+    Returns what is gained, in words. `network_of`: the model's integers as they are; `put`: changes the model.
+
+    Raises ValueError if the network evaluates to something else than before, and for what `find_order` refuses;
+    DataError, ConfigError for the data."""
+    network = network_of()
+    positions = sampled_positions(patterns, network.inputs, _OPTION)
+    try:
+        order = find_order(network.activations, positions)
+    except ValueError as error:
+        raise ValueError(f"{_OPTION}: {error}") from None
+    put(order.order)
+    check_same(network, network_of(), "its pairs in another order", positions[:_COMPARED])
+    return str(order)

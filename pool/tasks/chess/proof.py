@@ -1,0 +1,104 @@
+"""A network evaluates to the same integers before and after it is written, or its units are put in another order.
+
+What differs is refused. Free of torch.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.errors import DataError
+from loader.files import whole_file
+from pool.tasks.chess.network import FileNetwork, Network
+from pool.tasks.chess.positions import Inputs, Position, read_fen
+
+_SQUARES = 64
+_PIECES = "PpNnBbRrQq"
+_PROBES = 64
+
+
+def write_proved(path: Path, data: bytes, network: FileNetwork, read: Callable[[Path], FileNetwork]) -> None:
+    """Writes the bytes of `network`. The file gets its name once `read` has made a network of it that evaluates the
+    probe positions to the same integers, and has the same tensors.
+
+    Raises DataError for a file that can't be written, ValueError for one that is not the network; then nothing is left
+    behind.
+    """
+
+    def check(written: Path) -> None:
+        again = _read_back(written, read)
+        check_same(network, again, "its file")
+        check_tensors(network.tensors, again.tensors)
+
+    write_whole(path, data, check)
+
+
+def check_tensors(before: Mapping[str, npt.NDArray[Any]], after: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Checks that what was read back is what was to be written. Raises ValueError."""
+    for name, values in before.items():
+        if name not in after or not np.array_equal(values, after[name]):
+            raise ValueError(f"{name}: other numbers in the file than in the network")
+
+
+def check_same(before: Network, after: Network, what: str, more: Sequence[Position] = ()) -> None:
+    """Checks that both evaluate to the same in every output bucket, for the probe positions and `more`. Raises
+    ValueError."""
+    positions = [*probe_positions(before.inputs), *more]
+    one, other = before.evaluate(positions), after.evaluate(positions)
+    differing = int(((one.values != other.values).any(axis=1) | (one.bucket != other.bucket)).sum())
+    if differing:
+        raise ValueError(
+            f"{differing} of {len(positions)} positions evaluate to something else with {what} than with the network"
+        )
+
+
+def _read_back(written: Path, read: Callable[[Path], FileNetwork]) -> FileNetwork:
+    try:
+        return read(written)
+    except DataError as error:
+        where = "" if error.offset is None else f", at offset {error.offset}"
+        raise ValueError(f"what is written can't be read back{where}: {error.reason}") from None
+
+
+def probe_positions(inputs: Inputs, count: int = _PROBES) -> list[Position]:
+    """Returns positions to compare two forms of a network on: any pieces on any squares, so that many weights take
+    part.
+
+    They are the same each time; every number of pieces from 2 to 32 comes up, as far as `count` reaches."""
+    return [read_fen(fen, inputs) for fen in probe_fens(count)]
+
+
+def probe_fens(count: int) -> Iterator[str]:
+    pick = random.Random(1)
+    for number in range(count):
+        squares = pick.sample(range(_SQUARES), 2 + number % 31)
+        board = dict(zip(squares, ["K", "k", *pick.choices(_PIECES, k=len(squares) - 2)], strict=True))
+        for square, piece in board.items():
+            if piece in "Pp" and not 8 <= square < _SQUARES - 8:
+                board[square] = {"P": "N", "p": "n"}[piece]
+        yield f"{_placement(board)} {'wb'[number % 2]} - - 0 1"
+
+
+def _placement(board: dict[int, str]) -> str:
+    ranks = []
+    for rank in range(7, -1, -1):
+        line = "".join(board.get(8 * rank + file, ".") for file in range(8))
+        for empty in range(8, 0, -1):
+            line = line.replace("." * empty, str(empty))
+        ranks.append(line)
+    return "/".join(ranks)
+
+
+def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
+    """Writes a network's file as a whole or not at all, see `loader.files.whole_file`. Raises DataError for a file that
+    can't be written."""
+    try:
+        whole_file.write_whole(path, data, check)
+    except OSError as error:
+        raise DataError(path, f"can't be written: {error.strerror}") from None

@@ -1,0 +1,126 @@
+"""From the floats of a network to the integers that an engine computes with, and back exactly; and the engine's int32
+arithmetic. Free of torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+_EXACT = 1 << 23  # integers up to here survive a division by the scale, in float32, and back
+_PART = 1 << 15  # numbers
+
+
+Ints = npt.NDArray[np.int64]
+Way = Literal["half to even", "half away from zero", "towards zero"]
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How one array is stored: integer = round(float * scale), the product in double."""
+
+    scale: float
+    kind: type[np.signedinteger[Any]]
+    lowest: int | None = None  # training keeps the weights between these, in steps; None: whatever the type holds
+    highest: int | None = None
+    way: Way = "half to even"
+    remedy: str = ""  # what keeps values within bounds, in words
+
+    @property
+    def clips(self) -> bool:
+        return self.lowest is not None
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The smallest and the largest integer."""
+        info = np.iinfo(self.kind)
+        return (
+            int(info.min) if self.lowest is None else self.lowest,
+            int(info.max) if self.highest is None else self.highest,
+        )
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest float."""
+        low, high = self.bounds
+        return low / self.scale, high / self.scale
+
+
+def to_integers(name: str, floats: npt.NDArray[np.float32], rule: Rounding, clip: bool) -> npt.NDArray[Any]:
+    """Rounds an array by its rule; with `clip` one with limits is clamped to them. Raises ValueError for any other
+    value that does not fit: the array's name, how many, the extreme one, and what would have prevented it."""
+    parts = _parts(floats)
+    broken = sum(int(np.count_nonzero(~np.isfinite(part))) for _, part in parts)
+    if broken:
+        raise ValueError(f"{name}: {broken} of {floats.size} values are not finite")
+    low, high = rule.bounds
+    integers = np.empty(floats.size, rule.kind)
+    outside, extreme, distance = 0, 0.0, 0.0
+    for place, part in parts:
+        scaled = part.astype(np.float64) * rule.scale
+        if rule.clips and clip:
+            np.clip(scaled, low, high, out=scaled)
+        scaled = rounded(scaled, rule.way)
+        wrong = np.flatnonzero((scaled < low) | (scaled > high))
+        if not wrong.size:
+            integers[place] = scaled
+            continue
+        outside += wrong.size
+        worst = wrong[np.argmax(np.abs(scaled[wrong]))]
+        if abs(scaled[worst]) > distance:
+            extreme, distance = float(part[worst]), abs(scaled[worst])
+    if outside:
+        clamping = "model.clip_weights = true clamps them" if rule.clips else ""
+        remedy = f"; {rule.remedy or clamping}" if rule.remedy or clamping else ""
+        raise ValueError(
+            f"{name}: {outside} of {floats.size} values do not fit {np.dtype(rule.kind)} (times {rule.scale:g}); "
+            f"the most extreme is {extreme:.6g}, allowed is {low / rule.scale:.6g} to {high / rule.scale:.6g}{remedy}"
+        )
+    return integers.reshape(floats.shape)
+
+
+def rounded(values: npt.NDArray[np.float64], way: Way) -> npt.NDArray[np.float64]:
+    """Returns whole numbers."""
+    if way == "half to even":
+        return np.rint(values)
+    cut: npt.NDArray[np.float64] = np.trunc(values)
+    if way == "half away from zero":
+        cut += np.sign(values) * (np.abs(values - cut) >= 0.5)  # adding 0.5 first would round 0.49999999999999994 up
+    return cut
+
+
+def to_floats(name: str, integers: npt.NDArray[Any], rule: Rounding) -> npt.NDArray[np.float32]:
+    """Returns floats that `to_integers` turns into the same integers again. Raises ValueError for integers that float32
+    can't tell apart."""
+    parts = _parts(integers)
+    large = sum(int(np.count_nonzero((part > _EXACT) | (part < -_EXACT))) for _, part in parts)
+    if large:
+        extreme = int(integers.flat[int(np.argmax(np.abs(integers.astype(np.int64))))])
+        raise ValueError(
+            f"{name}: {large} of {integers.size} values are too large for float32 to hold exactly; the most extreme is "
+            f"{extreme}, allowed is up to {_EXACT}"
+        )
+    floats = np.empty(integers.size, np.float32)
+    for place, part in parts:
+        floats[place] = part / rule.scale
+    return floats.reshape(integers.shape)
+
+
+def _parts(values: npt.NDArray[Any]) -> list[tuple[slice, npt.NDArray[Any]]]:
+    """Cuts values into parts so small that what is computed beside one, in doubles, stays in the cache."""
+    flat = values.reshape(-1)
+    places = [slice(start, start + _PART) for start in range(0, flat.size, _PART)]
+    return [(place, flat[place]) for place in places]
+
+
+def truncating_divide(value: Ints, divisor: int) -> Ints:
+    """Divides and rounds toward zero, as C's; numpy's rounds down."""
+    quotient: Ints = np.sign(value) * (np.abs(value) // divisor)
+    return quotient
+
+
+def wrapped(value: Ints) -> Ints:
+    """Returns the value that an int32 would hold."""
+    return value.astype(np.int32).astype(np.int64)

@@ -1,0 +1,161 @@
+"""Settings that the tasks for chess share: the loss, whose defaults are those of Stockfish 15.1's network, fake
+quantization, kernels. Free of torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic.fields import FieldInfo
+
+from loader.section import Effect, Section, WrongKeyError
+from pool.config.parts import problem_of_steps
+from pool.config.schedule import MOST_STEPS
+
+
+def _as_parts(value: Any) -> Any:
+    """Takes `rows,dense` of a command line, or the list of a file."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    return tuple(dict.fromkeys(value)) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
+
+
+FakeQuantization = Annotated[
+    tuple[Literal["rows", "dense", "activations"], ...],
+    BeforeValidator(_as_parts),
+    Field(
+        description="what training computes as the exported integers do, with the gradients of the floats: rows and "
+        "bias of the first layer (a factoriser added in), weights and biases of the layers behind it, activations"
+    ),
+    Effect.RESULT,
+]
+
+Kernels = Annotated[
+    Literal["fused_first_layer", "fused", "torch"],
+    Field(
+        description="fused: what follows the first layer is one native operation on CPU workers, and on CUDA "
+        "workers a few kernels, with the first layer; fused_first_layer: on CPU workers the first layer is part of "
+        "it, where its inputs share enough rows; torch: torch's own operations, as where fake_quantization cuts "
+        "activations off. Results differ in the last digits"
+    ),
+    Effect.RESULT,
+]
+
+_ONE_LAMBDA = ("lambda_start", "lambda_end")  # what lambda_parts stands in the place of
+
+
+class LambdaPart(Section):
+    """A stretch of the schedule of lambda."""
+
+    start: Annotated[float, Field(ge=0, le=1, description="lambda at the part's first step")]
+    end: Annotated[
+        float | None, Field(ge=0, le=1, description="lambda where the part ends, linear in between; none keeps it")
+    ] = None
+    steps: Annotated[
+        int | None, Field(gt=0, le=MOST_STEPS, description="steps that the part lasts; the last part has none")
+    ] = None
+
+
+class LossConfig(Section):
+    """|target - probability of the net's output| ^ exponent, averaged.
+
+    probability(x) = (1 + sigmoid((x - offset) / scaling) - sigmoid((-x - offset) / scaling)) / 2
+    p      = probability(score);  q = probability(output)
+    target = lambda * p + (1 - lambda) * (result + 1) / 2
+    loss   = |target - q| ^ exponent, times 1 + asymmetry where q > target
+    weight = 1 + (2 ^ weight_boost - 1) * ((p - 1/2)^2 * p * (1 - p)) ^ weight_power
+
+    The loss of a batch is the mean of its positions' by these weights. With an offset of 0 probability(x) is the
+    sigmoid of x / scaling.
+
+    [[loss.lambda_parts]]                              # a warm-up: from the score towards the game's result
+    start = 1.0
+    end = 0.7
+    steps = 5000                                       # training steps; all but the last part need it
+
+    [[loss.lambda_parts]]                              # a part without an end keeps lambda
+    start = 0.7
+    """
+
+    output_unit: Annotated[
+        float,
+        Field(ge=1e-3, le=1e6, description="internal units (the score's) in one unit of the net's output"),
+        Effect.RESULT,
+    ] = 600.0
+    in_offset: Annotated[
+        float, Field(ge=-1e6, le=1e6, description="offset for the net's output, internal units"), Effect.RESULT
+    ] = 270.0
+    in_scaling: Annotated[
+        float, Field(ge=1e-3, le=1e6, description="scaling for the net's output, internal units"), Effect.RESULT
+    ] = 340.0
+    out_offset: Annotated[
+        float, Field(ge=-1e6, le=1e6, description="offset for the score of the entry, internal units"), Effect.RESULT
+    ] = 270.0
+    out_scaling: Annotated[
+        float, Field(ge=1e-3, le=1e6, description="scaling for the score of the entry, internal units"), Effect.RESULT
+    ] = 380.0
+    lambda_start: Annotated[
+        float,
+        Field(ge=0, le=1, description="weight of the score against the game's result, at the first step"),
+        Effect.RESULT,
+    ] = 1.0
+    lambda_end: Annotated[
+        float, Field(ge=0, le=1, description="the same at the last step; linear in between"), Effect.RESULT
+    ] = 1.0
+    lambda_parts: Annotated[
+        tuple[LambdaPart, ...],
+        Field(
+            strict=False,  # JSON's arrays are lists
+            description="instead of lambda_start and lambda_end: tables of start, end and steps, one after the other",
+        ),
+        Effect.RESULT,
+    ] = ()
+    exponent: Annotated[float, Field(ge=1, le=8, description="power of the difference"), Effect.RESULT] = 2.5
+    weight_boost: Annotated[
+        float,
+        Field(
+            ge=-64,
+            le=64,
+            description="weight of positions whose score is neither even nor decided, as a power of two; 0: all alike",
+        ),
+        Effect.RESULT,
+    ] = 0.0
+    weight_power: Annotated[
+        float, Field(ge=0, le=8, description="how fast that weight falls towards the others"), Effect.RESULT
+    ] = 0.5
+    asymmetry: Annotated[
+        float,
+        Field(ge=-1, le=1e3, description="what a position weighs more where the net's probability is too high"),
+        Effect.RESULT,
+    ] = 0.0
+
+    @property
+    def weighs(self) -> bool:
+        """Positions do not weigh the same."""
+        return self.weight_boost != 0 or self.asymmetry != 0
+
+    @model_validator(mode="after")
+    def _lambda_is_one_schedule(self) -> Self:
+        if problem := problem_of_steps(self.lambda_parts, "lambda_parts", "training steps"):
+            key, _, why = problem.partition(": ")
+            raise WrongKeyError(why, *key.split("."))
+        for key in _ONE_LAMBDA:
+            default = type(self).model_fields[key].default
+            if self.lambda_parts and getattr(self, key) != default:
+                raise WrongKeyError(
+                    f"does nothing beside lambda_parts: leave it out, or set it to {default:g}; "
+                    "lambda_parts = [] sets none",
+                    key,
+                )
+        return self
+
+
+def with_defaults(**defaults: float) -> type[LossConfig]:
+    """Returns a LossConfig with these defaults instead of its own."""
+    fields = {name: LossConfig.model_fields[name] for name in defaults}
+    changed = {
+        name: (field.annotation, FieldInfo.merge_field_infos(field, default=defaults[name]))
+        for name, field in fields.items()
+    }
+    section = create_model("LossConfig", __base__=LossConfig, __doc__=LossConfig.__doc__, **changed)  # type: ignore[call-overload]
+    return cast(type[LossConfig], section)

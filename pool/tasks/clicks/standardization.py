@@ -1,0 +1,59 @@
+"""Dense numbers as inputs of a model: each with mean 0 and deviation 1 over the samples of its training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pool.nn.batch import TensorBatch
+
+_RESOLUTION = 2.0**-24  # of float32, which numbers of the data are: a smaller deviation is none
+
+
+class StandardisedNumbers(nn.Module):
+    """Gives [batch_size, numbers], float32.
+
+    Mean and deviation are those of the first batches of all steps so far and of the batch at hand, in float64:
+    population variances, merged as Chan, Golub and LeVeque do (1979). Samples count alike, whatever they weigh.
+    """
+
+    count: Tensor
+    mean: Tensor
+    squares: Tensor
+
+    def __init__(self, names: Sequence[str], logarithms: Sequence[str], clip: float) -> None:
+        """`logarithms`: names of those that count as sign(x) log(1 + |x|); `clip`: bound of the result, 0: none."""
+        super().__init__()
+        self._names = tuple(names)
+        self._logarithms = [number for number, name in enumerate(names) if name in logarithms]
+        self._clip = clip
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(len(names), dtype=torch.float64))
+        self.register_buffer("squares", torch.zeros(len(names), dtype=torch.float64))  # of distances from the mean
+
+    def forward(self, batch: TensorBatch) -> Tensor:
+        numbers = [batch.dense[name].double() for name in self._names]
+        for number in self._logarithms:
+            numbers[number] = numbers[number].sign() * numbers[number].abs().log1p()
+        table = torch.stack(numbers, dim=1)
+        if self.training:
+            self._count(table)
+        standardised = ((table - self.mean) / self.deviation).float()
+        return standardised.clamp(-self._clip, self._clip) if self._clip else standardised
+
+    @property
+    def deviation(self) -> Tensor:
+        """[numbers]: 1 for a number that is always the same."""
+        deviation: Tensor = (self.squares / self.count.clamp(min=1)).sqrt()
+        return torch.where(deviation > _RESOLUTION * self.mean.abs(), deviation, 1.0)
+
+    @torch.no_grad()
+    def _count(self, table: Tensor) -> None:
+        mean = table.mean(dim=0)
+        total = self.count + len(table)
+        distance = mean - self.mean
+        self.squares += (table - mean).square().sum(dim=0) + distance.square() * self.count * len(table) / total
+        self.mean += distance * len(table) / total
+        self.count.copy_(total)

@@ -1,0 +1,17 @@
+"""The commands that look at networks of chess engines, whatever task they are of."""
+
+from __future__ import annotations
+
+import typer
+
+from pool.tasks.networks.convert import convert
+from pool.tasks.networks.eval import eval_command
+from pool.tasks.networks.inspect import inspect
+from pool.tasks.networks.validate import validate
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="eval")(eval_command)
+    app.command(name="inspect")(inspect)
+    app.command(name="convert")(convert)
+    app.command(name="validate")(validate)

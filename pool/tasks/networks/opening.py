@@ -1,0 +1,109 @@
+"""Opens integer networks: files of any family, and what checkpoints would be exported as. Imports torch for a
+checkpoint alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.plugins.registry import load
+from pool.checkpoint.folder import locate
+from pool.checkpoint.state import read_state
+from pool.config.load import load_config
+from pool.errors import ConfigError, PoolError
+from pool.export.member import NEWEST, Choice
+from pool.run_folder.strict_json import printable
+from pool.task.registry import TASKS, task_module
+from pool.tasks.chess.network import Evaluation, Family, FileNetwork, Network, NetworkTask
+from pool.tasks.chess.positions import Position
+from pool.tasks.chess.quantization import Ints
+
+
+class MeanNetwork:
+    """The Network that says what the members of an ensemble say on average, in whole units, halves to the even one."""
+
+    def __init__(self, members: Sequence[Network]) -> None:
+        first = members[0]
+        self._members = members
+        self.inputs, self.units, self.units_of_terms = first.inputs, first.units, first.units_of_terms
+
+    def evaluate(self, positions: Sequence[Position]) -> Evaluation:
+        each = [member.evaluate(positions) for member in self._members]
+        return Evaluation(
+            each[0].bucket,
+            {name: _mean([evaluation.terms[name] for evaluation in each]) for name in each[0].terms},
+            _mean([evaluation.values for evaluation in each]),
+            _mean([evaluation.value for evaluation in each]),
+            np.mean([evaluation.pawns for evaluation in each], axis=0),
+        )
+
+
+def open_network(path: Path, choice: Choice = NEWEST, config_file: Path | None = None) -> Network:
+    """Opens the network of a file (`read_file`), or the one that a checkpoint, or the newest of a run, would be
+    exported as; of an ensemble the mean of all, unless one member is chosen. Raises PoolError, DataError."""
+    if path.is_dir():
+        if config_file is not None:
+            raise ConfigError(f"--config: the checkpoint {path} has its config itself; leave it out")
+        return _of_checkpoint(locate(path), choice)
+    if choice.member is not None:
+        raise ConfigError(f"--member {choice.member}: {path} is a file, of one network")
+    if choice.averaged:
+        raise ConfigError(f"--ema: {path} is a file, of one network; leave it out")
+    return read_file(path, config_file)
+
+
+def read_file(path: Path, config_file: Path | None = None) -> FileNetwork:
+    """Reads a network of the family that `config_file`'s task is of, else the name's suffix; one with a suffix of
+    nobody's is read by the first family. Raises PoolError, DataError."""
+    known = families()
+    if config_file is not None:
+        config = load_config(config_file)
+        _check_task(config.task, known, str(config_file))
+        return known[config.task].read_network(path, config)
+    first = next(iter(known.values()))
+    family = next((family for family in known.values() if path.suffix in family.SUFFIXES), first)
+    return family.read_network(path, None)
+
+
+def families() -> dict[str, Family]:
+    """Returns the families of networks by the names of their tasks."""
+    return dict(_families())
+
+
+def _families() -> Iterator[tuple[str, Family]]:
+    for name in TASKS.bundled:
+        module = getattr(task_module(name), "NETWORKS", None)
+        if module is not None:
+            yield name, cast(Family, load(module, ours=True))
+
+
+def _check_task(task: str, known: Mapping[str, Family], where: str) -> None:
+    """Raises ConfigError for a task without a family."""
+    if task not in known:
+        raise ConfigError(
+            f"eval: {where} is of the task {printable(task)}, and eval is for {', '.join(known)}: see pool predict"
+        )
+
+
+def _of_checkpoint(checkpoint: Path, choice: Choice) -> Network:
+    task = str(read_state(checkpoint).config.get("task"))
+    _check_task(task, families(), str(checkpoint))
+    from pool.export.load import load_members  # late: torch
+
+    networks = []
+    for trained in load_members(checkpoint, task, "eval", choice):
+        assert isinstance(trained.task, NetworkTask)
+        try:
+            networks.append(trained.task.network(trained.model))
+        except ValueError as error:
+            raise PoolError(f"{trained}: {error}") from None
+    return networks[0] if len(networks) == 1 else MeanNetwork(networks)
+
+
+def _mean(members: Sequence[Ints]) -> Ints:
+    mean: npt.NDArray[np.float64] = np.mean(members, axis=0)
+    return np.rint(mean).astype(np.int64)

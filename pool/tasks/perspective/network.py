@@ -1,0 +1,137 @@
+"""The networks of this task, as commands look at them (pool.tasks.chess.network.Family)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.chess.output_buckets import MAX_PIECES as MOST_PIECES
+from loader.chess.output_buckets import buckets_by_pieces
+from loader.errors import DataError
+from pool.errors import ConfigError
+from pool.tasks.chess.network import Boards, Evaluation, Facts, tensor_facts
+from pool.tasks.chess.positions import Inputs, Position
+from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.perspective.config import ModelConfig
+from pool.tasks.perspective.description import TASK, Description, beside, read_description
+from pool.tasks.perspective.export_list import export_list
+from pool.tasks.perspective.inference import check_evaluable, evaluate, first_activations
+from pool.tasks.perspective.network_file import net_of, read_bytes
+from pool.tasks.perspective.quantization import Net, roundings
+from pool.tasks.perspective.shape import FACTORISED, shape_of
+
+if TYPE_CHECKING:
+    from pool.config.tree import Config
+
+SUFFIXES = (".bin",)
+_PIECES = ("pawn", "knight", "bishop", "rook", "queen", "king")
+
+
+@dataclass(frozen=True)
+class PerspectiveNetwork:
+    """See pool.tasks.chess.network.FileNetwork."""
+
+    net: Net
+    units_of_terms: str = ""
+    description: str = ""
+
+    @property
+    def inputs(self) -> Inputs:
+        return self.net.shape.inputs
+
+    @property
+    def tensors(self) -> Mapping[str, npt.NDArray[Any]]:
+        return self.net.tensors
+
+    @property
+    def units(self) -> str:
+        return f"{self.net.unit:g} for an output of 1 (a hundred of them = one pawn)"
+
+    def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
+        return first_activations(self.net, positions)
+
+    def evaluate(self, positions: Sequence[Position]) -> Evaluation:
+        return evaluate(self.net, positions, buckets_by_pieces(self.net.shape.output_buckets))
+
+    def facts(self) -> Facts:
+        """Finds dead outputs by bounds: an output is dead if 0 even with the largest 32 rows."""
+        net, shape = self.net, self.net.shape
+        rules = roundings(net.entries)
+        tensors = [tensor_facts(name, values, rules.get(name)) for name, values in net.tensors.items()]
+        rows = net.tensors["l0w"].max(axis=0).astype(np.int64)
+        highest = net.tensors["l0b"] + MOST_PIECES * np.maximum(rows, 0)
+        about: dict[str, str | int] = {
+            "network": shape.in_words,
+            "activation": shape.activation,
+            "inputs": shape.inputs.features,
+            "output buckets": shape.output_buckets,
+        }
+        return Facts(about, tensors, {"the first layer": (int((highest <= 0).sum()), highest.size)})
+
+    def boards(self) -> Boards | None:
+        """Returns the boards of chess768."""
+        net = self.net
+        inputs = net.shape.inputs
+        if inputs.features != "chess768":
+            return None
+        files = max(1, len(inputs.king_buckets) // 8)
+        layout = inputs.king_buckets or (0,)
+        return Boards(
+            [f"{whose} {piece}" for whose in ("own", "other") for piece in _PIECES],
+            [layout[start : start + files] for start in range(0, len(layout), files)],
+            net.tensors["l0w"].reshape(-1, 2 * len(_PIECES), 64, net.shape.width),
+            net.entry("l0w").scale,
+        )
+
+    def settings(self) -> dict[str, Any]:
+        net, shape = self.net, self.net.shape
+        return {
+            "task": TASK,
+            "data": {
+                "chess": {
+                    "features": shape.inputs.features + (FACTORISED if shape.num_virtual else ""),
+                    "king_buckets": list(shape.inputs.king_buckets),
+                    "output_buckets": shape.output_buckets,
+                }
+            },
+            "model": {
+                "width": shape.width,
+                "activation": shape.activation,
+                "hidden": list(shape.hidden),
+                "hidden_activation": shape.hidden_activation,
+                "export": [entry.model_dump(mode="json") for entry in net.entries],
+            },
+            "loss": {"output_unit": net.unit},
+        }
+
+
+def read_network(path: Path, config: Config | None) -> PerspectiveNetwork:
+    """Reads a file. Raises DataError; ConfigError if neither `config` nor what lies beside the file says what network
+    it holds."""
+    data = read_bytes(path)
+    if config is None:
+        described = read_description(path, data)
+    else:
+        assert isinstance(config.model, ModelConfig)
+        assert isinstance(config.loss, LossConfig)
+        described = Description(config.model, config.loss, "")
+    if described is None:
+        raise ConfigError(
+            f"{path} does not say what network it holds, and {beside(path).name} is not beside it: name a config "
+            "of such a network with --config"
+        )
+    model, loss, text = described
+    try:
+        shape = shape_of(model)
+        net = net_of(data, shape, export_list(model, shape), loss.output_unit, path)
+        check_evaluable(net)
+    except DataError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return PerspectiveNetwork(net, description=text)

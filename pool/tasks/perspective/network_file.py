@@ -1,0 +1,181 @@
+"""Files of bullet's formats: numbers and nothing else, little endian; which format follows from the name. Free of
+torch.
+
+quantised: the tensors of the list one after the other without padding, then the letters `bullet` over and over up to a
+multiple of 64 bytes. raw: the list's tensors as float32, input by input, no padding. weights: for each tensor, by name:
+the name, a line end, how many, and so many float32. Files named *raw.bin and *weights.bin are of these, all others
+quantised. What does not fit is a DataError that names file and offset (I8)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import pool.tasks.perspective.shape as orders
+from loader.errors import DataError
+from loader.files.regular import open_regular
+from pool.tasks.perspective.config import ExportTensor
+from pool.tasks.perspective.quantization import TYPES, Net, dequantise, quantise
+from pool.tasks.perspective.shape import Floats, Shape
+
+RAW = "raw.bin"
+WEIGHTS = "weights.bin"
+ALIGNMENT = 64
+_LETTERS = b"bullet"
+_FLOAT = np.dtype("<f4")
+_COUNT = np.dtype("<u8")
+_LONGEST_NAME = 64
+
+
+def read_bytes(path: Path) -> bytes:
+    """Raises DataError."""
+    try:
+        with os.fdopen(open_regular(path), "rb") as stream:
+            return stream.read()
+    except IsADirectoryError:
+        raise DataError(path, "is a folder, not a network's file") from None
+    except OSError as error:
+        raise DataError(path, f"can't be read: {error.strerror}") from None
+
+
+def net_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], unit: float, path: Path) -> Net:
+    """Returns the network of a file; of floats, what they would be exported as. Raises DataError, and ValueError for
+    floats that do not fit."""
+    if not holds_floats(path):
+        return parse_quantised(data, shape, entries, unit, path)
+    return quantise(floats_of(data, shape, entries, path), shape, entries, unit)
+
+
+def floats_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], path: Path) -> Floats:
+    """Returns the floats of a file. Raises DataError, and ValueError for integers that floats can't tell apart."""
+    if path.name.endswith(RAW):
+        return parse_raw(data, shape, entries, path)
+    if path.name.endswith(WEIGHTS):
+        return parse_weights(data, shape, path)
+    return dequantise(parse_quantised(data, shape, entries, 1.0, path))
+
+
+def holds_floats(path: Path) -> bool:
+    """Says by its name whether a file holds floats."""
+    return path.name.endswith((RAW, WEIGHTS))
+
+
+def quantised_bytes(net: Net) -> bytes:
+    data = b"".join(_stored(entry, net.tensors[entry.weight]) for entry in net.entries)
+    missing = -len(data) % ALIGNMENT
+    return data + bytes(itertools.islice(itertools.cycle(_LETTERS), missing))
+
+
+def parse_quantised(data: bytes, shape: Shape, entries: Sequence[ExportTensor], unit: float, file: Path) -> Net:
+    """Raises DataError. The bytes behind the last tensor, fewer than 64, may be any."""
+    tensors = {}
+    offset = 0
+    for entry in entries:
+        dtype = np.dtype(TYPES[entry.type]).newbyteorder("<")
+        tensor_shape = shape.tensors[entry.weight]
+        flat = _take(data, offset, dtype, tensor_shape, entry.weight, file)
+        turn = orders.from_output_by_output if entry.transpose else orders.from_input_by_input
+        tensors[entry.weight] = turn(entry.weight, flat, tensor_shape)
+        offset += flat.nbytes
+    if len(data) >= offset + ALIGNMENT or len(data) > offset + -offset % ALIGNMENT:
+        raise DataError(
+            file, f"{len(data):,} bytes; a network of this shape has {offset + -offset % ALIGNMENT:,}", offset
+        )
+    return Net(shape, tuple(entries), tensors, unit)
+
+
+def raw_bytes(floats: Floats, entries: Iterable[ExportTensor]) -> bytes:
+    return b"".join(_float_bytes(entry.weight, floats[entry.weight]) for entry in entries)
+
+
+def parse_raw(
+    data: bytes, shape: Shape, entries: Sequence[ExportTensor], file: Path
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Raises DataError. A factoriser must be in the list: bullet writes l0w without what is to be merged into it."""
+    if shape.num_virtual and not holds_factoriser(entries):
+        raise DataError(
+            file,
+            "model.export does not list l0f, so this file has no factoriser: take weights.bin; or a config without ^ "
+            "behind data.chess.features, if it is added to l0w already, as pool export does",
+        )
+    floats: dict[str, npt.NDArray[np.float32]] = {}
+    offset = 0
+    for entry in entries:
+        floats[entry.weight] = _take_floats(data, offset, shape, entry.weight, file)
+        offset += floats[entry.weight].nbytes
+    if len(data) != offset:
+        raise DataError(file, f"{len(data):,} bytes; a network of this shape has {offset:,}", min(offset, len(data)))
+    return floats
+
+
+def holds_factoriser(entries: Iterable[ExportTensor]) -> bool:
+    """Says whether a file of the list's tensors has the factoriser by itself."""
+    return any(entry.weight == "l0f" for entry in entries)
+
+
+def weights_bytes(floats: Floats) -> bytes:
+    parts = []
+    for name in sorted(floats):
+        data = _float_bytes(name, floats[name])
+        parts += [name.encode() + b"\n", np.array(len(data) // _FLOAT.itemsize, _COUNT).tobytes(), data]
+    return b"".join(parts)
+
+
+def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArray[np.float32]]:
+    """Raises DataError. A factoriser that is not there is 0."""
+    floats: dict[str, npt.NDArray[np.float32]] = {}
+    offset = 0
+    while offset < len(data):
+        end = data.find(b"\n", offset, offset + _LONGEST_NAME)
+        name = data[offset:end].decode("utf-8", "replace") if end >= 0 else ""
+        if name not in shape.tensors or name in floats:
+            what = f"tensor {name!r}" if name else "no name of a tensor"
+            raise DataError(file, f"{what}; expected is each of {', '.join(shape.tensors)} once", offset)
+        offset = end + 1
+        count = int(_take(data, offset, _COUNT, (1,), f"the size of {name}", file)[0])
+        wanted = int(np.prod(shape.tensors[name]))
+        if count != wanted:
+            raise DataError(file, f"{name} has {count:,} numbers; a network of this shape has {wanted:,}", offset)
+        offset += _COUNT.itemsize
+        floats[name] = _take_floats(data, offset, shape, name, file)
+        offset += floats[name].nbytes
+    missing = [name for name in shape.tensors if name not in floats and name != "l0f"]
+    if missing:
+        raise DataError(file, f"no tensor {', '.join(missing)}", len(data))
+    if shape.num_virtual and "l0f" not in floats:
+        floats["l0f"] = np.zeros(shape.tensors["l0f"], np.float32)
+    return floats
+
+
+def _stored(entry: ExportTensor, values: npt.NDArray[Any]) -> bytes:
+    turn = orders.output_by_output if entry.transpose else orders.input_by_input
+    return turn(entry.weight, values).astype(np.dtype(TYPES[entry.type]).newbyteorder("<")).tobytes()
+
+
+def _float_bytes(name: str, values: npt.NDArray[np.float32]) -> bytes:
+    return orders.input_by_input(name, values).astype(_FLOAT).tobytes()
+
+
+def _take_floats(data: bytes, offset: int, shape: Shape, name: str, file: Path) -> npt.NDArray[np.float32]:
+    tensor_shape = shape.tensors[name]
+    flat = _take(data, offset, _FLOAT, tensor_shape, name, file)
+    broken = int(np.count_nonzero(~np.isfinite(flat)))
+    if broken:
+        raise DataError(file, f"{name}: {broken} of {flat.size} numbers are not finite", offset)
+    return orders.from_input_by_input(name, flat, tensor_shape)
+
+
+def _take(
+    data: bytes, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...], name: str, file: Path
+) -> npt.NDArray[Any]:
+    """Returns so many numbers, in this machine's byte order."""
+    count = int(np.prod(shape))
+    if offset + count * dtype.itemsize > len(data):
+        raise DataError(file, f"the file ends inside {name}, at {len(data):,} bytes", offset)
+    return np.frombuffer(data, dtype, count, offset).astype(dtype.newbyteorder("="))

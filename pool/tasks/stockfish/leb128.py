@@ -1,0 +1,96 @@
+"""Blocks of signed LEB128 numbers in a .nnue file: 7 bits a byte, low first, in the shortest form. Free of torch.
+
+A block is a magic word, the number of bytes that follow, and the numbers one behind the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+MAGIC = b"COMPRESSED_LEB128"
+HEADER = len(MAGIC) + 4
+_LONGEST = 5  # bytes of an int32
+_PIECE = 1 << 16  # numbers or bytes at a time: what is computed beside them stays in the cache
+
+
+class BadNumberError(ValueError):
+    """`offset` is in the bytes."""
+
+    def __init__(self, reason: str, offset: int) -> None:
+        super().__init__(reason)
+        self.offset = offset
+
+
+def encode(numbers: npt.NDArray[np.signedinteger[Any]]) -> bytes:
+    """Returns the numbers of a block, without its header."""
+    flat = numbers.reshape(-1)
+    return b"".join(_encoded(flat[i : i + _PIECE].astype(np.int64)) for i in range(0, flat.size, _PIECE))
+
+
+def decode(data: memoryview, count: int, kind: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
+    """Returns all bytes of a block as `count` numbers of an integer type. Raises BadNumberError."""
+    block = np.empty(count, kind)
+    done = 0
+    for numbers, offset in _pieces(data, kind):
+        if done + len(numbers) > count:
+            raise BadNumberError(f"more than the {count} numbers of the block", offset)
+        block[done : done + len(numbers)] = numbers
+        done += len(numbers)
+    if done < count:
+        raise BadNumberError(f"the block has {done} numbers, and {count} are expected", len(data))
+    return block
+
+
+def _encoded(numbers: npt.NDArray[np.int64]) -> bytes:
+    sizes = np.ones(len(numbers), np.int64)
+    for size in range(1, _LONGEST):
+        half = 1 << (7 * size - 1)
+        sizes += (numbers < -half) | (numbers >= half)
+    ends = np.cumsum(sizes)
+    out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    for place in range(_LONGEST):
+        chosen = np.flatnonzero(sizes > place) if place else slice(None)
+        more = (sizes[chosen] > place + 1).astype(np.uint8) << 7
+        out[(ends - sizes)[chosen] + place] = (numbers[chosen] >> (7 * place) & 0x7F).astype(np.uint8) | more
+    return out.tobytes()
+
+
+def _pieces(data: memoryview, kind: type[np.signedinteger[Any]]) -> Iterator[tuple[npt.NDArray[np.int64], int]]:
+    """Yields numbers, and the offset of their first byte."""
+    start = 0
+    while start < len(data):
+        piece = np.frombuffer(data[start : start + _PIECE], np.uint8)
+        ends = np.flatnonzero(piece < 0x80) + 1
+        if not len(ends):
+            raise BadNumberError("a number does not end", start)
+        yield _decoded(piece[: ends[-1]], ends, kind, start), start
+        start += int(ends[-1])
+
+
+def _decoded(
+    piece: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], kind: type[np.signedinteger[Any]], offset: int
+) -> npt.NDArray[np.int64]:
+    sizes = np.diff(ends, prepend=0)
+    starts = ends - sizes
+    if (wrong := np.flatnonzero(sizes > _LONGEST)).size:
+        raise BadNumberError(f"a number of more than {_LONGEST} bytes", offset + int(starts[wrong[0]]))
+    numbers = np.zeros(len(ends), np.int64)
+    for place in range(int(sizes.max())):
+        chosen = np.flatnonzero(sizes > place) if place else slice(None)
+        numbers[chosen] |= (piece[starts[chosen] + place] & 0x7F).astype(np.int64) << (7 * place)
+    sign = np.int64(1) << (7 * sizes - 1)
+    numbers = (numbers ^ sign) - sign
+    half = np.int64(1) << np.maximum(7 * sizes - 8, 0)  # of the range that one byte less can say
+    long = (sizes > 1) & (numbers >= -half) & (numbers < half)
+    info = np.iinfo(kind)
+    for mask, reason in (
+        (long, "a number is not in its shortest form"),
+        ((numbers < info.min) | (numbers > info.max), f"a number does not fit {info.dtype}"),
+    ):
+        if (wrong := np.flatnonzero(mask)).size:
+            raise BadNumberError(reason, offset + int(starts[wrong[0]]))
+    return numbers

@@ -1,0 +1,290 @@
+"""Seeded races and waits of the exchange on a device, each of which the fake GPU must find, as in `races`.
+
+`python -m tests.gpu.fake.device_races [--finds N] [--runs N] [--sound]` does what that of `races`
+does, for each kind of worker.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+
+from tests.gpu.fake.device_rig import PER_STEP, STEPS, DeviceCode, DeviceRig, Kind, Trained
+from tests.gpu.fake.races import Race, no_alarm, parsed, report, with_bug
+from tests.gpu.fake.rig import MODES, Mode, inputs
+
+HOMES = {
+    "coordinator": "pool.exchange.device.coordinator",
+    "homes": "pool.exchange.device.homes",
+    "store": "pool.exchange.device.store",
+    "weights": "pool.exchange.device.weights",
+}
+KINDS: tuple[Kind, ...] = ("local", "remote", "shared", "shared rows")
+DEVICE_MODES = {
+    **{name: MODES[name] for name in ("at once", "slow bus", "only what is waited for", "short delays")},
+    "the worker's copies are late": Mode(late="outward"),
+    "the worker's computing is late": Mode(late="here"),
+    "stepping is late": Mode(late="here of the first"),
+}
+
+
+@dataclass(frozen=True)
+class Local(Race):
+    """It shows where the worker is on the coordinator's device."""
+
+    kind: Kind = "local"
+
+
+@dataclass(frozen=True)
+class Remote(Race):
+    """It shows where the worker is on another one."""
+
+    kind: Kind = "remote"
+
+
+@dataclass(frozen=True)
+class Shared(Race):
+    """It shows where pieces are shared out over two devices."""
+
+    kind: Kind = "shared"
+
+
+DeviceRace = Local | Remote | Shared
+Wanted = Mapping[tuple[int, bool], Trained]  # by batches of a group, and whether untouched rows are left alone
+
+DEVICE_RACES: tuple[DeviceRace, ...] = (
+    # --- what the host waits for ---
+    Remote("a version is published before it is made", "store", "        here.record_event().synchronize()\n", ""),
+    Remote(
+        "a version is published before it is copied to other devices",
+        "store",
+        "(store.here, store._arriving, store._outward)",
+        "(store.here, store._arriving)",
+    ),
+    Remote("nothing is ever waited for", "store", "        self.is_settled = False\n", ""),
+    Local(
+        "the host waits for each part that is added",
+        "coordinator",
+        "        self._store.used()\n        return taken",
+        "        self._store.used()\n        self._store.wait()\n        return taken",
+    ),
+    # --- what comes from host memory ---
+    Local("rows are added before they are there", "store", "        here.wait_stream(self._inward)\n", ""),
+    Remote(
+        "memory of rows is used again before they are added",
+        "store",
+        "        there.record_stream(here)\n",
+        "",
+        mode="stepping is late",
+    ),
+    Local("rows are copied while the host waits", "store", "there.copy_(host, non_blocking=True)", "there.copy_(host)"),
+    Local("lists of rows are not page-locked", "coordinator", ".pin_memory()", ""),
+    Local(
+        "lists of rows are not kept until they are copied",
+        "store",
+        "        self.used(source)\n",
+        "        self.used()\n",
+    ),
+    Local(
+        "lists of rows of the batch before",
+        "coordinator",
+        "key = home, field, contribution.batches",
+        "key = home, field, ()",
+    ),
+    # --- what goes to host memory ---
+    Remote(
+        "a version is copied to other devices before it is made",
+        "store",
+        "        self._outward.wait_stream(self.here)\n        with",
+        "        with",
+        mode="stepping is late",
+    ),
+    Remote(
+        "a version is copied to other devices while the host waits",
+        "store",
+        "host.copy_(there, non_blocking=True)",
+        "host.copy_(there)",
+    ),
+    Remote(
+        "the version before is copied to other devices",
+        "coordinator",
+        "first.download(self._remote.halves[half], self._halves[0][half])",
+        "first.download(self._remote.halves[half], self._halves[0][1 - half])",
+    ),
+    # --- who owns which memory ---
+    Local(
+        "a worker's next life is lent the memory of the one before",
+        "store",
+        "key = worker, incarnation",
+        "key = worker, 1",
+    ),
+    Local(
+        "memory is lent before it is made",
+        "store",
+        "            self.wait()  # its memory is written by nobody else from now on\n",
+        "",
+    ),
+    Local(
+        "gradients are looked for in another slot",
+        "store",
+        "slots[number * self._slot_nbytes :]",
+        "slots[(1 - number) * self._slot_nbytes :]",
+    ),
+    # --- from one device to another ---
+    Shared(
+        "rows of another device are added before they are there",
+        "store",
+        "with other._lending, self._inward:",
+        "with other._lending, self._arriving:",
+    ),
+    Shared(
+        "memory of another device's rows is used again before they are added",
+        "store",
+        "        there.record_stream(here)\n",
+        "",
+        mode="stepping is late",
+    ),
+    Shared(
+        "a piece goes to other devices before it is stepped",
+        "store",
+        "        self._outward.wait_stream(self.here)\n        for",
+        "        for",
+    ),
+    Shared(
+        "a version is published before other devices have it",
+        "store",
+        "(store.here, store._arriving, store._outward)",
+        "(store.here,)",
+    ),
+    Shared(
+        "a version is published when the first device has stepped its share",
+        "homes",
+        "unsettled[0].wait(unsettled[1:])",
+        "[store.wait() for store in unsettled[:1]]",
+    ),
+    Shared(
+        "gradients that another device still adds up are overwritten",
+        "store",
+        "(store.here, store._arriving, store._outward)",
+        "(self.here, store._arriving, store._outward)",
+    ),
+    Shared(
+        "a task changes what has not come from other devices yet",
+        "coordinator",
+        "        self.homes.first.received()\n",
+        "        pass\n",
+    ),
+    Shared(
+        "what a task has changed does not go to other devices",
+        "coordinator",
+        "        self._exchange.given_out.discard((self._bucket, self._parameter))\n",
+        "        pass\n",
+    ),
+    Shared(
+        "of the version before a piece goes to other devices",
+        "coordinator",
+        "made, places = self.weights(version)",
+        "made, places = self.weights(version - 1)",
+    ),
+    Shared(
+        "rows are put in their places on another device before they are there",
+        "store",
+        "                    place.index_copy_(0, at, rows)\n",
+        "                    with other._inward:\n                        place.index_copy_(0, at, rows)\n",
+        kind="shared rows",
+    ),
+    Shared(
+        "rows of the version before are copied on one device alone",
+        "coordinator",
+        "in ((self._store, self._weights), *self._copies):",
+        "in ((self._store, self._weights),):",
+        kind="shared rows",
+    ),
+    # --- a worker's weights ---
+    Local("weights of the other version", "weights", "self._load(version % 2)", "self._load(1 - version % 2)"),
+    Local(
+        "buffers are overwritten before they are copied",
+        "weights",
+        "            self._streams.here.wait_stream(self._streams.outward)",
+        "            pass",
+        mode="the worker's copies are late",
+    ),
+    Local(
+        "places of a group's rows are not waited for",
+        "weights",
+        "        self._streams.here.wait_stream(self._streams.inward)",
+        "        pass",
+    ),
+)
+
+
+def expected() -> Wanted:
+    """By an exchange in host memory, of a worker on a fake GPU that does everything at once: the same bits. Sets what a
+    worker sets."""
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    found = {}
+    for k, touched_only in product((1, 2), (False, True)):
+        rig = DeviceRig(inputs(STEPS * PER_STEP * k), "host", batches_per_group=k, touched_only=touched_only)
+        found[k, touched_only] = rig.train()
+        rig.close()
+    return found
+
+
+def observed(code: DeviceCode, kind: Kind, mode: Mode, seed: int, wanted: Wanted) -> str:
+    """What is wrong with the numbers, the waits or the copies of a run; empty if nothing is."""
+    mode.begin(seed)
+    k = 1 + seed % 2
+    rig = None
+    try:
+        rig = DeviceRig(inputs(STEPS * PER_STEP * k), kind, code, batches_per_group=k)
+        rig.make_late(mode.late)
+        found = rig.train()
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:60]}"
+    finally:
+        if rig is not None:
+            rig.close()
+    for who in ("worker", "autograd"):
+        if found.waits[who]:
+            return f"the {who} waits for the device"
+    most = PER_STEP * STEPS + (kind != "remote")  # a part that is folded early, a version; the memory that is lent
+    if found.waits["coordinator"] > most:
+        return f"the coordinator waits {found.waits['coordinator']} times, not {most}"
+    if found.counted.pageable_copies:
+        return f"{found.counted.pageable_copies} pageable copies"
+    return difference(found, wanted[k, kind == "shared rows"])
+
+
+def difference(found: Trained, wanted: Trained) -> str:
+    """Empty if all bits are the same."""
+    for i, (loss, other) in enumerate(zip(found.losses, wanted.losses, strict=True)):
+        if loss != other:
+            return f"loss {i} is {loss}, not {other}"
+    return next((f"bits of {name}" for name, data in wanted.tensors.items() if found.tensors[name] != data), "")
+
+
+def found_by(race: DeviceRace, wanted: Wanted, run: int = 0) -> str:
+    """What a run in the race's mode notices; empty if nothing. Odd seeds have groups of several batches."""
+    code = DeviceCode(**{race.module: with_bug(race, HOMES)})
+    return observed(code, race.kind, DEVICE_MODES[race.mode], 1 + 2 * run, wanted)
+
+
+def main() -> int:
+    arguments = parsed("tests.gpu.fake.device_races", __doc__)
+    wanted, well = expected(), True
+    for race in () if arguments.sound else DEVICE_RACES:
+        well &= report(race, [found_by(race, wanted, run) for run in range(arguments.finds)])
+    for kind, (name, mode) in product(KINDS, DEVICE_MODES.items()):
+        runs = (observed(DeviceCode(), kind, mode, seed, wanted) for seed in range(arguments.runs))
+        well &= no_alarm(f"{kind}, {name}", runs)
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""The project's own kernels on the fake GPU: compiled for the host, run late in the order of a stream."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import torch
+
+from pool.kernels.cuda import launcher
+from pool.kernels.cuda.compiler import Source
+from pool.kernels.cuda.launcher import Argument, Extent, packed_arguments
+from tests.gpu.fake import fakegpu
+from tests.pool.kernels.cuda.on_cpu import library
+
+
+class FakeLauncher:
+    """A Launcher of one device."""
+
+    version = "g++"
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self.launched: list[str] = []
+
+    def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
+        self.launched.append(kernel)
+        if extent.items == 0:
+            return
+        blocks, threads = extent.blocks(source.kernels[kernel])
+        values = packed_arguments(arguments).values  # type: ignore[attr-defined]
+        words = b"".join(bytes(value).ljust(-(-ctypes.sizeof(value) // 8) * 8, b"\0") for value in values)
+        function = ctypes.cast(library(source, sanitized=False).launch, ctypes.c_void_p).value
+        torch.ops.fakegpu.launch(
+            self._device.index,
+            function,
+            kernel,
+            [*blocks, *threads],
+            torch.frombuffer(bytearray(words), dtype=torch.int64),
+            [ctypes.sizeof(value) for value in values],
+        )
+
+
+def use() -> None:
+    """From now on fake GPUs have kernels."""
+    launcher.makers[fakegpu.NAME] = FakeLauncher
+    launcher.launcher.cache_clear()
+
+
+def launched(device: str) -> list[str]:
+    """By name, since the device's first."""
+    found = launcher.launcher(torch.device(device))
+    assert isinstance(found, FakeLauncher)
+    return found.launched

@@ -1,0 +1,308 @@
+"""Seeded races and waits, each of which the fake GPU must find, as `tests/chaos/mutants.py` does for the rest.
+
+Each names a mode that finds it in every run: one in which the order of the streams does not depend on how fast threads
+are. Random delays are for the sound code alone.
+
+`python -m tests.gpu.fake.races [--finds N] [--runs N] [--sound]` says in how many of N runs each was found, then runs
+the sound code N times in each mode, with --sound that alone; exits with 1 if a run has not found its bug, or if one of
+the sound code gave other numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import threading
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from tests.gpu.fake import fakegpu
+from tests.gpu.fake.rig import MODES, Code, Done, Mode, Rig, difference, inputs
+
+HOMES = {
+    "arrivals": "pool.device.event_waiter",
+    "batches": "pool.device.batches",
+    "coordinator": "pool.exchange.host.coordinator",
+    "device": "pool.exchange.device.worker",
+    "row_places": "pool.exchange.host.row_places",
+    "step": "pool.worker.compute",
+    "weights": "pool.exchange.host.weights",
+}
+
+Wanted = Mapping[int, list[Done]]  # by batches of a group
+
+
+@dataclass(frozen=True)
+class Race:
+    """`old` occurs exactly once in the module; `new` takes its place. Each run in `mode` with groups of several batches
+    finds it."""
+
+    name: str
+    module: str  # of HOMES
+    old: str
+    new: str
+    mode: str = "only what is waited for"
+
+
+RACES = (
+    # --- batches ---
+    Race("batch is not waited for", "batches", "        here.wait_event(self._copied)\n", "", mode="batches are late"),
+    Race(
+        "batch's memory is not recorded on the stream that computes", "batches", "self._memory.record_stream(here)", ""
+    ),
+    Race("ring slot is free before it is copied", "batches", "self._arrivals.when(self._copied, done)", "done()"),
+    Race(
+        "event of a batch is recorded on the stream that computes",
+        "batches",
+        "memory, self._stream.record_event()",
+        "memory, torch.accelerator.current_stream(self._device).record_event()",
+    ),
+    Race(
+        "event of a batch is recorded before its copy",
+        "batches",
+        "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n",
+        "            self._early = self._stream.record_event()\n"
+        "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n"
+        "        return OnDevice(_placed(batch, slot, memory), memory, self._early, self._arrivals)\n",
+    ),
+    Race(
+        "batch is copied on the stream that computes, its event on another",
+        "batches",
+        "        with self._stream:\n",
+        "        if True:\n",
+    ),
+    Race("batch is copied while the host waits", "batches", "non_blocking=True", "non_blocking=False"),
+    Race("batch is copied from memory that is not page-locked", "batches", "slot[:used])", "slot[:used].copy())"),
+    # --- weights ---
+    Race("weights are not waited for", "weights", "        here.wait_stream(inward)\n", ""),
+    Race("weights of the other version", "weights", "self._halves[version % 2]", "self._halves[1 - version % 2]"),
+    Race(
+        "weights are copied while the host waits",
+        "weights",
+        "source[place], non_blocking=True)",
+        "source[place])",
+    ),
+    # --- gradients ---
+    Race(
+        "gradient is copied before it is there",
+        "device",
+        "    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor]:\n"
+        "        self._streams.outward.wait_stream(self._streams.here)\n",
+        "    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor]:\n",
+    ),
+    Race(
+        "gradient's memory is not recorded on the stream that copies",
+        "device",
+        "gradient.record_stream(self._streams.outward)",
+        "",
+        mode="outward is late",
+    ),
+    Race(
+        "bucket is announced before its copies are done",
+        "device",
+        "self._arrivals.when(self._streams.outward.record_event(), then)",
+        "then()",
+    ),
+    Race(
+        "event of a bucket is recorded on the stream that computes",
+        "device",
+        "self._arrivals.when(self._streams.outward.record_event(), then)",
+        "self._arrivals.when(self._streams.here.record_event(), then)",
+    ),
+    Race(
+        "event of a bucket is recorded before its copies",
+        "device",
+        "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
+        "        self._arrivals.when(self._streams.outward.record_event(), then)\n        then = type(None)\n"
+        "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
+    ),
+    Race(
+        "gradient is copied while the host waits",
+        "device",
+        "place.copy_(there, non_blocking=True)",
+        "place.copy_(there)",
+    ),
+    Race(
+        "gradient goes to the slot of the batch before",
+        "device",
+        "        self._slot, self._batch, self._made = slot, -1, {}\n",
+        "        self._slot, self._batch, self._made = 1 - slot, -1, {}\n",
+    ),
+    Race(
+        "rows of a batch before",
+        "device",
+        "        self._group = Group(batches, self._member_of)\n",
+        "        self._group = self._group if self._group.batches else Group(batches, self._member_of)\n",
+    ),
+    Race(
+        "touched rows are read as if they were all rows",
+        "coordinator",
+        "self.compact = frozenset(compact)",
+        "self.compact = frozenset()",
+    ),
+    # --- groups ---
+    Race("places of a group's rows are copied while the host waits", "row_places", ", non_blocking=True", ""),
+    Race("places of a group's rows are not page-locked", "row_places", ", pin_memory=True", ""),
+    Race(
+        "a batch's gradient takes the place of those before it",
+        "device",
+        "return gradient if before is None else before + gradient",
+        "return gradient",
+    ),
+    # --- buffers ---
+    Race(
+        "buffers are copied on a stream that nobody waits for",
+        "device",
+        "        with self._streams.outward:\n            for own, place in self._buffers",
+        "        with torch.Stream(device=self._streams.device):\n            for own, place in self._buffers",
+    ),
+    Race(
+        "buffers are overwritten by the group's next batch before they are copied",
+        "weights",
+        "        inward.wait_stream(self._streams.outward)",
+        "        ",
+        mode="outward is late",
+    ),
+    # --- loss and flags ---
+    Race(
+        "loss is copied before it is there",
+        "device",
+        "        self._streams.outward.wait_stream(self._streams.here)\n"
+        "        with self._streams.outward:\n            place.copy_(",
+        "        with self._streams.outward:\n            place.copy_(",
+    ),
+    Race(
+        "loss is read before it is copied",
+        "device",
+        "self._arrivals.wait(self._streams.outward.record_event())",
+        "self._streams.outward.record_event()",
+    ),
+    Race(
+        "loss is waited for on the wrong stream",
+        "device",
+        "self._arrivals.wait(self._streams.outward.record_event())",
+        "self._arrivals.wait(self._streams.inward.record_event())",
+    ),
+    Race("loss is copied to memory that is not page-locked", "device", ", pin_memory=True", ""),
+    Race(
+        "loss is read in backward",
+        "step",
+        "            losses.backward(",
+        "            losses.sum().item()\n            losses.backward(",
+    ),
+    Race(
+        "flags are read in backward",
+        "device",
+        "return self._outcomes.check(gradient, gradient.dtype if self._adds_up else self._dtypes[parameter])",
+        "return bool(self._outcomes.check(gradient))",
+    ),
+    # --- arrivals ---
+    Race(
+        "what waits for an event is done before it", "arrivals", "                    arrival.event.synchronize()\n", ""
+    ),
+    Race(
+        "the end of a batch does not wait for what was given before",
+        "arrivals",
+        "        waiter.result()\n",
+        "        event.synchronize()\n",
+    ),
+)
+
+
+def broken(race: Race) -> Code:
+    """The code with the bug."""
+    return Code(**{race.module: with_bug(race, HOMES)})
+
+
+def with_bug(race: Race, homes: Mapping[str, str]) -> types.ModuleType:
+    """A copy of the module."""
+    real = importlib.import_module(homes[race.module])
+    assert real.__file__ is not None
+    text = Path(real.__file__).read_text(encoding="utf-8")
+    assert text.count(race.old) == 1, f"{race.name}: the old text must occur once in {real.__file__}"
+    copy = types.ModuleType(real.__name__)
+    copy.__file__ = real.__file__
+    exec(compile(text.replace(race.old, race.new), f"{race.module} with a bug", "exec"), copy.__dict__)
+    return copy
+
+
+def observed(code: Code, mode: Mode, seed: int, wanted: Wanted) -> str:
+    """What is wrong with the numbers, the waits or the copies of a run; empty if nothing is. Every other seed has
+    groups of several batches."""
+    mode.begin(seed)
+    batches_per_group = 1 + seed % 2
+    rig = Rig(inputs(), f"fakegpu:{seed // 2 % 2}", code, batches_per_group=batches_per_group)
+    own = rig.arrivals.native_id
+    rig.make_late(mode.late)
+    try:
+        if what := rig.reuse():
+            return what
+        before, waits = fakegpu.counters(), fakegpu.waits_by_thread()
+        found = rig.train()
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:60]}"
+    finally:
+        rig.close()
+    others = {thread for thread, count in fakegpu.waits_by_thread().items() if count > waits.get(thread, 0)} - {own}
+    if others:
+        return f"{'this thread' if threading.get_native_id() in others else 'autograd'} waits for the device"
+    if pageable := (fakegpu.counters() - before).pageable_copies:
+        return f"{pageable} pageable copies"
+    return difference(found, wanted[batches_per_group])
+
+
+def found_by(race: Race, wanted: Wanted, run: int = 0) -> str:
+    """What a run in the race's mode notices; empty if nothing. Odd seeds have groups of several batches."""
+    return observed(broken(race), MODES[race.mode], 1 + 2 * run, wanted)
+
+
+def expected() -> Wanted:
+    """By a CPU. Sets what a worker sets."""
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    return {k: Rig(inputs(), "cpu", batches_per_group=k).train() for k in (1, 2)}
+
+
+def report(race: Race, found: Sequence[str]) -> bool:
+    """Prints what each run has noticed; whether all have."""
+    finds = [what for what in found if what]
+    how = f"{len(finds)} of {len(found)} runs, {race.mode}"
+    print(f"{race.name:72} {'' if len(finds) == len(found) else 'MISSED: '}{how}: {finds[:1] or ''}", flush=True)
+    return len(finds) == len(found)
+
+
+def no_alarm(how: str, runs: Iterable[str]) -> bool:
+    """Prints what runs of the sound code have noticed; whether none has noticed anything."""
+    found = list(runs)
+    alarms = [what for what in found if what]
+    print(f"sound code, {how}: {len(alarms)} alarms in {len(found)} runs {alarms[:1] or ''}", flush=True)
+    return not alarms
+
+
+def parsed(prog: str, description: str | None) -> argparse.Namespace:
+    """The command's arguments."""
+    parser = argparse.ArgumentParser(prog=f"python -m {prog}", description=description)
+    parser.add_argument("--finds", type=int, default=5, help="runs with each bug")
+    parser.add_argument("--runs", type=int, default=3, help="of the sound code in each mode")
+    parser.add_argument("--sound", action="store_true", help="the sound code alone")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parsed("tests.gpu.fake.races", __doc__)
+    wanted, well = expected(), True
+    for race in () if arguments.sound else RACES:
+        well &= report(race, [found_by(race, wanted, run) for run in range(arguments.finds)])
+    for name, mode in MODES.items():
+        well &= no_alarm(name, (observed(Code(), mode, seed, wanted) for seed in range(arguments.runs)))
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,378 @@
+"""A worker's computing part on the fake GPU, with a coordinator and a feeder that use their rights at once.
+
+Memory that is not the worker's (I4) is overwritten with 0xFF as soon as it may be: a ring slot when its batch has been
+read, the other version of the weights while a batch is computed, a gradient slot when it was taken. What is announced
+is read at that moment. So whatever the worker touches too early or too late gives other numbers than a CPU's.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from loader.stream.schema import BatchSchema, SparseBatch
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream
+from pool.device import batches, event_waiter
+from pool.device.names import Device
+from pool.device.precision import DenseProducts
+from pool.device.timeline import Bars, NoBars, bars_of
+from pool.ensemble.member import Member
+from pool.exchange.contribution import Contribution
+from pool.exchange.device import worker as device_worker
+from pool.exchange.groups import Groups
+from pool.exchange.host import coordinator, row_places, weights
+from pool.exchange.host.lists import TouchedLists
+from pool.exchange.host.streams import Streams
+from pool.exchange.host.worker import HostWorker
+from pool.exchange.interface import WorkerExchange
+from pool.exchange.plan import Plan, make_plan
+from pool.exchange.slot_layout import slot_layout
+from pool.exchange.tensors import rows_of, specs, trained, views
+from pool.kernels.fold import Touched, within
+from pool.protocol.identity import WORKER, Peer
+from pool.protocol.messages import Assignment
+from pool.task.factory import build_model
+from pool.telemetry.trace import Trace
+from pool.worker import compute
+from pool.worker.batches import HostBatches
+from pool.worker.faults import Faults
+from tests.gpu.fake import fakegpu
+from tests.support.toy import LossConfig, ModelConfig
+from tests.support.toy_model import ToyTask
+
+Slot = npt.NDArray[np.uint8]
+
+GARBAGE = 0xFF
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How the streams run."""
+
+    settings: Mapping[str, int] = field(default_factory=dict)
+    late: str = ""  # this stream of the rig
+
+    def begin(self, seed: int) -> None:
+        """For streams that are made from now on; `seed`: of the delays."""
+        fakegpu.configure(**{"delay_us": 0, "bytes_per_us": 0, "lazy": 0, **self.settings, "seed": seed})
+
+
+MODES: Mapping[str, Mode] = {
+    "at once": Mode(),
+    "slow bus": Mode({"bytes_per_us": 5}),
+    "only what is waited for": Mode({"lazy": 1}),
+    "short delays": Mode({"delay_us": 300}),
+    "long delays": Mode({"delay_us": 3000}),
+    "batches are late": Mode(late="batches"),
+    "inward is late": Mode(late="inward"),
+    "outward is late": Mode(late="outward"),
+    "computing is late": Mode(late="here"),
+}
+
+
+@dataclass
+class Code:
+    """The modules under test: the real ones, or copies with a bug."""
+
+    arrivals: Any = event_waiter
+    batches: Any = batches
+    coordinator: Any = coordinator
+    device: Any = device_worker
+    row_places: Any = row_places
+    step: Any = compute
+    weights: Any = weights
+
+
+@dataclass
+class Done:
+    """What has come of one group of batches."""
+
+    losses: list[float]
+    unsound: list[str]
+    announced: list[int]
+    gradients: dict[int, list[Tensor]]  # by bucket: of its parameters, rows that were not touched zero
+    buffers: list[Tensor]
+
+
+@dataclass
+class Inputs:
+    """Of `count` batches and as many versions of the weights."""
+
+    task: ToyTask
+    schema: BatchSchema
+    plan: Plan
+    batches: list[Slot]
+    weights: list[Slot]
+
+
+@cache
+def inputs(count: int = 5, *, infinite_gradient_of_batch: int = -1) -> Inputs:
+    stream = open_stream(data_config(source="synthetic", batch_size=64), [], 42)
+    slots = [batch.slot.copy() for batch in read_batches(stream, count)]
+    stream.close()
+    loss = LossConfig(infinite_gradient_of_batch=infinite_gradient_of_batch)
+    task = ToyTask(ModelConfig(batch_norm=True), loss)
+    torch.manual_seed(3)
+    model = task.build_model()
+    plan = make_plan(*specs(model), [256, 1 << 14], split_tables=True)
+    assert len(plan.buckets) > 5, "several buckets, the table cut in rows"
+    versions = []
+    for version in range(count):
+        half = np.zeros(plan.nbytes, np.uint8)
+        for place, (_, parameter) in zip(views(half, plan.parameters), trained(model), strict=True):
+            place.copy_(parameter.detach() * (1 + 0.1 * version))
+        for place, (_, buffer) in zip(views(half, plan.buffers), model.named_buffers(), strict=True):
+            place.copy_(buffer)
+        versions.append(half)
+    return Inputs(task, stream.schema, plan, slots, versions)
+
+
+class Rig:
+    """One worker. `train` takes groups of the batches of `inputs` one after the other, the next batch prepared
+    meanwhile; group g with version g of the weights."""
+
+    def __init__(
+        self,
+        given: Inputs,
+        name: str = "fakegpu:0",
+        code: Code | None = None,
+        *,
+        batches_per_group: int = 1,
+        dense_products: DenseProducts = "float32",
+        trace: Trace | None = None,
+        gradient_dtype: str = "float32",
+    ) -> None:
+        """`name`: of a torch device."""
+        self._given = given
+        self._groups = Groups(len(given.batches), batches_per_group)
+        self._lists = TouchedLists(given.schema, 1, batches_per_group)
+        self._code = code or Code()
+        self._on_device = name != "cpu"
+        trace = trace or Trace(Path(), Peer(WORKER), on=False)
+        self._bars: Bars = NoBars()
+        plan = given.plan
+        self._slot_plan = slot_layout(plan, gradient_dtype)
+        self._ring = allocate_slots(given.schema, 2 * batches_per_group)
+        sizes = plan.nbytes, self._slot_plan.nbytes + self._lists.nbytes
+        version, slot = (types.SimpleNamespace(slot_bytes=size) for size in sizes)
+        self._halves: list[Slot] = allocate_slots(version, 2)  # type: ignore[arg-type]
+        self._slots: list[Slot] = allocate_slots(slot, 2)  # type: ignore[arg-type]
+        kind, _, index = name.partition(":")
+        place = Device(kind, int(index or 0))
+        if self._on_device:
+            torch.accelerator.set_device_index(place.index)
+            for memory in (*self._ring, *self._halves, *self._slots):
+                assert fakegpu.host_register(memory.ctypes.data, memory.nbytes) == 0
+            where = torch.device(name)
+            self.arrivals = self._code.arrivals.Arrivals()
+            self._bars = bars_of(trace, where, self.arrivals)
+            self._batches = self._code.batches.DeviceBatches(given.schema, where, self.arrivals, self._bars)
+        else:
+            self._batches = HostBatches(given.schema)
+        self.computer = self._code.step.Computer(
+            lambda: [Member(given.task, build_model(given.task, 1), seed=1, settings=())],
+            [plan],
+            given.schema,
+            place,
+            Faults(place, incarnation=2),
+            self._batches,
+            self._join,
+            trace=trace,
+            total_steps=10,
+            dense_products=dense_products,
+            bars=self._bars,
+        )
+        self._taker = self._code.coordinator.HostCoordinator(
+            plan,
+            halves=self._halves,
+            gradient_slots={(0, slot): memory for slot, memory in enumerate(self._slots)},
+            slot_plan=self._slot_plan,
+            compact=[0] if self._on_device or gradient_dtype != "float32" else [],
+            touched_rows=self._touched_rows,
+            publish=lambda _: None,
+        )
+
+    def make_late(self, name: str) -> None:
+        """One of its streams; none if the name is empty."""
+        own = self._streams
+        streams = {"batches": self._batches._stream, "inward": own.inward, "outward": own.outward, "here": own.here}
+        fakegpu.make_late(streams[name] if name else None)
+
+    def close(self) -> None:
+        if self._on_device:
+            fakegpu.mend()
+            fakegpu.make_late(None)
+            for memory in (*self._ring, *self._halves, *self._slots):
+                fakegpu.host_unregister(memory.ctypes.data)
+
+    def train(self, meanwhile: Callable[[], object] = lambda: None) -> list[Done]:
+        """All groups."""
+        done = []
+        self._fill(0)
+        self._publish(0)
+        for group in range(self._groups.per_step):
+            done.append(self._train(group, meanwhile))
+        return done
+
+    def reuse(self) -> str:
+        """Batches that are dropped as soon as work with them is queued: which of them came out wrong; empty if none."""
+        targets = []
+        for slot in self._given.batches:
+            locked = self._ring[0]
+            locked[:] = slot
+            read = threading.Event()
+            taken = self._batches.take(locked)
+            taken.when_read(read.set)
+            target = taken.for_current_stream().dense["target"]
+            for _ in range(3):
+                target = target + 0.0
+            targets.append(target)
+            del taken
+            read.wait()
+        for k, (found, slot) in enumerate(zip(targets, self._given.batches, strict=True)):
+            wanted = SparseBatch.view(self._given.schema, slot).dense["target"]
+            if not np.array_equal(found.cpu().numpy(), wanted):
+                return f"batch {k}: its memory was used for another"
+        return ""
+
+    def _train(self, group: int, meanwhile: Callable[[], object]) -> Done:
+        announced: list[int] = []
+        gradients: dict[int, list[Tensor]] = {}
+        batches, slot = tuple(self._groups.batches(0, group)), group % 2
+
+        def arrived(bucket: int) -> None:
+            gradients[bucket] = self._take(batches, slot, bucket)
+            announced.append(bucket)
+
+        def prepare_next() -> None:
+            meanwhile()
+            if group + 1 < self._groups.per_step:
+                self._fill(group + 1)
+                place = self._place(self._groups.batches(0, group + 1).start)
+                self.computer.prepare(place, group + 2, done=lambda: place.fill(GARBAGE))
+
+        self._fill(group)
+        self._halves[1 - slot].fill(GARBAGE)
+        computed = self.computer.train(
+            [self._place(batch) for batch in batches],
+            Assignment("train", group, batches, slot, attempt=group + 1, first=True),
+            frozen=(),
+            announce=arrived,
+            meanwhile=prepare_next,
+        )
+        for batch in batches:
+            self._place(batch).fill(GARBAGE)
+        if not self._on_device:
+            prepare_next()
+        for bucket in range(len(self._given.plan.buckets)):
+            if bucket not in announced:
+                gradients[bucket] = self._take(batches, slot, bucket)
+        buffers = [tensor.clone() for tensor in views(self._slots[slot], self._slot_plan.buffers)]
+        self._slots[slot].fill(GARBAGE)
+        if group + 1 < self._groups.per_step:
+            self._publish(group + 1)
+        self._halves[slot].fill(GARBAGE)
+        losses, unsound = (
+            [each.losses[0] for each in computed.outcomes],
+            [each.unsound[0] for each in computed.outcomes],
+        )
+        return Done(losses, unsound, announced, gradients, buffers)
+
+    def _touched_rows(self, contribution: Contribution, field: str) -> Touched:
+        if self._lists.nbytes:
+            return self._lists.read(self._slots[contribution.slot][self._slot_plan.nbytes :], 0, field)
+        (batch,) = contribution.batches
+        return SparseBatch.view(self._given.schema, self._given.batches[batch]).sparse[field].touched
+
+    def _place(self, batch: int) -> Slot:
+        """Of a batch in the ring."""
+        return self._ring[batch % len(self._ring)]
+
+    def _fill(self, group: int) -> None:
+        """The feeder's: the batches in their slots."""
+        for batch in self._groups.batches(0, group):
+            self._place(batch)[:] = self._given.batches[batch]
+
+    def _publish(self, version: int) -> None:
+        self._halves[version % 2][:] = self._given.weights[version]
+
+    def _take(self, batches: tuple[int, ...], slot: int, bucket: int) -> list[Tensor]:
+        """A bucket's gradients as the coordinator finds them now."""
+        plan = self._given.plan
+        found = []
+        for parameter in plan.buckets[bucket].parameters:
+            piece = self._taker.piece(plan.buckets[bucket], parameter)
+            out = rows_of(torch.zeros(plan.parameters[parameter].shape), plan.buckets[bucket]).clone()
+            taken = piece.take([Contribution(batches, 0, 0, slot, ())])
+            piece.fold(out, taken, scale=1.0, touched_only=False)
+            found.append(out)
+        return found
+
+    def _join(self, model: nn.Module, where: torch.device) -> WorkerExchange:
+        plan = self._given.plan
+        if not self._on_device:
+            return HostWorker(
+                model,
+                plan,
+                halves=self._halves,
+                slots=self._slots,
+                slot_plan=self._slot_plan,
+                lists=self._lists,
+                member_of=self._member_of,
+            )
+        self._streams = streams = Streams.of(where)
+        made = self._code.device.DeviceWorker(
+            plan,
+            self._code.weights.CopiedWeights(model, plan, streams, self._halves),
+            streams,
+            self.arrivals,
+            slots=[torch.from_numpy(slot[: self._slot_plan.nbytes]) for slot in self._slots],
+            slot_plan=self._slot_plan,
+            lists=self._lists,
+            list_memory=[slot[self._slot_plan.nbytes :] for slot in self._slots],
+            member_of=self._member_of,
+            bars=self._bars,
+        )
+        made._places_of_rows = self._code.row_places.RowPlaces(where, streams.inward)
+        exchange: WorkerExchange = made
+        return exchange
+
+    @property
+    def _member_of(self) -> Sequence[int]:
+        return (0,) * len(self._given.plan.parameters)
+
+
+def difference(found: Sequence[Done], wanted: Sequence[Done]) -> str:
+    """Where they differ by more than rounding; empty if nowhere."""
+    for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        if not np.allclose(a.losses, b.losses, rtol=1e-5, equal_nan=True):
+            return f"group {k}: losses {a.losses}, not {b.losses}"
+        if a.unsound != b.unsound:
+            return f"group {k}: unsound {a.unsound!r}, not {b.unsound!r}"
+        for bucket, tensors in b.gradients.items():
+            for i, tensor in enumerate(tensors):
+                if not torch.allclose(a.gradients[bucket][i], tensor, rtol=1e-4, atol=1e-5, equal_nan=True):
+                    return f"group {k}: gradient {i} of bucket {bucket}"
+        for i, buffer in enumerate(b.buffers):
+            if not torch.allclose(a.buffers[i], buffer, rtol=1e-4, atol=1e-6):
+                return f"group {k}: buffer {i}"
+    return ""
+
+
+def touched_bytes(given: Inputs, k: int, bucket: int) -> int:
+    """Of the table's rows that batch k touched in a bucket."""
+    rows = given.plan.buckets[bucket].rows
+    assert rows is not None
+    begin, end = within(SparseBatch.view(given.schema, given.batches[k]).sparse["features"].touched, *rows)
+    return 64 * (end - begin)

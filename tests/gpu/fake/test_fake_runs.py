@@ -1,0 +1,249 @@
+"""Whole runs on fake GPUs, with the project's own kernels: the same bits for any number of them, whatever happens; a
+CPU's numbers to rounding. With an exchange in host memory the CPU adds up and steps, so equal bits are also a CPU's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.pool.tasks.stockfish.test_training import SMALL
+from tests.runs.test_clicks_runs import CLICKS
+from tests.support.runs import TOY, Ended, WholeRun, copied, run, run_well
+
+pytestmark = pytest.mark.usefixtures("fakegpu_is_built")
+GPU = {"testing.device_module": "tests.gpu.fake.with_kernels.fakegpu", "pool.devices": ["fakegpu:0"]}
+ONE: dict[str, Any] = {
+    **TOY,
+    **GPU,
+    "model.batch_norm": True,
+    "model.dropout": 0.2,
+    "pool.bucket_mb": 0.02,
+    "train.steps": 6,
+    "train.batches_per_step": 5,
+    "optimizer.name": "pool.optim.Adam",
+}
+THREE = ["fakegpu:0", "fakegpu:1", "fakegpu:2"]
+TWO: dict[str, Any] = {"pool.devices": ["fakegpu:0", "fakegpu:1"]}
+SPARSE: dict[str, Any] = {
+    **ONE,
+    "optimizer.name": "pool.optim.SparseAdam",
+    "ensemble.members": 2,
+    "train.average.kind": "ema",
+    "train.average.every": 2,
+    "train.validate_every": 2,
+}
+
+
+DEATHS = ["coordinator.after_publish@4=kill", "worker.after_bucket@9=kill"]
+SEVERAL: dict[str, dict[str, Any]] = {
+    "two, host": {**TWO, "pool.exchange": "host", "train.batches_per_group": 2, "testing.crash_points": DEATHS},
+    "two, device": {**TWO, "pool.exchange": "device", "testing.crash_points": DEATHS},
+    "four, shared out": {
+        "train.batches_per_group": 4,
+        "pool.devices": ["fakegpu:0", "fakegpu:1?crash=1:bucket", "fakegpu:2?crash=2:backward", "fakegpu:3"],
+        "pool.coordinator_device": "all",
+        "testing.crash_points": DEATHS[:1],
+    },
+}
+
+
+@pytest.mark.parametrize("settings", SEVERAL.values(), ids=SEVERAL)
+def test_gpus_whose_processes_die_and_that_are_late_give_the_bits_of_one(
+    settings: dict[str, Any], whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I2, with each exchange. With one gradient slot each, parts of a step are added up early."""
+    group = {key: value for key, value in settings.items() if key == "train.batches_per_group"}
+    one = whole_run({**ONE, **group, "pool.exchange": "host"})
+    monkeypatch.setenv("FAKEGPU", "delay_us=500,seed=5,devices=4")
+    ended = run_well(tmp_path / "run", {**ONE, "pool.gradient_slots": 1, "pool.snapshot_steps": 2, **settings})
+    assert ended.digest() == one.digest()
+    assert "coordinator (incarnation 1) was killed by SIGKILL" in ended.out
+    assert "not page-locked" not in (ended.dir / "logs/worker-0.log").read_text()
+    shared = "since it shared a device's memory with the coordinator" in ended.out
+    assert shared == (settings.get("pool.exchange") != "host")
+
+
+def test_rounded_gradients_have_the_same_bits_with_either_exchange(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two members in groups, with running statistics; the coordinator dies."""
+    settings = {**SPARSE, "train.batches_per_group": 2, "train.gradient_dtype": "bfloat16"}
+    one = run_well(tmp_path / "one", {**settings, "pool.exchange": "host"})
+    monkeypatch.setenv("FAKEGPU", "delay_us=500,seed=5,devices=4")
+    two = run_well(tmp_path / "two", {**settings, **TWO, "pool.exchange": "device", "testing.crash_points": DEATHS[:1]})
+    assert one.digest() == two.digest()
+
+
+def test_a_run_that_goes_on_with_other_gpus_and_another_exchange_ends_with_the_same_bits(
+    whole_run: WholeRun, tmp_path: Path
+) -> None:
+    """I9: of an optimizer that leaves rows alone, averaged weights, and members."""
+    settings = {**SPARSE, "pool.exchange": "host"}
+    cut = copied(whole_run({**settings, "train.steps": 3}), tmp_path / "run")
+    ended = run_well(
+        cut, {**SPARSE, "pool.devices": ["fakegpu:1", "fakegpu:0"], "pool.coordinator_device": "all"}, "--resume"
+    )
+    assert "gradients are added up on fakegpu:1, fakegpu:0" in ended.out
+    assert ended.digest() == whole_run(settings).digest()
+
+
+def test_a_device_without_room_for_the_coordinator_ends_the_run_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKEGPU", f"memory_bytes={1 << 16}")
+    ended = run(tmp_path / "run", ONE)
+    assert ended.code == 71, ended.err
+    assert "the coordinator has no room on fakegpu:0 for versions of the weights, 2 x 1 MiB" in ended.err
+    assert "set pool.exchange to host" in ended.err
+
+
+FIRST_STEPS: dict[str, dict[str, Any]] = {
+    "stockfish": {**SMALL, "train.validate_every": 1},
+    "clicks, with values": {**CLICKS, "train.validate_every": 1},
+    "groups": {**ONE, "model.dropout": 0.0, "train.batches_per_group": 3, "train.validate_every": 1},
+}
+
+
+@pytest.mark.parametrize("settings", FIRST_STEPS.values(), ids=FIRST_STEPS)
+def test_the_first_step_is_a_cpus_to_rounding(settings: dict[str, Any], tmp_path: Path) -> None:
+    """With plain SGD, which does not blow differences up."""
+    first = {**settings, "optimizer.name": "torch.optim.SGD", "train.steps": 1}
+    gpu, cpu = (
+        run_well(tmp_path / "gpu", {**first, **GPU}),
+        run_well(tmp_path / "cpu", {**first, "pool.devices": ["fake:0"]}),
+    )
+    wanted = cpu.weights()
+    for name, array in gpu.weights().items():
+        np.testing.assert_allclose(array, wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)
+    assert validation_losses(gpu) == pytest.approx(validation_losses(cpu), rel=1e-5)
+
+
+def validation_losses(ended: Ended) -> list[float]:
+    losses = [entry["validation_loss"] for entry in ended.metrics() if entry.get("validation_loss") is not None]
+    assert losses
+    return losses
+
+
+def test_a_gpu_whose_memory_is_full_at_the_start_ends_the_run_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKEGPU", "fail_context=1")
+    ended = run(tmp_path / "run", {**ONE, "pool.exchange": "host"})
+    assert ended.code == 71, ended.err
+    assert "fakegpu:0 has no memory left to begin with" in ended.err
+    assert "free it, or name another device in pool.devices" in ended.err
+
+
+def test_a_gpu_whose_memory_runs_out_ends_the_run_with_what_to_lower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKEGPU", f"memory_bytes={1 << 17}")
+    ended = run(tmp_path / "run", {**ONE, "pool.exchange": "host"})
+    assert ended.code == 71, ended.err
+    assert "Tried to allocate" in ended.err
+    assert "lower data.batch_size or model sizes" in ended.err
+
+
+def test_a_gpu_that_is_lost_is_left_out_and_the_run_ends_with_the_bits_of_the_other(
+    whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In both lives of its worker it is lost while that computes, for which the other leaves it time."""
+    monkeypatch.setenv("FAKEGPU", "lost_devices=2,lost_after=150")
+    two = run_well(tmp_path / "two", {**ONE, "pool.devices": ["fakegpu:0?slow=4:3000", "fakegpu:1"]})
+    lives = [line for line in two.out.splitlines() if "worker 1 (incarnation" in line]
+    assert len(lives) == 2, two.out
+    lost = "fakegpu:1 can't be used: RuntimeError: FAKEGPU error: CUDA-capable device(s) is/are busy or unavailable"
+    assert lives[0].startswith(f"worker 1 (incarnation 1, fakegpu:1) ended: {lost}")
+    assert lives[0].endswith("; tried once more in 0.5 s")
+    assert lives[1].endswith("; left out, the run goes on with fakegpu:0")
+    monkeypatch.delenv("FAKEGPU")
+    assert two.digest() == whole_run({**ONE, "pool.exchange": "host"}).digest()
+
+
+def test_when_the_coordinators_gpu_is_lost_the_run_goes_on_where_a_worker_is_left(
+    whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its newest snapshot in host memory, with the bits of the undisturbed run; a third worker lives on. The
+    card's second life ends by its worker or by the coordinator, whichever is faster."""
+    monkeypatch.setenv("FAKEGPU", "devices=3,lost_devices=1,lost_after=800")
+    devices = {"pool.devices": THREE}
+    ended = run_well(tmp_path / "run", {**ONE, **devices, "pool.exchange": "device", "pool.snapshot_steps": 1})
+    lines = ended.out.splitlines()
+    (last,) = [line for line in lines if line.endswith("; gradients are added up on fakegpu:1: fakegpu:0 is lost")]
+    assert last.startswith("coordinator (incarnation ")
+    (left_out,) = [line for line in lines if line.endswith("; left out, the run goes on with fakegpu:1, fakegpu:2")]
+    assert left_out.startswith("worker 0 (incarnation ")
+    assert "worker 2 (" not in ended.out
+    assert "the run goes on from step 0" not in ended.out
+    monkeypatch.delenv("FAKEGPU")
+    assert ended.digest() == whole_run({**ONE, "pool.exchange": "host"}).digest()
+
+
+SHARED_OUT: dict[str, Any] = {"pool.exchange": "device", "pool.coordinator_device": "all", "pool.snapshot_steps": 1}
+LOST: dict[str, tuple[list[str], str, str]] = {  # devices, what happens to them, what is said of it
+    "one, by the coordinator": (
+        THREE,
+        "lost_devices=2,lost_after=500,lost_among=3,lost_alone=1",
+        "; the run goes on with fakegpu:0, fakegpu:2; "
+        "gradients are added up on fakegpu:0, fakegpu:2: fakegpu:1 is lost",
+    ),
+    "the first, by an error that all of the coordinator's give": (
+        THREE[:2],
+        "lost_devices=1,lost_after=500,lost_among=2",
+        "; which of fakegpu:0, fakegpu:1 it is can't be told: fakegpu:0 is left out, the run goes on with fakegpu:1; "
+        "gradients are added up on fakegpu:1: fakegpu:0 is lost",
+    ),
+    "the first, by its worker": (
+        ["fakegpu:0", "fakegpu:1", "fakegpu:2?slow=4:3000"],
+        "lost_devices=1,lost_after=150,lost_among=1",
+        ", since it uses fakegpu:0, which is lost; restarted; "
+        "gradients are added up on fakegpu:1, fakegpu:2: fakegpu:0 is lost",
+    ),
+    "all but one, from the beginning": (
+        THREE,
+        "lost_devices=3",
+        "gradients are added up on fakegpu:2: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("devices", "lost", "said"), LOST.values(), ids=LOST)
+def test_when_a_gpu_that_shares_the_rows_is_lost_they_are_shared_out_over_the_others(
+    devices: list[str], lost: str, said: str, whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the newest snapshot in host memory, with the bits of the undisturbed run."""
+    monkeypatch.setenv("FAKEGPU", f"devices={len(devices)},{lost}")
+    ended = run_well(tmp_path / "run", {**ONE, **SHARED_OUT, "pool.devices": devices})
+    assert said in ended.out
+    monkeypatch.delenv("FAKEGPU")
+    assert ended.digest() == whole_run({**ONE, "pool.exchange": "host"}).digest()
+
+
+@pytest.mark.parametrize("settings", [{}, {**TWO, **SHARED_OUT}], ids=["the only one", "all that share the rows"])
+def test_a_run_whose_gpus_are_all_lost_ends_with_what_to_do(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKEGPU", "lost_devices=3")
+    ended = run(tmp_path / "run", {**ONE, "pool.exchange": "device", **settings})
+    assert ended.code == 75, ended.err
+    assert "fakegpu:0 can't be used: RuntimeError: FAKEGPU error: CUDA-capable device(s)" in ended.err
+    assert "no other device is left: mend it or name others in pool.devices, then --resume" in ended.err
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("module", "complaint"),
+    [
+        ("tests.gpu.fake.other", "pool.devices: 'fakegpu:0': allowed: cuda:N, cpu, auto"),
+        ("tests.nothing.fakegpu", "testing.device_module: no module 'tests.nothing.fakegpu'"),
+    ],
+)
+def test_a_device_or_a_module_that_is_not_there_is_said_in_one_line(
+    module: str, complaint: str, tmp_path: Path
+) -> None:
+    ended = run(tmp_path / "run", {**ONE, "testing.device_module": module})
+    assert ended.code == 2
+    assert complaint in ended.err

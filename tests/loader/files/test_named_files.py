@@ -1,0 +1,85 @@
+"""Files that a user names may be anything: nothing is waited for that nobody will ever write."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loader.errors import DataError
+from loader.files.named import read_named
+from loader.files.regular import open_regular
+from pool.config.load import load_config
+from pool.errors import ConfigError
+from pool.tasks.stockfish.nnue_file import read_net
+
+
+def pipe(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+def folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def device(_: Path) -> Path:
+    return Path("/dev/zero")
+
+
+def named_socket(path: Path) -> Path:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+    return path
+
+
+ODD: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "pipe without a writer": (pipe, "is a pipe that nobody writes to|is not a regular file"),
+    "folder": (folder, "(?i)is (a (directory|folder)|no folder of a run)"),
+    "device": (device, "is (neither|not) a regular file"),
+    "socket": (named_socket, "is not a regular file"),
+}
+
+
+@pytest.mark.parametrize(("make", "complaint"), ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize(
+    ("read", "error"),
+    [(read_named, OSError), (open_regular, OSError), (load_config, ConfigError), (read_net, DataError)],
+    ids=["text", "binary", "config", "net"],
+)
+def test_what_is_no_file_is_refused_at_once(
+    read: Callable[[Path], Any], error: type[Exception], make: Callable[[Path], Path], complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=complaint):
+        read(make(tmp_path / "odd"))
+
+
+def test_a_pipe_is_read_to_its_end_if_somebody_writes() -> None:
+    reading, writing = os.pipe()
+    text = b"x" * 300_000
+
+    def write() -> None:
+        with os.fdopen(writing, "wb") as file:
+            file.write(text)
+
+    writer = threading.Thread(target=write)
+    try:
+        writer.start()
+        assert read_named(Path(f"/dev/fd/{reading}")) == text
+        writer.join()
+    finally:
+        os.close(reading)
+
+
+def test_files_are_read_and_so_is_the_empty_device(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+    assert read_named(tmp_path / "file") == b"abc"
+    assert read_named(Path("/dev/null")) == b""
+    with os.fdopen(open_regular(tmp_path / "file"), "rb") as file:
+        assert file.read() == b"abc"

@@ -1,0 +1,140 @@
+"""The loss equals the trainer's of 2022; its weights and the schedule of lambda are what the settings say."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+import torch
+
+from pool.config.load import parse_config
+from pool.errors import ConfigError
+from pool.task.task import Progress
+from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.chess.training.loss import mean_loss, probability, score_weight
+from tests.support.paths import DATA
+
+
+def test_probabilities_and_losses_are_those_of_the_reference() -> None:
+    rows = [line.split("\t") for line in (DATA / "loss.tsv").read_text().splitlines()[1:]]
+    assert len(rows) == 405
+    config = LossConfig()
+    for row in rows:
+        net, score, outcome, weight, qf, pf, _, loss = (float(cell) for cell in row)
+        output = torch.tensor([net / 600], dtype=torch.float64)
+        wanted = torch.tensor([int(score)], dtype=torch.int16)
+        result = torch.tensor([int(2 * outcome - 1)], dtype=torch.int8)
+        assert probability(output * 600, 270, 340).item() == pytest.approx(qf, abs=1e-11)
+        assert probability(wanted.double(), 270, 380).item() == pytest.approx(pf, abs=1e-11)
+        found = mean_loss(output, wanted, result, config, weight)
+        assert found.item() == pytest.approx(loss, rel=1e-9, abs=1e-13)
+        single = mean_loss(output.float(), wanted, result, config, weight)
+        assert single.item() == pytest.approx(loss, rel=2e-3, abs=1e-9)
+
+
+def test_the_loss_is_the_mean_over_the_samples() -> None:
+    output, score, result = torch.tensor([0.5, -1.0]), torch.tensor([100, -900]), torch.tensor([1, -1])
+    both = mean_loss(output, score, result, LossConfig(), 0.7)
+    parts = [mean_loss(output[i : i + 1], score[i : i + 1], result[i : i + 1], LossConfig(), 0.7) for i in range(2)]
+    assert both.item() == pytest.approx((parts[0].item() + parts[1].item()) / 2)
+
+
+def test_without_offsets_the_probability_is_one_logistic_curve() -> None:
+    score = torch.linspace(-1000, 1000, 41, dtype=torch.float64)
+    assert torch.allclose(probability(score, 0.0, 361.0), torch.sigmoid(score / 361))
+
+
+def lambdas(loss: dict[str, Any], steps: Sequence[int], total: int) -> list[float]:
+    config = parse_config({"task": "stockfish", "loss": loss}, "test").loss
+    assert isinstance(config, LossConfig)
+    return [score_weight(config, Progress(step, total)) for step in steps]
+
+
+def test_lambda_moves_linearly_from_start_to_end() -> None:
+    assert lambdas({"lambda_start": 1.0, "lambda_end": 0.75}, (0, 50, 100), 100) == [1.0, 0.875, 0.75]
+
+
+def test_lambda_can_be_made_of_parts() -> None:
+    """Constant, a warm-up, and linear up to the end of the run, which a resumed one may move."""
+    warm_up = {"start": 1.0, "end": 0.5, "steps": 10}
+    parts = [warm_up, {"start": 0.5, "steps": 30}, {"start": 0.75, "end": 0.25}]
+    steps = (0, 5, 9, 10, 39, 40, 70, 100)
+    found = lambdas({"lambda_parts": parts}, steps, 100)
+    assert found == pytest.approx([1.0, 0.75, 0.55, 0.5, 0.5, 0.75, 0.5, 0.25])
+    assert lambdas({"lambda_parts": parts}, (40, 70, 160), 160) == pytest.approx([0.75, 0.625, 0.25])
+    assert lambdas({"lambda_parts": [{"start": 0.3}]}, (0, 100), 100) == [0.3, 0.3]
+    assert lambdas({"lambda_parts": parts}, (10, 20), 20) == [0.5, 0.5]  # a run that ends within a part
+    whole = {"lambda_parts": [{"start": 1.0, "end": 0.75}]}
+    assert lambdas(whole, range(101), 100) == lambdas({"lambda_end": 0.75}, range(101), 100)
+
+
+@pytest.mark.parametrize(
+    ("task", "loss", "said"),
+    [
+        ("stockfish", {"lambda_parts": [{"start": 1.0, "steps": 5}]}, r"lambda_parts\.0\.steps: the last part goes on"),
+        (
+            "stockfish",
+            {"lambda_parts": [{"start": 1.0}, {"start": 1.0}]},
+            r"loss\.lambda_parts\.0\.steps: is missing: how many training steps this part lasts",
+        ),
+        ("stockfish", {"lambda_parts": [{"start": 1.5}]}, r"loss\.lambda_parts\.0\.start: .*less than or equal to 1"),
+        ("stockfish", {"lambda_parts": [{"end": 0.5}]}, r"loss\.lambda_parts\.0\.start: field required"),
+        ("stockfish", {"lambda_parts": [{"start": 1, "stop": 0}]}, r"unknown key; allowed here: start, end, steps"),
+        (
+            "perspective",
+            {"lambda_parts": [{"start": 1.0}], "lambda_end": 0.5},
+            r"loss\.lambda_end: does nothing beside lambda_parts: leave it out, or set it to 0\.25",
+        ),
+        ("stockfish", {"asymmetry": -1.5}, r"loss\.asymmetry: .*greater than or equal to -1"),
+    ],
+)
+def test_settings_that_make_no_schedule_are_refused(task: str, loss: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        parse_config({"task": task, "loss": loss}, "test")
+
+
+def test_a_member_has_its_own_schedule_of_lambda() -> None:
+    members = [{"loss": {"lambda_parts": [{"start": 0.5}]}}, {"loss": {"lambda_end": 0.5}}, {}]
+    config = parse_config({"task": "stockfish", "ensemble": {"member": members}}, "test")
+    losses = [member.loss for member in config.members]
+    assert [score_weight(cast(LossConfig, loss), Progress(100, 100)) for loss in losses] == [0.5, 0.5, 1.0]
+    again = parse_config(json.loads(config.model_dump_json()), "config.json")
+    assert [m.model_dump() for m in again.members] == [m.model_dump() for m in config.members]
+
+
+def test_positions_weigh_what_the_recipes_make_them_weigh() -> None:
+    config = LossConfig(weight_boost=3.0, weight_power=0.5, asymmetry=0.25, exponent=2.0)
+    output = torch.tensor([0.5, -0.2, 0.0, 1.0], dtype=torch.float64)
+    score, result = torch.tensor([100, -300, 0, 2000]), torch.tensor([1, -1, 0, 1])
+    total, weights = 0.0, 0.0
+    for x, s, r in zip(output.tolist(), score.tolist(), result.tolist(), strict=True):
+        q, p = (
+            0.5 * (1 + 1 / (1 + math.exp((270 - v) / k)) - 1 / (1 + math.exp((270 + v) / k)))
+            for v, k in ((600 * x, 340), (s, 380))
+        )
+        target = 0.75 * p + 0.25 * (r + 1) / 2
+        weight = 1 + 7 * math.sqrt((p - 0.5) ** 2 * p * (1 - p))
+        total += weight * (target - q) ** 2 * (1.25 if q > target else 1)
+        weights += weight
+    assert mean_loss(output, score, result, config, 0.75).item() == pytest.approx(total / weights, rel=1e-12)
+    assert total / weights != pytest.approx(mean_loss(output, score, result, LossConfig(exponent=2.0), 0.75).item())
+
+
+def test_weights_that_are_all_alike_change_nothing() -> None:
+    output = torch.linspace(-1, 1, 1000)
+    score, result = (600 * output.flip(0)).round(), output.sign()
+    plain = mean_loss(output, score, result, LossConfig(), 0.7)
+    weighted = mean_loss(output, score, result, LossConfig(asymmetry=1e-9), 0.7)
+    assert weighted.item() == pytest.approx(plain.item(), rel=1e-6)
+    assert plain.item() == mean_loss(output, score, result, LossConfig(weight_power=1.0), 0.7).item()
+
+
+def test_a_perfect_prediction_has_a_finite_gradient() -> None:
+    config = LossConfig(out_scaling=340.0)
+    output = torch.tensor([0.5], requires_grad=True)
+    mean_loss(output, torch.tensor([300]), torch.tensor([0]), config, 1.0).backward()
+    assert output.grad is not None
+    assert torch.isfinite(output.grad).all()

@@ -1,0 +1,56 @@
+"""A run's plan as the supervisor knows it, for tests of what it and the processes do with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from loader.stream.interface import Cursor
+from loader.stream.schema import BatchSchema, SparseField
+from pool.config.load import parse_config
+from pool.exchange.plan import TensorSpec, make_plan
+from pool.metrics.layout import NOTHING
+from pool.process.plan_result import Planned
+from pool.protocol.address import new_key
+from pool.protocol.identity import COORDINATOR, Peer
+from pool.supervisor.prepare.run_plan import RunPlan
+
+TREE: dict[str, Any] = {
+    "task": "tests.support.toy",
+    "data": {"source": "synthetic", "batch_size": 64},
+    "pool": {"devices": ["fake:0"]},
+}
+
+
+def planned(**changes: Any) -> Planned:
+    """The answer of a planner; `changes`: fields that are others."""
+    answer = Planned(
+        schema=BatchSchema(8, (SparseField("features", 64, 4, 2),), ()),
+        plans=(make_plan([TensorSpec("bias", (), "float32", 4)], [], [512]),),
+        num_chunks={},
+        devices=("fake:0",),
+        device_names=("fake:0",),
+        measured=NOTHING,
+        state_nbytes=4,
+        fingerprint={},
+    )
+    return replace(answer, **changes)
+
+
+def run_plan(run_dir: Path, **changes: Any) -> RunPlan:
+    """The plan of a run of the toy task that begins; `changes`: fields that are others."""
+    plan = RunPlan(
+        config=parse_config(TREE, "test"),
+        run_dir=run_dir,
+        address_key=new_key(),
+        coordinator=Peer(COORDINATOR),
+        train_files=(),
+        validation_files=(),
+        step=0,
+        cursor=Cursor(0, 0, 0, 0),
+        checkpoint=None,
+        snapshot=None,
+        saved=-1,
+    )
+    return replace(plan, **changes)
