@@ -32,11 +32,11 @@ COMPILED = tee $(VENV)/install.log | awk -v tty=$$([ -t 2 ] && echo 1) \
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit("$(PYTHON) is older than 3.11: make PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	@command -v $(CXX) >/dev/null || { echo "no C++ compiler $(CXX): Debian's package is g++"; exit 1; }
-	@printf '#include <xxhash.h>\n#include <zlib.h>\n#include <zstd.h>\n' | $(CXX) -fsyntax-only -x c++ - 2>/dev/null || \
-	    { echo "no zlib, zstd or xxhash to compile with: Debian's packages are zlib1g-dev, libzstd-dev, libxxhash-dev"; exit 1; }
+	@test -e "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" || \
+	    { echo "no headers of $(PYTHON) to compile with: Debian's package is python3-dev"; exit 1; }
 	@echo "install 1/4: a Python environment in $(VENV), 1.2 GB with the CPU build of torch"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
-	@echo "install 2/4: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: \"Two commands\" says how to choose)"
+	@echo "install 2/4: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: \"Try it\" says how to choose)"
 	@$(PIP) torch
 	@echo "install 3/4: the native code is compiled, 2 minutes on two cores"
 	@set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check --verbose --no-deps --editable . \

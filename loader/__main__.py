@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+# late imports: modules.py first mends the path on which they are found
+
 INTERRUPTED = 130  # nothing of ours is imported yet
 
 

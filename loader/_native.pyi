@@ -34,7 +34,9 @@ def file_change(
 class ZstdPacker:
     """Makes one zstd frame of bytes that come in parts."""
 
-    def __init__(self, level: int = 3) -> None: ...
+    def __init__(self, level: int = 3) -> None:
+        """Raises UsageError where zstd is missing."""
+
     def pack(self, bytes: bytes, last: bool) -> bytes:
         """What is done of the frame after these bytes; with `last` its end."""
 

@@ -12,6 +12,8 @@ from typing import Any
 from loader.errors import UsageError
 from loader.files.whole_file import write_whole
 
+# late imports: matplotlib is an extra, and takes long to load
+
 _DOTS = 110  # an inch
 
 

@@ -6,6 +6,8 @@ import gc
 import os
 import sys
 
+# late imports: modules.py first mends the path on which they are found
+
 INTERRUPTED = 130  # nothing of ours is imported yet
 
 

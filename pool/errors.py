@@ -21,7 +21,7 @@ AWAY_ERRORS = (
 
 
 class PoolError(CommandError):
-    """Of the pool; another exit code may be given."""
+    """The base of the pool's errors; another exit code may be given."""
 
     def __init__(self, reason: str, exit_code: int | None = None) -> None:
         super().__init__(reason)

@@ -62,14 +62,14 @@ def reference(
 
 
 def _dense_products(config: Config, devices: tuple[str, ...]) -> dict[str, str]:
-    """If it is not the default, and devices of the run heed it."""
+    """Returns pool.dense_products if it is not the default, and devices of the run heed it."""
     module, chosen = config.testing.device_module, config.pool.dense_products
     heeds = any(parse_device(spec, module).is_accelerator for spec in devices)
     return {"dense products": chosen} if heeds and chosen != "float32" else {}
 
 
 def check_worker(fingerprint: Fingerprint, peer: Peer, device: Device) -> None:
-    """In a worker, its threads set. Raises RunError if it would compute other bits than the run's."""
+    """Checks a worker once its threads are set. Raises RunError if it would compute other bits than the run's."""
     _check(fingerprint, peer, _process())
     kind = device_kind(device, torch.get_num_threads())
     if kind not in fingerprint[DEVICES].split("; "):
@@ -77,7 +77,7 @@ def check_worker(fingerprint: Fingerprint, peer: Peer, device: Device) -> None:
 
 
 def check_coordinator(fingerprint: Fingerprint, peer: Peer) -> None:
-    """In the coordinator, its threads set. Raises RunError as `check_worker`."""
+    """Checks the coordinator once its threads are set. Raises RunError as `check_worker`."""
     _check(fingerprint, peer, {**_process(), COORDINATOR_THREADS: str(torch.get_num_threads())})
 
 
@@ -98,7 +98,7 @@ def _constants(of_members: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def device_kind(device: Device, threads: int) -> str:
-    """What two devices have in common that give the same bits. A fake device is a CPU."""
+    """Names what two devices have in common that give the same bits. A fake device is a CPU."""
     if device.is_accelerator:
         properties = torch.get_device_module(device.kind).get_device_properties(device.index)
         computing = computing_with(torch.device(device.torch_name))
@@ -107,7 +107,7 @@ def device_kind(device: Device, threads: int) -> str:
 
 
 def _process() -> dict[str, str]:
-    """What is the same in all processes of a run."""
+    """Returns what is the same in all processes of a run."""
     names = (name for name in sorted(os.environ) if name.startswith(_LIBRARIES) and name not in _ONLY_SPEED)
     return {
         "torch": f"{torch.__version__}, build {_digest(torch.__config__.show().encode())}",

@@ -17,6 +17,8 @@ import typer
 from loader.command_line.program import Program
 from loader.exit_codes import EXIT_DATA
 
+# late imports: an interruption while they are loaded ends as in the command
+
 COMMAND = "run"
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from pool.export.member import MemberId
 
+# late imports: a result may be asked for one thing; torch takes a second to load
+
 
 @dataclass(frozen=True)
 class Result:

@@ -233,7 +233,7 @@ def _as_they_are(batch: SparseBatch) -> SparseBatch:
 
 
 def _tensors(batch: SparseBatch) -> TensorBatch:
-    from pool.nn.batch import TensorBatch
+    from pool.nn.batch import TensorBatch  # late: numpy arrays are given without torch
 
     return TensorBatch.from_numpy(batch)
 

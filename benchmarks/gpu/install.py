@@ -36,7 +36,7 @@ FIND_NATIVE = (  # exits with 1, and without words, where one is missing
     "import sys; from importlib.util import find_spec; "
     "sys.exit(None in (find_spec('pool._native'), find_spec('loader._native')))"
 )
-HEADERS = "Debian's packages are g++, zlib1g-dev, libzstd-dev, libxxhash-dev"
+HEADERS = "Debian's packages are g++ and python3-dev"
 
 Run = Callable[[Sequence[str]], object]
 

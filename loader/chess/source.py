@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from loader.chess import estimate
 from loader.chess.fields import batch_schema
 from loader.chess.readers import FAMILY, format_name, format_of, in_file_order, open_readers
 from loader.chess.settings import ChessConfig
@@ -68,9 +69,7 @@ class ChessSource:
 
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:
         """About how many positions pass the filters. Raises DataError."""
-        from loader.chess.estimate import samples_per_epoch
-
-        return samples_per_epoch(config, files, seed)
+        return estimate.samples_per_epoch(config, files, seed)
 
     def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
         """No window holds more than the files have; a chunk is about 1 MiB of file, or a whole file that is smaller."""

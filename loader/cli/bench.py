@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from loader.cli.throughput import BenchResult
     from loader.stream.config import DataConfig
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="bench")(bench_files)

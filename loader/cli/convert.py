@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from loader.chess.positions.format import Target
     from loader.files.pipes import OutputPipe
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 Units = Annotated[
     int,
     typer.Option(

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 PANEL = "Engine"
 DEFAULT_TIMEOUT = 60.0
 

@@ -29,6 +29,8 @@ from loader.cli.tool_options import (
     working,
 )
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="filter")(filter_files)

@@ -18,6 +18,8 @@ from loader.errors import UsageError
 if TYPE_CHECKING:
     from loader.chess.filters import FilterConfig
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 Where = Annotated[
     str,
     typer.Option(

@@ -22,6 +22,8 @@ from loader.cli.engine_options import (
 )
 from loader.errors import UsageError
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 OPENING, ENDING = "Opening", "End of a game"
 DEFAULT_NODES = 150
 DEFAULT_PLIES = 8

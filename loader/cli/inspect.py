@@ -19,6 +19,8 @@ from loader.files.pipes import input_of
 if TYPE_CHECKING:
     from loader.chess.statistics.statistics import FileStatistics
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 Pictures = Annotated[
     Path | None,
     typer.Option("--pictures", metavar="DIR", help="Also draw them: scores, positions, kings; needs matplotlib."),

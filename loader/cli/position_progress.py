@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 LINE_SECONDS = 10.0
 
 

@@ -11,6 +11,8 @@ import typer
 from loader.cli.engine_options import DEFAULT_TIMEOUT, Depth, EngineProgram, Nodes, Options, Timeout, parse_options
 from loader.cli.tool_options import Files, Format, Lossy, OutputFile, To, file_target, prepared
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 DEFAULT_NODES = 5000
 
 

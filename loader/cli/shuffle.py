@@ -28,6 +28,8 @@ from loader.cli.tool_options import (
 )
 from loader.errors import UsageError
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 _LARGEST_SHARE = 10**6
 
 

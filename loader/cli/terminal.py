@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from loader.formats.format import OnProgress
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 @contextmanager
 def byte_progress(title: str) -> Iterator[OnProgress | None]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from loader.chess.positions.input import Source, Tick
     from loader.files.pipes import OutputPipe
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 UNITS = {"": 1, "k": 1000, "m": 10**6, "g": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _MOST_BYTES = 1 << 60
 LARGEST_SEED = (1 << 64) - 1

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from loader.chess.positions.format import PositionFormat
     from loader.formats.format import RowsFormat, Verdict
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Data files.", show_default=False)]
 AnyFiles = Annotated[
     list[Path],

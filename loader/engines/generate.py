@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from loader._native import BinpackFile
 from loader.chess.positions.binpack_writer import encode, rechunk
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.file import damage_error
@@ -90,8 +91,6 @@ def refuse_output(settings: GenerateSettings, work: WorkFile) -> None:
 
 def check_appendable(path: Path) -> None:
     """A binpack file whose chunks are whole and that may be written to."""
-    from loader._native import BinpackFile
-
     file = BinpackFile(path)
     if file.header_damage is not None:
         raise damage_error(path, file.header_damage, in_chunk=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from loader import _native
 from loader.files.identity import DataFile
 from loader.rows.readers import format_of
 from loader.stream.config import DataConfig
@@ -43,8 +44,6 @@ def _rows_nbytes(config: DataConfig, file: DataFile) -> tuple[int, int]:
 
 def text_nbytes(file: DataFile) -> tuple[int, int]:
     """Of a file of lines, compressed or not."""
-    from loader import _native
-
     packed = _native.LineFile(file.path, file.identity, may_grow=True).is_packed
     chunk, unpacked = (_MIB // 4, 6) if packed else (_MIB, 1)
     return _TEXT * unpacked * min(file.size, chunk), _TEXT * unpacked * file.size

@@ -9,8 +9,10 @@ from loader import _native
 from loader.files.identity import DataFile
 from loader.formats import opening
 from loader.formats.format import ColumnFormat, Format, Reader
+from loader.rows.blocks import BlocksReader
 from loader.rows.python_reader import PythonBlocks
 from loader.rows.settings import RowsConfig
+from loader.rows.synthetic import SyntheticReader
 from loader.stream.config import DataConfig
 
 FAMILY = "rows"
@@ -31,12 +33,8 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: b
     if files:
         return opening.open_readers(config, files, format_of)
     if settings.blocks:
-        from loader.rows.blocks import BlocksReader
-
         key = "validation_blocks" if validation else "blocks"
         return [BlocksReader(f"data.rows.{key}", getattr(settings, key), settings)]
-    from loader.rows.synthetic import SyntheticReader
-
     return [SyntheticReader(settings, validation=validation)]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import importlib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
@@ -19,7 +20,7 @@ from loader.files.identity import DataFile, identify
 from loader.files.paths import expanded
 from loader.plugins.interface import call_problem, interface_problem
 from loader.plugins.registry import Registry
-from loader.section import section_problem
+from loader.section import Section, section_problem
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Stream
 from loader.stream.schema import BatchSchema
@@ -131,9 +132,15 @@ def data_class(name: str, base: type[Data]) -> type[Data]:
     if section.startswith("_") or section in base.model_fields or hasattr(base, section):
         why = "begins with an underscore" if section.startswith("_") else "has the name of a key"
         raise ValueError(f"data.source: {name}: the section data.{section} of its settings {why}; rename the module")
-    made = create_model(base.__name__, __base__=base, __doc__=base.__doc__, **{section: (own, own())})  # type: ignore[call-overload]
+    return cast(type[Data], _with_section(base, section, own))
+
+
+@cache
+def _with_section(base: type[DataConfig], section: str, own: type[Section]) -> type[DataConfig]:
+    """Returns one class for each source, however often it is asked for."""
+    made: type[DataConfig] = create_model(base.__name__, __base__=base, __doc__=base.__doc__, **{section: (own, own())})  # type: ignore[call-overload]
     made.section = section
-    return cast(type[Data], made)
+    return made
 
 
 def data_config(**keys: Any) -> DataConfig:

@@ -13,6 +13,8 @@ from pool.analysis.range_test import RangeTest, limits
 from pool.analysis.records import Run
 from pool.errors import ConfigError
 
+# late imports: matplotlib is an extra, and takes long to load
+
 SUFFIXES = (".png", ".svg")
 
 

@@ -12,6 +12,8 @@ import typer
 from pool.commands.arguments import Force, check_new
 from pool.errors import ConfigError
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 STATE_CODES = {"finished": 0, "crashed": 1, "running": 3, "stopped": 4}
 
 # late imports: every command starts without what it does not use

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 
 def show(table: Sequence[Sequence[str]], *, left: str = "run") -> None:
     """Shows headings, then rows; `left`: the column that stands to the left, the others to the right."""

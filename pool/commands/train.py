@@ -72,7 +72,7 @@ def train(
     """
     from pool.config.load import load_config
     from pool.supervisor.prepare import preparation
-    from pool.supervisor.prepare.overriding import parse
+    from pool.supervisor.prepare.overrides import parse
     from pool.supervisor.summary import command
     from pool.supervisor.train import train as run
 

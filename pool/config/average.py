@@ -37,7 +37,7 @@ class AverageConfig(Section):
     ] = 1
 
     def adds(self, version: int) -> bool:
-        """Whether the weights after `version` steps are added. Those that a run begins with never are."""
+        """Returns whether the weights after `version` steps are added. Those that a run begins with never are."""
         return self.kind is not None and version > 0 and version >= self.start and self._is_due(version)
 
     def rate(self, count: int) -> float:

@@ -11,7 +11,8 @@ _SAMPLE = '"configs/sample/'  # how a config of a checkout names the sample; an 
 
 
 def folder() -> Path:
-    """In an installed package, at the top of a checkout that is installed as editable."""
+    """Returns the folder of the bundled configs: in an installed package, at the top of a checkout that is installed as
+    editable."""
     package = Path(__file__).resolve().parent.parent
     for candidate in (package / "configs", package.parent / "configs"):
         if (candidate / "sample").is_dir():

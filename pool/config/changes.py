@@ -29,7 +29,7 @@ class Change:
 
     @classmethod
     def parse(cls, text: str) -> Change:
-        """Of `section.key=value`; the value is TOML, or else text as it stands. Raises ConfigError."""
+        """Parses `section.key=value`; the value is TOML, or else text as it stands. Raises ConfigError."""
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not all(key.split(".")):

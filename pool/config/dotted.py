@@ -27,8 +27,8 @@ def section_of(field: FieldInfo) -> type[BaseModel] | None:
 
 
 def field_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | FieldInfo | None:
-    """What lies at a key: a section's class, or the field; for a place inside of a field's value, the field. None if
-    there is no such key."""
+    """Returns what lies at a key: a section's class, or the field; for a place inside of a field's value, the field.
+    None if there is no such key."""
     for part in parts:
         if part not in cls.model_fields:
             return None
@@ -60,5 +60,5 @@ def walk(cls: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInf
 
 
 def is_untyped(field: FieldInfo) -> bool:
-    """Whether its values, or the values inside it, may be of any type."""
+    """Returns whether its values, or the values inside it, may be of any type."""
     return any(kind is Any or Any in getattr(kind, "__args__", ()) for kind in alternatives(field.annotation))

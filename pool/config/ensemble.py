@@ -20,7 +20,7 @@ MOST_SEED = (1 << 63) - 1
 
 
 class MemberConfig(Section):
-    """What one member has of its own."""
+    """The settings that one member has of its own."""
 
     seed: Annotated[int | None, Field(ge=0, le=MOST_SEED, description="its run.model_seed; not set: the run's")] = None
     optimizer: Annotated[dict[str, Any], Field(default_factory=dict, description="keys of [optimizer]")]

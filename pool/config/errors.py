@@ -1,4 +1,4 @@
-"""What is wrong with settings, in one line: where, key, what is allowed, what was given, what the key means."""
+"""Says what is wrong with settings, in one line: where, key, what is allowed, what was given, what the key means."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _by_key(error: ValidationError) -> Iterable[list[Any]]:
 
 
 def _explain(cls: type[BaseModel], items: Sequence[Any], within: Sequence[str]) -> str:
-    """Of one key."""
+    """Explains the error of one key."""
     item = next((each for each in items if each["type"] == "value_error"), items[0])
     location = list(item["loc"])
     key = dotted([*within, *location])

@@ -77,7 +77,7 @@ def markdown(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
 
 
 def plain(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
-    """The same for a reader of text: two lines a key."""
+    """Returns the settings for a reader of text: two lines a key."""
     lines = []
     for group in groups(task, sources):
         lines += [_title(group, task), *([group.about] if group.about else [])]
@@ -91,7 +91,7 @@ def plain(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
 
 
 def show(console: Console, task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> None:
-    """The same as tables on a terminal."""
+    """Prints the settings as tables on a terminal."""
     for group in groups(task, sources):
         about = Text(group.about) if group.about else None
         table = Table(

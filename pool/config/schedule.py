@@ -58,7 +58,7 @@ class Schedule:
 
     @property
     def is_set(self) -> bool:
-        """Whether the rate changes."""
+        """The rate changes."""
         return self.name is not None or bool(self.parts)
 
     def due(self, step: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -79,12 +79,12 @@ class Config(BaseModel):
 
     @property
     def model_seed(self) -> int:
-        """Of the first weights and of dropout."""
+        """The seed of the first weights and of dropout."""
         return self.run.seed if self.run.model_seed is None else self.run.model_seed
 
     @property
     def net(self) -> Net:
-        """What this network's task, model and loss are made with."""
+        """The settings that this network's task, model and loss are made with."""
         return Net(self.task, self.model, self.loss, self.model_seed)
 
     @property
@@ -99,7 +99,7 @@ class Config(BaseModel):
 
     @property
     def trace_file(self) -> Path | None:
-        """Where the trace goes; None if there is to be none. Raises ConfigError."""
+        """The file that the trace goes to; None if there is to be none. Raises ConfigError."""
         return _absolute(self.run.trace, "run.trace") if self.run.trace else None
 
     @property
@@ -174,13 +174,13 @@ def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:
         data = data_class(source, PoolDataConfig)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    return create_model(
-        "Config",
-        __base__=Config,
-        data=(data, data()),
-        model=(model, model()),
-        loss=(module.LossConfig, module.LossConfig()),
-    )
+    return _with_sections(data, model, module.LossConfig)
+
+
+@cache
+def _with_sections(data: type[PoolDataConfig], model: type[Section], loss: type[Section]) -> type[Config]:
+    """Returns one class for each triple of classes, however often it is asked for."""
+    return create_model("Config", __base__=Config, data=(data, data()), model=(model, model()), loss=(loss, loss()))
 
 
 def _absolute(text: str, key: str) -> Path:

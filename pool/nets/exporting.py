@@ -19,6 +19,8 @@ from pool.process import lifeline
 from pool.run_folder import files
 from pool.run_folder.opening import keep_others_from_writing, make_folder, shown
 
+# late imports: the supervisor loads this module, and never torch
+
 _ROOM_ERRORS = (*SPACE_ERRORS, errno.EIO)  # the export is tried again
 
 

@@ -14,8 +14,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def numbers_of(output: str) -> dict[str, float]:
-    """By name; of the object's entries those that are finite numbers and have a name of letters, digits, `_.-`. Empty
-    if the last line is no JSON object."""
+    """Returns numbers by name; of the object's entries those that are finite numbers and have a name of letters,
+    digits, `_.-`. Empty if the last line is no JSON object."""
     lines = output.splitlines()
     last = next((line for line in reversed(lines) if line.strip()), "")
     try:
@@ -29,7 +29,7 @@ def numbers_of(output: str) -> dict[str, float]:
 
 
 def joined(step: int, of_members: Sequence[Mapping[str, float]]) -> NetNumbers:
-    """Of all members' nets of a step; NaN where one has no such number."""
+    """Joins the numbers of all members' nets of a step; NaN where one has no such number."""
     names = dict.fromkeys(name for numbers in of_members for name in numbers)
     values = (MetricValue(name, tuple(numbers.get(name, math.nan) for numbers in of_members)) for name in names)
     return NetNumbers(step, tuple(values))

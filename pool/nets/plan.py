@@ -1,4 +1,4 @@
-"""What is to be done next with a run's numbered nets. Pure: steps and outcomes in, steps out.
+"""Decides what is to be done next with a run's numbered nets. Pure: steps and outcomes in, steps out.
 
 Each step's nets are exported, then the command is run with them: exports in order, commands in order, one of each at a
 time. A step is settled when nothing of it is left to do.
@@ -66,7 +66,7 @@ class NetPlan:
         return step
 
     def stop(self) -> None:
-        """Nothing more is begun; what is left is for a resumed run."""
+        """Stops: nothing more is begun; what is left is for a resumed run."""
         self._stopped = True
 
     @property

@@ -18,7 +18,7 @@ _LONGEST = 1 << 26  # bytes
 
 
 class Net(Enum):
-    """Of one step. What the record does not have has still to be exported."""
+    """The state of one step's nets. What the record does not have has still to be exported."""
 
     WRITTEN = "written"  # the command has still to be run, if there is one
     NOT_WRITTEN = "not written"  # the export failed, and is not tried again
@@ -26,12 +26,13 @@ class Net(Enum):
 
 
 def net_name(step: int, suffix: str, member: int | None = None) -> str:
-    """Of the file; `member`: of an ensemble."""
+    """Returns the name of the file; `member`: of an ensemble."""
     return f"step-{step:09d}{'' if member is None else f'.member-{member}'}{suffix}"
 
 
 def read_record(run: Path) -> dict[int, Net]:
-    """By step; empty if there is none. What is no line of a record is passed over. Raises OSError."""
+    """Returns the states by step; empty if there is none. What is no line of a record is passed over. Raises
+    OSError."""
     found: dict[int, Net] = {}
     try:
         text = files.read_all(run / NETS / RECORD, _LONGEST)
@@ -45,7 +46,8 @@ def read_record(run: Path) -> dict[int, Net]:
 
 
 def still_to_export(run: Path, every: int) -> Callable[[int], bool]:
-    """Whether the nets of a step, one for each `every` steps (0: none), are not on record yet. It raises OSError."""
+    """Returns a function that says whether the nets of a step, one for each `every` steps (0: none), are not on record
+    yet. It raises OSError."""
     return lambda step: every > 0 and step > 0 and step % every == 0 and step not in read_record(run)
 
 

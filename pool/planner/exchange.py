@@ -50,7 +50,7 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
 
 
 def _proof(device: torch.device) -> Verdict:
-    """That its memory can be shared. Raises ConfigError for a device that the machine has not."""
+    """Returns the proof that its memory can be shared. Raises ConfigError for a device that the machine has not."""
     there = torch.get_device_module(device).device_count()
     if device.index >= there:
         raise ConfigError(f"pool.coordinator_device: {str(device)!r}: this machine has {there} {device.type} devices")

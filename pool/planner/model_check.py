@@ -78,7 +78,7 @@ def _sharing(model: nn.Module) -> Iterator[str]:
 
 
 def _overlap(one: Tensor, other: Tensor) -> bool:
-    """Whether a byte is of both, which are views of the same memory."""
+    """Returns whether a byte is of both, which are views of the same memory."""
     (begin, end), (other_begin, other_end) = _span(one), _span(other)
     if end <= other_begin or other_end <= begin:
         return False

@@ -317,7 +317,7 @@ def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
 
 
 def _device_name(spec: str, module: str) -> str:
-    """What a device is, for people."""
+    """Names a device, for people."""
     device = parse_device(spec, module)
     if not device.is_accelerator:
         return spec.partition("?")[0]

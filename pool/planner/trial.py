@@ -42,7 +42,7 @@ QUICK = 10_000  # steps of a schedule: a tenth of a second
 
 @dataclass(frozen=True)
 class _Tried:
-    """What the state of one member comes to."""
+    """The size of one member's state."""
 
     sizes: tuple[int, ...]  # bytes of each tensor
     document: int  # bytes of all that is no tensor
@@ -128,7 +128,7 @@ def _try_state_of(
     saved: Mapping[str, Any],
     overrides: Sequence[Override],
 ) -> None:
-    """Of one member; `saved`: its part of the state."""
+    """Tries the state of one member; `saved`: its part of the state."""
     tensors, plain = _after_one_step(config, small)
     optimizers = _optimizers(config, small)
     try:
@@ -280,7 +280,8 @@ def _zeros(plan: Plan) -> list[nn.Parameter]:
 
 
 def _small(plan: Plan) -> Plan:
-    """The same parameters and buckets, each dimension short; a table that is several buckets has a row for each."""
+    """Returns the plan with the same parameters and buckets, each dimension short; a table that is several buckets has
+    a row for each."""
     shares = Counter(bucket.parameters[0] for bucket in plan.buckets if bucket.rows is not None)
     parameters = []
     for index, tensor in enumerate(plan.parameters):

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def to_json(value: object) -> bytes:
-    """Of dataclasses, settings, paths, mappings, and plain data in them; `from_json` is its inverse."""
+    """Encodes dataclasses, settings, paths, mappings, and plain data in them; `from_json` is its inverse."""
     return json.dumps(value, default=_plain).encode()
 
 

@@ -23,7 +23,7 @@ _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (\S+)$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Failure:
-    """What a process says of itself when it ends."""
+    """The reason that a process gives when it ends."""
 
     reason: str  # one line
     exit_code: int  # of the run, if this ends it

@@ -113,7 +113,7 @@ def take_request(channel: socket.socket) -> socket.socket:
 
 
 def say(channel: socket.socket, number: int) -> None:
-    """What a fork server says: its own pid once it is ready, then each new process's, or -errno."""
+    """Sends a fork server's next number: its own pid once it is ready, then each new process's, or -errno."""
     channel.send(str(number).encode())
 
 

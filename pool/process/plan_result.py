@@ -1,4 +1,4 @@
-"""What a planner answers: what the supervisor can't find out without torch, or why the run is impossible."""
+"""The planner's answer: what the supervisor can't find out without torch, or why the run is impossible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class LearningRates:
 
 @dataclass(frozen=True)
 class Planned:
-    """What the supervisor makes the documents of all other processes from (`pool.supervisor.prepare.run_plan`)."""
+    """The planner's findings, which the supervisor makes the documents of all other processes from
+    (`pool.supervisor.prepare.run_plan`)."""
 
     schema: BatchSchema
     plans: tuple[Plan, ...]  # of each member
@@ -47,7 +48,7 @@ class Planned:
 
     @property
     def plan(self) -> Plan:
-        """Of all members."""
+        """The plan of all members' parameters."""
         return joined(self.plans)
 
     def card(self, device: str) -> Card | None:

@@ -24,7 +24,7 @@ def adopt_orphans(*, wanted: bool = True) -> None:
 
 
 def show_as(name: str) -> None:
-    """What `top` and `ps -o comm` call this process: the first 15 bytes of it. Raises OSError."""
+    """Sets the name that `top` and `ps -o comm` show for this process: the first 15 bytes of `name`. Raises OSError."""
     _prctl(_SET_NAME, name.encode())
 
 

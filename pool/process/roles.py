@@ -1,4 +1,4 @@
-"""What every forked process does: read its start document, arrange to die with the supervisor, run its role, end."""
+"""The life of every forked process: read its start document, arrange to die with the supervisor, run its role, end."""
 
 from __future__ import annotations
 

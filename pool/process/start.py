@@ -1,4 +1,5 @@
-"""What each process of a run is given at its start: one JSON document a role, with the settings that the role uses.
+"""The documents that the processes of a run are started with: one JSON document a role, with the settings that the role
+uses.
 
 Made by the supervisor (`pool.supervisor.prepare.run_plan`), sent and read through the lifeline. Free of torch. Bulk
 memory comes as descriptors, named here; what a process may only read, it can't map for writing (I4).
@@ -50,7 +51,7 @@ def _data(tree: Mapping[str, Any]) -> PoolDataConfig:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the numbers of a run lie in its memory: samples in ring slots, weights, gradients, what is measured."""
+    """The places of a run's numbers in its memory: samples in ring slots, weights, gradients, what is measured."""
 
     schema: BatchSchema
     plans: tuple[Plan, ...]  # of each member
@@ -65,7 +66,7 @@ class Layout:
 
     @property
     def slot_plans(self) -> tuple[Plan, ...]:
-        """Where the gradients of each member lie in a gradient slot."""
+        """The places of each member's gradients in a gradient slot."""
         return tuple(slot_layout(plan, self.gradient_dtype) for plan in self.plans)
 
     @property
@@ -75,13 +76,13 @@ class Layout:
 
     @property
     def touched_lists(self) -> TouchedLists:
-        """Where a group's lists lie in a gradient slot."""
+        """The places of a group's lists in a gradient slot."""
         return TouchedLists(self.schema, len(self.plans), self.batches_per_group)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What every process is given, and all that a process needs which ends before the run has memory."""
+    """The fields that every role has; a process gets its memory with them once the run has some."""
 
     peer: Peer  # the process itself
     run_dir: Path  # through a descriptor of this process (`pool.run_folder.opening`)
@@ -101,7 +102,7 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class ResumingStart(Start):
-    """What a process is given that reads the checkpoint which the run goes on from."""
+    """The start of a process that reads the checkpoint which the run goes on from."""
 
     config: Annotated[Config, PlainValidator(_config)]
     train_files: Files  # as they were when the run began
@@ -131,7 +132,7 @@ class PlannerStart(ResumingStart):
 
 @dataclass(frozen=True, kw_only=True)
 class RunStart(Start):
-    """What a process is given that lives as long as the run."""
+    """The start of a process that lives as long as the run."""
 
     address_key: str  # of the run's hubs
     coordinator: Peer  # the living coordinator

@@ -1,1 +1,1 @@
-"""What processes may say to each other, and how it becomes bytes."""
+"""The messages that processes may send each other, and how they become bytes."""

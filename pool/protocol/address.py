@@ -1,4 +1,4 @@
-"""Where the hubs of a run are reached: abstract sockets of the kernel, one for each incarnation of a hub.
+"""Addresses of the hubs of a run: abstract sockets of the kernel, one for each incarnation of a hub.
 
 Abstract sockets have no file that could be deleted, moved or left behind, and no path that could be too long. Any local
 user may connect; the channel accepts messages by uid and pid. A name is a hash with a key that only the run's processes
@@ -16,17 +16,18 @@ _KEY_BYTES = 32
 
 
 def new_key() -> str:
-    """Of a run that begins."""
+    """Returns a new key, for a run that begins."""
     return secrets.token_hex(_KEY_BYTES)
 
 
 def address(key: str, hub: Peer) -> str:
-    """In the form that zmq takes."""
+    """Returns a hub's address in the form that zmq takes."""
     return f"ipc://@{_name(key, f'{hub.role}-{hub.index}-{hub.incarnation}')}"
 
 
 def memory_address(key: str, coordinator: Peer) -> str:
-    """Of the socket at which a coordinator lends memory of its device, in the form that Python takes."""
+    """Returns the address of the socket at which a coordinator lends memory of its device, in the form that Python
+    takes."""
     return f"\0{_name(key, f'memory-{coordinator.incarnation}')}"
 
 

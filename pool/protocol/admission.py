@@ -1,4 +1,4 @@
-"""Which messages count. Pure: no sockets.
+"""Decides which messages count. Pure: no sockets.
 
 A message counts if its sender is alive, if it is addressed to this incarnation, and if no later message of that sender
 has been received. All others are dropped (I5).
@@ -14,14 +14,14 @@ from pool.protocol.messages import Roster
 
 
 class Admission:
-    """Of one socket: the peers that count there, and the newest message of each."""
+    """The state of one socket: the peers that count there, and the newest message of each."""
 
     def __init__(self, me: Peer, alive: Iterable[Peer] = ()) -> None:
         self._me = me
         self._newest = dict.fromkeys(alive, 0)
 
     def set_alive(self, peers: Iterable[Peer]) -> None:
-        """Whose messages count from now on."""
+        """Sets whose messages count from now on."""
         self._newest = {peer: self._newest.get(peer, 0) for peer in peers}
 
     def refusal(self, envelope: Envelope) -> str:

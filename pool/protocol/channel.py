@@ -90,7 +90,7 @@ class Hub:
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
-        """For a poller; readable when `receive` has something."""
+        """The descriptor for a poller; readable when `receive` has something."""
         return self._socket
 
     def set_alive(self, peers: Mapping[Peer, int]) -> None:
@@ -163,7 +163,7 @@ class Link:
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
-        """For a poller; readable when `receive` has something."""
+        """The descriptor for a poller; readable when `receive` has something."""
         return self._socket
 
     def follow(self, roster: Roster) -> bool:

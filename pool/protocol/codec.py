@@ -82,7 +82,7 @@ def decode(data: bytes) -> Envelope:
 
 
 def _fields(value: Any) -> tuple[Any, ...]:
-    """Of a dataclass: what msgpack writes in its place. Raises TypeError for anything else."""
+    """Returns what msgpack writes in a dataclass's place. Raises TypeError for anything else."""
     cls: Any = type(value)
     return _fields_of(cls)(value)
 

@@ -27,7 +27,7 @@ class Peer:
 
     @property
     def place(self) -> tuple[str, int]:
-        """What stays the same over restarts."""
+        """The part of the identity that stays the same over restarts."""
         return (self.role, self.index)
 
     @property

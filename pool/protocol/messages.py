@@ -57,7 +57,7 @@ class MetricValue:
 
 @dataclass(frozen=True)
 class NetNumbers:
-    """What the user's command says of the nets of a step (`train.on_export`)."""
+    """The numbers that the user's command prints for the nets of a step (`train.on_export`)."""
 
     step: int
     numbers: tuple[MetricValue, ...]
@@ -65,7 +65,7 @@ class NetNumbers:
 
 @dataclass(frozen=True)
 class NetNews:
-    """Of numbered nets, for the coordinator."""
+    """News of numbered nets, for the coordinator."""
 
     numbers: tuple[NetNumbers, ...] = ()  # that it has not said it has (`RunReport.noted`)
     settled: int = 0  # of nets of steps up to this, nothing is left to do
@@ -88,7 +88,7 @@ class Roster:
     nets: NetNews = NetNews()
 
     def pids(self) -> dict[Peer, int]:
-        """Of all that are alive."""
+        """Returns the pids of all that are alive."""
         return {Peer(entry.role, entry.index, entry.incarnation): entry.pid for entry in self.alive}
 
 
@@ -97,7 +97,7 @@ class Roster:
 
 @dataclass(frozen=True)
 class Shares:
-    """What the workers' time goes into, as fractions of it; all 0 as long as nothing is known."""
+    """The shares of the workers' time, as fractions of it; all 0 as long as nothing is known."""
 
     compute: float = 0.0  # forward and backward
     loader: float = 0.0  # waiting for batches
@@ -108,7 +108,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What the run's user sees."""
+    """The state of a run that its user sees."""
 
     step: int
     steps: int
@@ -148,7 +148,7 @@ class RunReport:
 
 @dataclass(frozen=True)
 class Notice:
-    """What the run's user has to know though the run goes on, in one line."""
+    """A text that the run's user has to know though the run goes on, in one line."""
 
     text: str
 
@@ -234,7 +234,7 @@ class WorkerOrders:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out of one batch."""
+    """The outcome of one batch."""
 
     losses: tuple[float, ...]  # one a member: the mean over the batch's samples
     unsound: tuple[str, ...] = ()  # one a member: what is not finite, the loss or a parameter's gradient; "" if all is

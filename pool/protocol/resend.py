@@ -1,4 +1,4 @@
-"""When state is resent (I5): on a timer.
+"""The timer on which state is resent (I5).
 
 With several senders the line is never idle, so waiting for silence would leave a lost message lost.
 """

@@ -106,12 +106,12 @@ def replace_link(path: Path, target: str) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """What was made, renamed or removed in a folder is on the disk when this returns. Raises OSError."""
+    """Syncs a folder: what was made, renamed or removed there is on the disk when this returns. Raises OSError."""
     _sync(path, os.O_DIRECTORY)
 
 
 def sync_file(path: Path) -> None:
-    """What a file holds is on the disk when this returns. Raises OSError."""
+    """Syncs a file: what it holds is on the disk when this returns. Raises OSError."""
     _sync(path, os.O_NOFOLLOW)
 
 
@@ -135,7 +135,7 @@ def remove(path: Path) -> None:
 
 
 def remove_quietly(path: Path) -> None:
-    """As far as it goes; what stays is swept at the next start."""
+    """Removes as far as it goes; what stays is swept at the next start."""
     with contextlib.suppress(OSError):
         remove(path)
 

@@ -45,7 +45,7 @@ def keep_others_from_writing() -> None:
 
 
 def inside(fd: int) -> Path:
-    """What paths below a folder begin with, in this process, as long as the descriptor is open."""
+    """Returns the path that paths below a folder begin with, in this process, as long as the descriptor is open."""
     return Path(f"/proc/self/fd/{fd}")
 
 

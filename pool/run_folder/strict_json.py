@@ -50,7 +50,7 @@ def value_at(tree: Any, key: str) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two plain values are equal; nan is equal to nan, as it is no change."""
+    """Returns whether two plain values are equal; nan is equal to nan, as it is no change."""
     return bool(one == other) or json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -65,7 +65,7 @@ def changed_entry(key: str, now: Any, then: Any) -> tuple[str, Any, Any]:
 
 
 def same_entry(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
-    """Whether both have the same value under that name, or both none."""
+    """Returns whether both have the same value under that name, or both none."""
     return (name in one) == (name in other) and same(one.get(name), other.get(name))
 
 

@@ -11,11 +11,9 @@ import numpy.typing as npt
 
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Purpose
-from pool.shm.eventfd import Bell, name_of
-from pool.shm.exception_slot import Raised
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS, VALIDATION_SLOTS, WEIGHTS, MemoryMap, gradients
 from pool.shm.segment import PAGE, Segment, SegmentHandle
-from pool.shm.signals import CoordinatorEnd, Words, WorkerEnd, finished_words, published
+from pool.shm.signals import Bell, CoordinatorEnd, Raised, Words, WorkerEnd, finished_words, name_of, published
 
 _IN_WORK_WORDS = 2
 
@@ -57,7 +55,7 @@ class Memory:
         return ring[batch % len(ring)]
 
     def weight_halves(self) -> list[Slot]:
-        """Both versions of the weights; none if they lie in a device's memory alone."""
+        """Returns both versions of the weights; none if they lie in a device's memory alone."""
         return self._segments[WEIGHTS].slots(0, self._map.halves, self._map.weights_nbytes)
 
     def average(self) -> Slot | None:
@@ -77,7 +75,7 @@ class Memory:
         return [slot[slot.size - self._map.lists_nbytes :] for slot in self.gradient_slots(worker)]
 
     def collected(self, worker: int, batch: int) -> Slot:
-        """What the worker collects of a validation batch."""
+        """Returns the place of what the worker collects of a validation batch."""
         segment = self._segments[gradients(worker)]
         places = segment.slots(self._map.slots_nbytes(worker), VALIDATION_SLOTS, self._map.collected_nbytes)
         return places[batch % VALIDATION_SLOTS]
@@ -102,11 +100,11 @@ class Memory:
         return self._signals(worker)[-_IN_WORK_WORDS:]
 
     def raised(self, worker: int) -> Raised:
-        """What the worker says of the exception that ends it."""
+        """Returns the slot for the exception that ends the worker."""
         return Raised(self._signals(worker)[self._finished_words : -_IN_WORK_WORDS])
 
     def worker_end(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
-        """For signals through shared memory (`pool.shm.signals`)."""
+        """Returns an end for signals through shared memory (`pool.shm.signals`)."""
         return WorkerEnd(
             self._finished(peer.index),
             self._newest,

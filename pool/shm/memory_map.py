@@ -44,7 +44,7 @@ def gradients(worker: int) -> str:
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """What the lengths depend on."""
+    """The numbers that the lengths depend on."""
 
     train_slots: int  # of the ring
     slot_nbytes: int
@@ -67,21 +67,21 @@ class MemoryMap:
         return 2 if len(self.local) < self.workers else 0
 
     def gradients_nbytes(self, worker: int) -> int:
-        """Of one gradient slot: gradients, then lists."""
+        """Bytes of one gradient slot: gradients, then lists."""
         return (0 if worker in self.local else self.slot_gradients_nbytes) + self.lists_nbytes
 
     @property
     def losses(self) -> int:
-        """That a worker finishes at a time."""
+        """Number of losses that a worker finishes at a time."""
         return self.members * self.batches_per_group
 
     @property
     def signals_nbytes(self) -> int:
-        """Of what follows a worker's slots, whole pages: one as a rule."""
+        """Bytes of what follows a worker's slots, whole pages: one as a rule."""
         return -(-(8 * self.losses + PAGE // 2) // PAGE) * PAGE
 
     def slots_nbytes(self, worker: int) -> int:
-        """Of its gradient slots."""
+        """Bytes of a worker's gradient slots."""
         return self.gradient_slots * self.gradients_nbytes(worker)
 
     def sizes(self) -> dict[str, int]:

@@ -1,8 +1,9 @@
-"""Signalling through shared memory: a batch is finished, a version of the weights is complete.
+"""Signals through shared memory: a batch is finished, weights are complete, an exception ends a worker.
 
-Each signal is a word in shared memory and an eventfd, which is faster than a message through sockets and threads.
-Messages say the same a little later and are resent, so a lost signal changes nothing (I5). A word names its attempt, or
-the coordinator's incarnation; readers ignore words that they do not wait for.
+Each signal is a word in shared memory and a bell: an eventfd for the coordinator and one for each worker, which is
+faster than a message through sockets and threads. Messages say the same a little later and are resent, so a lost signal
+changes nothing (I5). A word names its attempt, or the coordinator's incarnation; readers ignore words that they do not
+wait for. Spurious and stale wake-ups are harmless: waiters check shared memory again.
 
 Words have 8 bytes and are written and read whole. x86 keeps the order of stores, so what a word announces is in memory
 before the word.
@@ -10,7 +11,10 @@ before the word.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
+import select
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Times
-from pool.shm.eventfd import Bell
 
 Words = npt.NDArray[np.int64]
 
@@ -30,7 +34,7 @@ _VERSION_BITS = 40
 
 @dataclass(frozen=True)
 class Finished:
-    """What a worker has finished last."""
+    """The batches that a worker has finished last."""
 
     attempt: int  # 0: nothing yet
     losses: tuple[float, ...]  # one a member, batch by batch; then zeros
@@ -45,8 +49,8 @@ class Published(NamedTuple):
 
 
 def finished_words(losses: int) -> int:
-    """Of an entry: the attempt; a sum of attempt and losses, so that half of a new entry is taken for none; as many
-    losses as a group of batches has; the times."""
+    """Counts the words of an entry: the attempt; a sum of attempt and losses, so that half of a new entry is taken for
+    none; as many losses as a group of batches has; the times."""
     return 2 + losses + _TIMES
 
 
@@ -114,3 +118,82 @@ def _sum(attempt: int, losses: Sequence[float]) -> int:
     """Depends on their order: members may have equal losses."""
     entry = struct.pack(f"<q{len(losses)}d", attempt, *losses)
     return int.from_bytes(hashlib.blake2b(entry, digest_size=8).digest(), "little", signed=True)
+
+
+def make_bells(workers: int) -> dict[str, int]:
+    """Makes the bells, which the supervisor owns; returns the descriptors by name. Raises OSError."""
+    bells: dict[str, int] = {}
+    try:
+        for peer in (Peer(COORDINATOR), *(Peer(WORKER, index) for index in range(workers))):
+            bells[name_of(peer)] = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+    except OSError:
+        for fd in bells.values():
+            os.close(fd)
+        raise
+    return bells
+
+
+def name_of(peer: Peer) -> str:
+    return f"{peer.role}.{peer.index}"
+
+
+def within_reach(peer: Peer, names: list[str]) -> list[str]:
+    """The names of the bells that a process gets: the coordinator all, a worker its own and the coordinator's."""
+    if peer.role == COORDINATOR:
+        return names
+    return [name_of(Peer(COORDINATOR)), name_of(peer)] if peer.role == WORKER else []
+
+
+class Bell:
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def fileno(self) -> int:
+        """Readable when it has been rung."""
+        return self._fd
+
+    def ring(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # rung 2**64 times and never read
+            os.eventfd_write(self._fd, 1)
+
+    def silence(self) -> None:
+        """Resets it. Read shared memory after this, not before."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._fd)
+
+    def wait(self) -> None:
+        """Until it has been rung since the last time."""
+        poller = select.poll()
+        poller.register(self._fd, select.POLLIN)
+        poller.poll()
+        self.silence()
+
+
+class Raised:
+    """The text of the exception that ends a worker, in the worker's own shared memory. The coordinator reads it once
+    the death is known: a last message could be lost. The number of the attempt tells whether it is of an earlier
+    worker.
+
+        word 0      attempt, written last
+        word 1      bytes of the text
+        then        the text, UTF-8
+    """
+
+    def __init__(self, words: Words) -> None:
+        self._head = words[:2]
+        self._text = words[2:].view(np.uint8)
+
+    def say(self, attempt: int, text: str) -> None:
+        """Called by the worker before it ends. What does not fit is cut off."""
+        data = text.encode(errors="replace")[: self._text.size]
+        self._head[0] = 0
+        self._text[: len(data)] = np.frombuffer(data, np.uint8)
+        self._head[1] = len(data)
+        self._head[0] = attempt
+
+    def of(self, attempt: int) -> str:
+        """The text for this attempt; empty if there is none."""
+        said, size = (int(word) for word in self._head)
+        if not attempt or said != attempt:
+            return ""
+        return self._text[: max(0, min(size, self._text.size))].tobytes().decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Where the coordinator's successor begins: as a resumed run does, but from memory (I9)."""
+"""The coordinator's successor: it begins as a resumed run does, but from memory (I9)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pool.checkpoint.state import BEST, LAST
 from pool.protocol.identity import Peer
 from pool.shm.memory_map import SNAPSHOTS
 from pool.shm.segment import Segment, read_only
-from pool.supervisor.prepare.resuming import resume_point
+from pool.supervisor.prepare.resume import resume_point
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_folder import RunFolder
 
@@ -32,8 +32,8 @@ def go_on(run: RunPlan, folder: RunFolder, coordinator: Peer, segments: Mapping[
 
 
 def choose(whole: Iterator[tuple[int, Snapshot]], best_on_disk: int) -> tuple[int, Snapshot] | None:
-    """Of the areas that hold something whole, newest first, the newest; but if its best checkpoint was still to be
-    written, the area that holds that one."""
+    """Chooses among the areas that hold something whole, newest first, the newest; but if its best checkpoint was still
+    to be written, the area that holds that one."""
     if (newest := next(whole, None)) is None:
         return None
     best = newest[1].validations.best
@@ -52,7 +52,7 @@ def _whole(segments: Mapping[str, int], folder: RunFolder) -> Iterator[tuple[int
 
 
 def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:
-    """Those that say they are whole, newest first; mapped as long as they are held."""
+    """Maps the areas that say they are whole, newest first; mapped as long as they are held."""
     found = []
     for index, name in enumerate(SNAPSHOTS):
         fd = read_only(segments[name])

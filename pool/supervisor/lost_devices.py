@@ -1,4 +1,4 @@
-"""Which devices a run leaves out. Pure.
+"""The devices that a run leaves out. Pure.
 
 A device that can't be used ends processes. A worker uses one, so it says which that is. A coordinator that uses several
 may be ended by an error that any of them can have caused: then all of these are suspected.
@@ -15,7 +15,7 @@ LIVES = 2  # of a process that end because its device can't be used; then the ru
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is to be done about a coordinator that has ended so."""
+    """Decides what is to be done about a coordinator that has ended so."""
 
     left_out: str | None  # the run goes on without this device; None: all are tried once more
     suspects: Sequence[str] = ()  # each may be the one that is lost
@@ -34,7 +34,7 @@ class LostDevices:
         return self.of_worker.get(worker) in self.left_out
 
     def others(self, but: str | None = None) -> Mapping[int, str]:
-        """Of the workers that are left without that device, by index, the devices."""
+        """Returns the devices of the workers that are left without that device, by index."""
         gone = {*self.left_out, but}
         return {worker: device for worker, device in self.of_worker.items() if device not in gone}
 

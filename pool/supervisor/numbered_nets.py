@@ -62,7 +62,7 @@ class NumberedNets:
 
     @property
     def news(self) -> NetNews:
-        """For the coordinator."""
+        """The state of the nets, for the coordinator."""
         if self._stopped or not self._train.export_every:
             return NetNews((), FOREVER)
         left = self._plan.unsettled
@@ -74,7 +74,7 @@ class NumberedNets:
         return {program.pid for program in (self._exporter, self._command) if program is not None}
 
     def report(self, report: RunReport) -> None:
-        """What the coordinator says."""
+        """Hears a report of the coordinator."""
         if report.checkpoint != self._saved:
             self._saved = report.checkpoint
             self._look()
@@ -88,7 +88,7 @@ class NumberedNets:
             self._say(f"all steps are done; waiting for {what} (Ctrl-C: end now, --resume does the rest)")
 
     def hear(self, events: Mapping[object, int]) -> bool:
-        """What `events` of the poller say of programs that have ended; begins what is next. Whether `news` are
+        """Sees by `events` of the poller which programs have ended; begins what is next. Returns whether `news` are
         others."""
         before = self.news
         for program in (self._exporter, self._command):
@@ -113,7 +113,7 @@ class NumberedNets:
         self._exporter = self._command = None
 
     def _look(self) -> None:
-        """Which checkpoints there are."""
+        """Looks which checkpoints there are."""
         if not self._train.export_every:
             return
         try:
@@ -182,7 +182,7 @@ class NumberedNets:
         self._tell({} if code else numbers_of(output))
 
     def _tell(self, found: Mapping[str, float]) -> None:
-        """What the command has said of a net; of the last of a step's, all goes to the coordinator."""
+        """Takes what the command has said of a net; after a step's last net, all goes to the coordinator."""
         self._found.append(found)
         if len(self._found) < self._members:
             self._try_next()
@@ -218,5 +218,5 @@ class NumberedNets:
 
 
 def _replaced(word: str, given: Mapping[str, str]) -> str:
-    """In one pass: what is put in is not looked at again."""
+    """Replaces in one pass: what is put in is not looked at again."""
     return re.sub("|".join(map(re.escape, given)), lambda found: given[found[0]], word)

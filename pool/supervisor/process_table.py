@@ -22,7 +22,7 @@ class Stuck:
 
 
 class Places:
-    """Of all processes but the supervisor. Each change of a stage is logged with the reason."""
+    """The states of all processes but the supervisor. Each change of a stage is logged with the reason."""
 
     def __init__(
         self, forkserver: Peer, others: Iterable[Peer], patience: Patience, look_every: float, now: float
@@ -40,7 +40,7 @@ class Places:
 
     @property
     def somebody_waits(self) -> bool:
-        """For the fork server."""
+        """Somebody waits for the fork server."""
         return any(place.stage in (Stage.WAITING, Stage.ASKED) for place in self._others())
 
     def next_start(self, now: float) -> Peer | None:

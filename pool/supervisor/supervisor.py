@@ -35,14 +35,14 @@ from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.process_state import Patience
 from pool.supervisor.process_table import Places
 from pool.supervisor.processes.child import Child
+from pool.supervisor.processes.children import Children
 from pool.supervisor.processes.forkserver import ForkServer
-from pool.supervisor.processes.living import Children
 from pool.supervisor.resources.logs import log_into
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.run_memory import RunMemory
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.resources.system_memory import oom_kills
-from pool.supervisor.stopping import Ending, StopPlan
+from pool.supervisor.stop_plan import Ending, StopPlan
 from pool.supervisor.systemd import ServiceManager
 from pool.telemetry.progress import ProgressLine
 
@@ -141,7 +141,7 @@ class Supervisor:
         self._memory.close()
 
     def unsaved(self) -> str:
-        """For a run that ends early: one line that says which steps a resumed run does again; empty if none."""
+        """Returns one line for a run that ends early: which steps a resumed run does again; empty if none."""
         done = newest_version(self._memory.segments, self._memory.sizes)
         saved = max(0, self._folder.linked_step(LAST))
         if done <= saved:
@@ -214,7 +214,7 @@ class Supervisor:
                 self._progress.show(message)
 
     def _say_of(self, peer: Peer, text: str) -> None:
-        """What all workers find, and their successors, is said once."""
+        """Shows a notice; what all workers and their successors find is said once."""
         if peer.role != WORKER or text not in self._told:
             self._progress.say(text)
         if peer.role == WORKER:
@@ -299,7 +299,7 @@ class Supervisor:
                 self._kill(child, why)
 
     def _kill(self, child: Child, why: str) -> None:
-        """For what is not its fault."""
+        """Kills a child for what is not its fault."""
         self._policy.ended(child.peer)
         child.kill(why)
 

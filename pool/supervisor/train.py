@@ -18,8 +18,8 @@ from pool.protocol.messages import RunReport
 from pool.run_folder.opening import shown
 from pool.supervisor.outcome import outcome_of, tell
 from pool.supervisor.prepare.data_files import check_at_end
+from pool.supervisor.prepare.memory import reserve
 from pool.supervisor.prepare.preparation import prepare
-from pool.supervisor.prepare.reserving import reserve
 from pool.supervisor.processes.reaper import Orphans
 from pool.supervisor.resources.logs import log_into
 from pool.supervisor.resources.run_folder import RunFolder

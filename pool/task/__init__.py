@@ -1,1 +1,1 @@
-"""What a task is: its interface, how it is found by name, made and compared."""
+"""Tasks: their interface, how it is found by name, made and compared."""

@@ -97,7 +97,7 @@ def digests(held: Sequence[Attribute]) -> dict[str, str]:
 
 
 def is_generator(value: object) -> bool:
-    """Whether it draws numbers, and is none of the global ones, which the runtime seeds."""
+    """Returns whether it draws numbers, and is none of the global ones, which the runtime seeds."""
     return isinstance(value, _GENERATORS) and all(value is not each for each in _SEEDED)
 
 

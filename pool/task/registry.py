@@ -26,7 +26,7 @@ TASKS = Registry(
 
 
 class TaskModule(Protocol):
-    """What a task's module must offer. Importing it must not import torch; calling `create_task` may.
+    """The names that a task's module must offer. Importing it must not import torch; calling `create_task` may.
 
     Beside these it may have EXPORT_SUFFIX, the ending of an exported file's name, and, if it comes with the program,
     COMMANDS, the name of a module with `register(app)` that adds commands to `pool`, and NETWORKS, the name of a module
@@ -72,7 +72,7 @@ def command_groups() -> Iterator[CommandGroup]:
 
 
 def is_bundled(name: str) -> bool:
-    """Whether the task comes with the program."""
+    """Returns whether the task comes with the program."""
     return name in TASKS.bundled
 
 

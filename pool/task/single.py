@@ -40,6 +40,7 @@ def as_module(found: Any) -> Any:
 
 
 def _takes_settings(cls: type) -> bool:
-    """Whether it has an __init__ of its own that takes both sections. That of a Protocol takes anything, and fails."""
+    """Returns whether it has an __init__ of its own that takes both sections. That of a Protocol takes anything, and
+    fails."""
     own = next(base for base in cls.__mro__ if "__init__" in vars(base))
     return not getattr(own, "_is_protocol", False) and not call_problem(cls, _SETTINGS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -30,8 +31,11 @@ _START_FROM = Annotated[
 def model_class(module: TaskModule) -> type[Section]:
     """The section `model` of a task, with the key that every task has."""
     own = module.ModelConfig
-    if KEY in own.model_fields:
-        return own
+    return own if KEY in own.model_fields else _with_start(own)
+
+
+@cache
+def _with_start(own: type[Section]) -> type[Section]:
     return create_model(own.__name__, __base__=own, start_from=(_START_FROM, None))
 
 

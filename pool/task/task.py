@@ -16,7 +16,7 @@ from pool.nn.batch import TensorBatch
 
 @dataclass(frozen=True)
 class Progress:
-    """Where in the run a batch is: what a schedule inside the loss may depend on."""
+    """The place of a batch in the run: what a schedule inside the loss may depend on."""
 
     step: int
     total_steps: int
@@ -59,18 +59,18 @@ class Task(Protocol):
 
 @runtime_checkable
 class Predicting(Protocol):
-    """What a task has besides, if its networks can be asked by `pool predict`."""
+    """The methods of a task whose networks can be asked by `pool predict`."""
 
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
-        """What the network says of each sample: [batch] or [batch, k]; the last batch may have fewer samples. Called
-        without gradients, with the model in eval mode. Of an ensemble the mean over the members is taken: probabilities
-        or scores rather than class numbers."""
+        """Returns what the network says of each sample: [batch] or [batch, k]; the last batch may have fewer samples.
+        Called without gradients, with the model in eval mode. Of an ensemble the mean over the members is taken:
+        probabilities or scores rather than class numbers."""
         ...
 
 
 @runtime_checkable
 class HeaderTask(Protocol):
-    """What a task has besides, if `pool export --header` can describe its files in source code."""
+    """The methods of a task if `pool export --header` can describe its files in source code."""
 
     def header(self, model: nn.Module, path: Path, language: str) -> str:
         """Source in that language (c, rust) for the file `path` that `export` writes. Raises ValueError."""
@@ -79,7 +79,7 @@ class HeaderTask(Protocol):
 
 @runtime_checkable
 class ReorderingTask(Protocol):
-    """What a task has besides, if `pool export --permute` can put its network's units into an order that its user reads
+    """The methods of a task if `pool export --permute` can put its network's units into an order that its user reads
     faster."""
 
     def reorder(self, model: nn.Module, patterns: Sequence[str]) -> str:
@@ -90,7 +90,7 @@ class ReorderingTask(Protocol):
 
 @runtime_checkable
 class MeasuredTask(Protocol):
-    """What a Task may have besides: numbers of its own for each validation."""
+    """The methods that a Task may have besides: numbers of its own for each validation."""
 
     def metrics(self, schema: BatchSchema) -> Mapping[str, Metric]:
         """The numbers by name; the same whenever it is asked with this schema. `schema`: of the run's batches."""

@@ -1,1 +1,1 @@
-"""What people see of a run."""
+"""Progress, status and trace: the views of a run for people."""

@@ -87,7 +87,8 @@ class ProgressLine:
             sys.stdout.flush()
 
     def _is_due(self, report: RunReport) -> bool:
-        """Whether a plain line is due. The first with a speed, and so an ETA, does not wait behind one without."""
+        """Returns whether a plain line is due. The first with a speed, and so an ETA, does not wait behind one
+        without."""
         return time.monotonic() >= self._next_plain or (report.samples > 0 and not self._knows_speed)
 
 
@@ -131,7 +132,7 @@ def _news(report: RunReport) -> tuple[int, int]:
 
 
 def _largest(shares: Shares) -> list[tuple[str, float]]:
-    """What the run is bound by, most first, as far as it matters."""
+    """Says what the run is bound by, most first, as far as it matters."""
     ordered = sorted(asdict(shares).items(), key=lambda item: -item[1])
     return [item for item in ordered if item is ordered[0] or item[1] >= WORTH_SHOWING]
 

@@ -1,4 +1,4 @@
-"""Where the numbers of a run go besides metrics.jsonl: the interface, and how a sink is found by name."""
+"""Sinks, which take the numbers of a run besides metrics.jsonl: the interface, and how a sink is found by name."""
 
 from __future__ import annotations
 

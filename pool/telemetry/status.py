@@ -55,7 +55,7 @@ def read_status(folder: Path) -> Status | None:
 
 
 def goes_on(folder: Path) -> bool:
-    """Whether a supervisor has the folder. Raises OSError if the lock may not be looked at."""
+    """Returns whether a supervisor has the folder. Raises OSError if the lock may not be looked at."""
     try:
         fd = os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,5 @@
-"""What each process does when: spans in the trace format that Chrome and Perfetto show, a row per process and thread.
+"""A record of what each process does when: spans in the trace format that Chrome and Perfetto show, a row per process
+and thread.
 
 Off unless `run.trace` names a file. Each process writes lines into a file of its own in the run folder; the supervisor
 makes one trace of them when the run ends. All clocks are the machine's monotonic one. What can't be written or read is
@@ -31,7 +32,7 @@ _FIRST_ROW = 1 << 23  # of rows that are no threads: higher than any thread's nu
 
 
 class Trace:
-    """Of one process. Safe from any thread."""
+    """The trace of one process. Safe from any thread."""
 
     def __init__(self, run_dir: Path, peer: Peer, *, on: bool) -> None:
         self._fd = -1
@@ -151,7 +152,7 @@ def _parts(run_dir: Path) -> list[Path]:
 
 
 def _event_in(line: bytes) -> dict[str, Any] | None:
-    """With a time; None if a full disk or a death has cut it."""
+    """Parses an event with a time; None if a full disk or a death has cut it."""
     with suppress(ValueError, RecursionError):
         event = json.loads(line)
         if isinstance(event, dict) and isinstance(event.setdefault("ts", 0), int | float):

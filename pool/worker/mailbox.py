@@ -24,8 +24,7 @@ from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Notice, Outcome, Roster, Times, WorkerOrders, WorkerReport
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
-from pool.shm.eventfd import Bell
-from pool.shm.signals import WorkerEnd
+from pool.shm.signals import Bell, WorkerEnd
 from pool.telemetry.trace import Trace
 from pool.worker.job import Job
 from pool.worker.job_queue import Desk, is_sound

@@ -14,7 +14,7 @@ STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_point
 TRACE = ("pytest", "-q", "-x", "tests/pool/telemetry/test_trace.py", "-k", "same_bits")
 BLAME = ("pytest", "-q", "-x", "tests/pool/coordinator/test_blame.py")
 FAILURE = ("pytest", "-q", "-x", "tests/pool/process/test_failure.py")
-SHORTCUT = ("pytest", "-q", "-x", "tests/pool/shm/test_shortcut.py")
+SHORTCUT = ("pytest", "-q", "-x", "tests/pool/shm/test_signals.py")
 MAILBOX = ("pytest", "-q", "-x", "tests/pool/worker/test_mailbox.py")
 SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_snapshots.py")
 CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_checkpoints.py", "-k", "promises")
@@ -278,7 +278,7 @@ MUTANTS = (
     Mutant(
         "an earlier incarnation's exception",
         "what a worker raised in one batch is taken for the reason of its next incarnation's death in another",
-        "pool/shm/exception_slot.py",
+        "pool/shm/signals.py",
         "if not attempt or said != attempt:",
         "if not attempt or not said:",
         (*FAILURE, "-k", "about_one_attempt"),

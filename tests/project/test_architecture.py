@@ -61,7 +61,7 @@ DECIDE = (  # driven by events and the time that they are given
     "pool.supervisor.process_state",
     "pool.supervisor.process_table",
     "pool.supervisor.policy",
-    "pool.supervisor.stopping",
+    "pool.supervisor.stop_plan",
     "pool.worker.job_queue",
     "pool.worker.job",
 )

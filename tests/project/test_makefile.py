@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,14 @@ def test_the_install_says_before_each_long_step_what_it_does_and_how_much(tmp_pa
     [
         ("CXX=no-such-compiler", "no C++ compiler no-such-compiler: Debian's package is g++"),
         ("PYTHON=no-such-python", "no-such-python"),
+        ("PYTHON={headless}", "Debian's package is python3-dev"),
     ],
 )
 def test_what_is_missing_is_said_before_anything_is_downloaded(setting: str, complaint: str, tmp_path: Path) -> None:
-    done = make("demo", f"VENV={tmp_path / 'venv'}", setting)
+    headless = tmp_path / "python-without-headers"
+    headless.write_text(f'#!/bin/sh\ncase "$*" in *sysconfig*) echo /nowhere;; *) exec {sys.executable} "$@";; esac\n')
+    headless.chmod(0o755)
+    done = make("demo", f"VENV={tmp_path / 'venv'}", setting.format(headless=headless))
     assert done.returncode == 2
     assert complaint in done.stdout + done.stderr
     assert not (tmp_path / "venv").exists()

@@ -18,7 +18,7 @@ from pool.planner import planner
 from pool.process.start import PlannerStart, start_of
 from pool.protocol.identity import PLANNER, Peer
 from pool.supervisor import train
-from pool.supervisor.prepare import planning, preparation
+from pool.supervisor.prepare import planner_request, preparation
 from pool.supervisor.prepare.run_plan import RunPlan
 from tests.support.runs import command
 
@@ -45,7 +45,7 @@ def _plan(run: RunPlan, *_: object) -> tuple[RunPlan, _NoForkServer]:
     start = start_of(run.planner_start(Peer(PLANNER)).to_json(), run.run_dir)
     assert isinstance(start, PlannerStart)
     answer = planner.run(start)
-    return planning.with_answer(run, answer), _NoForkServer()
+    return planner_request.with_answer(run, answer), _NoForkServer()
 
 
 def _begins(*_: object) -> None:

@@ -39,7 +39,7 @@ _IMPORTED = (
     "pool.config.load",
     "pool.coordinator.metrics.tensorboard",
     "pool.process.forkserver",
-    "pool.supervisor.prepare.overriding",
+    "pool.supervisor.prepare.overrides",
     "pool.supervisor.train",
     "pool.task.registry",
     "torch._dynamo",  # for torch's optimizers

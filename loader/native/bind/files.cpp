@@ -19,6 +19,16 @@ std::string file_change(const FileName& name, const Identity& identity, bool may
     return change_since(expected_file(identity, may_grow), name.path);
 }
 
+void make_packer(packed::ZstdPacker* place, int level) {
+    if (const packed::Zstd* zstd = packed::zstd()) {
+        new (place) packed::ZstdPacker(*zstd, level);
+        return;
+    }
+    const nb::object error = nb::module_::import_("loader.errors").attr("UsageError")(packed::kNoZstd);
+    PyErr_SetObject(error.type().ptr(), error.ptr());
+    throw nb::python_error();
+}
+
 nb::bytes pack(packed::ZstdPacker& packer, const nb::bytes& bytes, bool last) {
     std::string packed;
     {
@@ -45,7 +55,7 @@ void bind_files(nb::module_& module) {
     module.def("file_change", &file_change, "path"_a, "identity"_a, "may_grow"_a,
                "What tells the file of this name from the one of that identity, in words; empty if nothing does.");
     nb::class_<packed::ZstdPacker>(module, "ZstdPacker", "Makes one zstd frame of bytes that come in parts.")
-        .def(nb::init<int>(), "level"_a = 3)
+        .def("__init__", &make_packer, "level"_a = 3, "Raises UsageError where zstd is missing.")
         .def("pack", &pack, "bytes"_a, "last"_a, "What is done of the frame after these bytes; with `last` its end.");
 }
 

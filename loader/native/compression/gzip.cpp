@@ -1,20 +1,20 @@
 // gzip: members one behind the other (RFC 1952), each a series of deflate's blocks (RFC 1951). zlib decodes the blocks,
 // and stops at the end of each; header and trailer are read here, so that decoding can begin inside of a member.
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
 
+#include "compression/libraries.h"
 #include "compression/unpacker.h"
 
 namespace sparsepool::packed {
 namespace {
 
 constexpr std::size_t kWindow = 32768;
-constexpr int kRaw = -15;  // windowBits of deflate without header and trailer
+constexpr int kRaw = -15;             // windowBits of deflate without header and trailer
+constexpr char kVersion[] = "1.2.8";  // zlib compares the first number, and the size of the stream
 constexpr char kCut[] = "the file ends in the middle of a gzip member";
 
 std::uint32_t little_endian(std::span<const std::uint8_t> bytes) {
@@ -25,9 +25,9 @@ std::uint32_t little_endian(std::span<const std::uint8_t> bytes) {
 class GzipUnpacker final : public Unpacker {
   public:
     GzipUnpacker() {
-        if (::inflateInit2(&zlib_, kRaw) != Z_OK) throw std::bad_alloc();
+        if (zlib_.inflate_init(&stream_, kRaw, kVersion, sizeof stream_) != Zlib::kOk) throw std::bad_alloc();
     }
-    ~GzipUnpacker() override { ::inflateEnd(&zlib_); }
+    ~GzipUnpacker() override { zlib_.inflate_end(&stream_); }
 
     [[nodiscard]] const char* name() const override { return "gzip"; }
     [[nodiscard]] std::uint64_t position() const override { return position_ - (bits() != 0 ? 1 : 0); }
@@ -43,16 +43,16 @@ class GzipUnpacker final : public Unpacker {
     [[nodiscard]] std::optional<UnpackerState> state() const override {
         UnpackerState state{position_, inside_, bits(), sum_, length_, {}};
         if (!inside_) return state;
-        std::array<Bytef, kWindow> window;
-        uInt size = 0;
-        ::inflateGetDictionary(const_cast<z_stream*>(&zlib_), window.data(), &size);
+        std::array<std::uint8_t, kWindow> window;
+        unsigned size = 0;
+        zlib_.inflate_get_dictionary(const_cast<ZlibStream*>(&stream_), window.data(), &size);
         state.window.assign(reinterpret_cast<const char*>(window.data()), size);
         return state;
     }
 
     void restore(const UnpackerState& state, PackedInput& input) override {
-        ::inflateReset2(&zlib_, kRaw);
-        zlib_.data_type = 0;
+        zlib_.inflate_reset(&stream_, kRaw);
+        stream_.data_type = 0;
         inside_ = state.inside;
         sum_ = state.sum;
         length_ = state.length;
@@ -60,13 +60,13 @@ class GzipUnpacker final : public Unpacker {
         if (state.bits != 0) {
             const auto byte = input.peek(1);
             if (!byte.empty()) {
-                ::inflatePrime(&zlib_, static_cast<int>(state.bits), byte[0] >> (8 - state.bits));
+                zlib_.inflate_prime(&stream_, static_cast<int>(state.bits), byte[0] >> (8 - state.bits));
                 input.skip(1);
             }
         }
         if (inside_) {
-            ::inflateSetDictionary(&zlib_, reinterpret_cast<const Bytef*>(state.window.data()),
-                                   static_cast<uInt>(state.window.size()));
+            zlib_.inflate_set_dictionary(&stream_, reinterpret_cast<const std::uint8_t*>(state.window.data()),
+                                         static_cast<unsigned>(state.window.size()));
         }
         primed_ = state.bits;
         position_ = state.position;
@@ -75,7 +75,7 @@ class GzipUnpacker final : public Unpacker {
   private:
     // Of the last byte read, those that no block has used.
     [[nodiscard]] unsigned bits() const {
-        return inside_ ? primed_ | (static_cast<unsigned>(zlib_.data_type) & 7U) : 0;
+        return inside_ ? primed_ | (static_cast<unsigned>(stream_.data_type) & 7U) : 0;
     }
 
     std::string begin_member(PackedInput& input) {
@@ -101,11 +101,11 @@ class GzipUnpacker final : public Unpacker {
             if ((flags & text) != 0 && !skip_text(input)) return kCut;
         }
         if ((flags & kHasSum) != 0 && !skip(input, 2)) return kCut;
-        ::inflateReset2(&zlib_, kRaw);
-        zlib_.data_type = 0;
+        zlib_.inflate_reset(&stream_, kRaw);
+        stream_.data_type = 0;
         primed_ = 0;
         inside_ = true;
-        sum_ = static_cast<std::uint32_t>(::crc32(0, nullptr, 0));
+        sum_ = static_cast<std::uint32_t>(zlib_.crc32(0, nullptr, 0));
         length_ = 0;
         return {};
     }
@@ -142,27 +142,28 @@ class GzipUnpacker final : public Unpacker {
     std::string read_block(PackedInput& input, std::size_t most, std::string& text) {
         constexpr unsigned kLast = 64;  // of data_type (zlib.h, inflate)
         constexpr unsigned kAtEnd = 128;
-        std::array<Bytef, 1 << 16> out;
+        std::array<std::uint8_t, 1 << 16> out;
         primed_ = 0;
         while (true) {
             const auto bytes = input.peek(1);
-            zlib_.next_in = const_cast<Bytef*>(bytes.data());
-            zlib_.avail_in = static_cast<uInt>(bytes.size());
-            zlib_.next_out = out.data();
-            zlib_.avail_out = out.size();
-            const int answer = ::inflate(&zlib_, Z_BLOCK);
-            const std::size_t made = out.size() - zlib_.avail_out;
-            const std::size_t taken = bytes.size() - zlib_.avail_in;
+            stream_.next_in = bytes.data();
+            stream_.avail_in = static_cast<unsigned>(bytes.size());
+            stream_.next_out = out.data();
+            stream_.avail_out = out.size();
+            const int answer = zlib_.inflate(&stream_, Zlib::kBlock);
+            const std::size_t made = out.size() - stream_.avail_out;
+            const std::size_t taken = bytes.size() - stream_.avail_in;
             input.skip(taken);
-            sum_ = static_cast<std::uint32_t>(::crc32(sum_, out.data(), static_cast<uInt>(made)));
+            sum_ = static_cast<std::uint32_t>(zlib_.crc32(sum_, out.data(), static_cast<unsigned>(made)));
             length_ += static_cast<std::uint32_t>(made);
             text.append(reinterpret_cast<const char*>(out.data()), made);
-            if (answer == Z_STREAM_END) return end_member(input);
-            if (answer == Z_MEM_ERROR) throw std::bad_alloc();
-            if (answer != Z_OK && answer != Z_BUF_ERROR) return zlib_.msg != nullptr ? zlib_.msg : "damaged";
+            if (answer == Zlib::kStreamEnd) return end_member(input);
+            if (answer == Zlib::kMemoryError) throw std::bad_alloc();
+            if (answer != Zlib::kOk && answer != Zlib::kBufferError)
+                return stream_.message != nullptr ? stream_.message : "damaged";
             if (made == 0 && taken == 0 && bytes.empty()) return kCut;
             if (text.size() > most) return "a piece of text has more than 1 GiB";
-            const auto type = static_cast<unsigned>(zlib_.data_type);
+            const auto type = static_cast<unsigned>(stream_.data_type);
             if ((type & kAtEnd) != 0 && (type & kLast) == 0) return {};
         }
     }
@@ -178,7 +179,8 @@ class GzipUnpacker final : public Unpacker {
         return {};
     }
 
-    z_stream zlib_{};
+    const Zlib& zlib_ = *zlib();
+    ZlibStream stream_{};
     bool inside_ = false;
     unsigned primed_ = 0;         // bits, until the next block is read
     std::uint64_t position_ = 0;  // of the input

@@ -4,14 +4,14 @@
 #include <span>
 #include <string>
 
-struct ZSTD_CCtx_s;
+#include "compression/libraries.h"
 
 namespace sparsepool::packed {
 
 // Makes one zstd frame of bytes that come in parts. Not for two threads at once.
 class ZstdPacker {
   public:
-    explicit ZstdPacker(int level);
+    ZstdPacker(const Zstd& zstd, int level);
     ~ZstdPacker();
     ZstdPacker(const ZstdPacker&) = delete;
     ZstdPacker& operator=(const ZstdPacker&) = delete;
@@ -20,7 +20,8 @@ class ZstdPacker {
     [[nodiscard]] std::string pack(std::span<const std::uint8_t> bytes, bool last);
 
   private:
-    ZSTD_CCtx_s* zstd_;
+    const Zstd& zstd_;
+    void* encoder_;
 };
 
 }  // namespace sparsepool::packed

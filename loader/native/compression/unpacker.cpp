@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compression/libraries.h"
+
 namespace sparsepool::packed {
 
 void PackedInput::seek(std::uint64_t position) {
@@ -32,14 +34,16 @@ void PackedInput::skip(std::size_t count) {
     position_ += count;
 }
 
-MakeUnpacker unpacker_of(std::span<const std::uint8_t> head) {
+std::optional<Packing> packing_of(std::span<const std::uint8_t> head) {
     const auto begins = [&](std::initializer_list<std::uint8_t> magic) {
         return head.size() >= magic.size() && std::equal(magic.begin(), magic.end(), head.begin());
     };
-    if (begins({0x1F, 0x8B})) return make_gzip_unpacker;
-    if (begins({0x28, 0xB5, 0x2F, 0xFD})) return make_zstd_unpacker;
+    if (begins({0x1F, 0x8B})) return Packing{make_gzip_unpacker, zlib() == nullptr ? kNoZlib : nullptr};
     const bool skippable = head.size() >= 4 && (head[0] & 0xF0) == 0x50 && head[1] == 0x2A && head[2] == 0x4D;
-    return skippable && head[3] == 0x18 ? make_zstd_unpacker : nullptr;
+    if (begins({0x28, 0xB5, 0x2F, 0xFD}) || (skippable && head[3] == 0x18)) {
+        return Packing{make_zstd_unpacker, zstd() == nullptr ? kNoZstd : nullptr};
+    }
+    return std::nullopt;
 }
 
 }  // namespace sparsepool::packed

@@ -72,8 +72,15 @@ class Unpacker {
 [[nodiscard]] std::unique_ptr<Unpacker> make_gzip_unpacker();
 [[nodiscard]] std::unique_ptr<Unpacker> make_zstd_unpacker();
 
-// By a file's first bytes; null if it is not compressed.
 using MakeUnpacker = std::unique_ptr<Unpacker> (*)();
-[[nodiscard]] MakeUnpacker unpacker_of(std::span<const std::uint8_t> head);
+
+// How a file is compressed.
+struct Packing {
+    MakeUnpacker make;
+    const char* missing;  // why it can't be read on this machine; null if it can
+};
+
+// By a file's first bytes; none if it is not compressed.
+[[nodiscard]] std::optional<Packing> packing_of(std::span<const std::uint8_t> head);
 
 }  // namespace sparsepool::packed

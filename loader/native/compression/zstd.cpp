@@ -1,9 +1,8 @@
 // zstd: frames one behind the other (RFC 8878), each a series of blocks. Only where blocks and frames end is read here.
 
-#include <zstd.h>
-
 #include <new>
 
+#include "compression/libraries.h"
 #include "compression/unpacker.h"
 
 namespace sparsepool::packed {
@@ -13,11 +12,11 @@ constexpr char kCut[] = "the file ends in the middle of a zstd frame";
 
 class ZstdUnpacker final : public Unpacker {
   public:
-    ZstdUnpacker() : zstd_(::ZSTD_createDCtx()) {
-        if (zstd_ == nullptr) throw std::bad_alloc();
-        out_.resize(::ZSTD_DStreamOutSize());
+    ZstdUnpacker() : decoder_(zstd_.make_decoder()) {
+        if (decoder_ == nullptr) throw std::bad_alloc();
+        out_.resize(zstd_.decoded_size());
     }
-    ~ZstdUnpacker() override { ::ZSTD_freeDCtx(zstd_); }
+    ~ZstdUnpacker() override { zstd_.free_decoder(decoder_); }
 
     [[nodiscard]] const char* name() const override { return "zstd"; }
     [[nodiscard]] std::uint64_t position() const override { return position_; }
@@ -70,7 +69,7 @@ class ZstdUnpacker final : public Unpacker {
         const bool single = (descriptor >> 5 & 1) != 0;
         const std::size_t content = descriptor >> 6 == 0 && single ? 1 : kContent[descriptor >> 6];
         const std::size_t size = 5 + (single ? 0 : 1) + kDictionary[descriptor & 3] + content;
-        ::ZSTD_DCtx_reset(zstd_, ZSTD_reset_session_only);
+        zstd_.reset_decoder(decoder_, Zstd::kResetSession);
         has_sum_ = (descriptor & 4) != 0;
         inside_ = true;
         return decode(input, size, 0, text);
@@ -91,20 +90,21 @@ class ZstdUnpacker final : public Unpacker {
     std::string decode(PackedInput& input, std::size_t size, std::size_t most, std::string& text) {
         const auto bytes = input.peek(size);
         if (bytes.size() < size) return kCut;
-        ZSTD_inBuffer in{bytes.data(), size, 0};
+        ZstdInput in{bytes.data(), size, 0};
         while (true) {
-            ZSTD_outBuffer out{out_.data(), out_.size(), 0};
-            const std::size_t answer = ::ZSTD_decompressStream(zstd_, &out, &in);
-            if (::ZSTD_isError(answer) != 0) return ::ZSTD_getErrorName(answer);
-            text.append(out_.data(), out.pos);
-            if (in.pos == size && out.pos < out.size) break;
+            ZstdOutput out{out_.data(), out_.size(), 0};
+            const std::size_t answer = zstd_.decode(decoder_, &out, &in);
+            if (zstd_.is_error(answer) != 0) return zstd_.error_name(answer);
+            text.append(out_.data(), out.used);
+            if (in.used == size && out.used < out.size) break;
             if (text.size() > most && most != 0) return "a piece of text has more than 1 GiB";
         }
         input.skip(size);
         return {};
     }
 
-    ZSTD_DCtx* zstd_;
+    const Zstd& zstd_ = *zstd();
+    void* decoder_;
     std::string out_;
     bool inside_ = false;   // of a frame
     bool has_sum_ = false;  // behind its last block

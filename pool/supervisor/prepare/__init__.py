@@ -1,1 +1,1 @@
-"""What happens before a run: its files found, compared and planned, its memory checked and reserved."""
+"""The steps before a run: its files are found, compared and planned, its memory checked and reserved."""

@@ -7,13 +7,12 @@ from math import prod
 
 from loader.files.identity import DataFile
 from pool.device.names import idle_devices
-from pool.supervisor.prepare.data_size import estimate, mixture
+from pool.supervisor.prepare.data_size import estimate, file_lines, mixed_units, mixture
 from pool.supervisor.prepare.disk_plan import DiskPlan
-from pool.supervisor.prepare.file_lines import file_lines, mixed_units
 from pool.supervisor.prepare.gpu_page import gpu_lines
 from pool.supervisor.prepare.learning_rate import rate_lines
-from pool.supervisor.prepare.memory_plan import mib
 from pool.supervisor.prepare.run_plan import RunPlan
+from pool.supervisor.resources.system_memory import mib
 
 WIDTH = 22  # of the left column
 

@@ -25,7 +25,7 @@ from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, descri
 from pool.config.tree import Config
 from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
 from pool.protocol.messages import Purpose
-from pool.supervisor.prepare.file_lines import mixed_units, score_lines
+from pool.supervisor.prepare.data_size import mixed_units, score_lines
 from pool.supervisor.prepare.run_plan import RunPlan
 
 Recorded = Sequence[tuple[str, int]]  # as SavedState.data
@@ -182,7 +182,7 @@ def _scaled(scales: Sequence[tuple[int, float]]) -> str:
 
 
 def _recorded(paths: Sequence[Path], known: Recorded) -> list[Path]:
-    """Those of the names that are on record, in its order."""
+    """Returns the names that are on record, in its order."""
     found: list[Path] = []
     for path in paths:
         if len(found) < len(known) and path.name == known[len(found)][0]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from pool.checkpoint.folder import checkpoints
 from pool.checkpoint.state import FOLDER
 from pool.errors import ResourceError, RunError
-from pool.supervisor.prepare.memory_plan import mib
 from pool.supervisor.prepare.run_plan import RunPlan
+from pool.supervisor.resources.system_memory import mib
 
 _STATE = 1 << 20  # of a checkpoint, beside its tensors and what it holds of the data
 _OF_A_FILE = 300  # bytes in a checkpoint, name included
@@ -19,7 +19,7 @@ _OF_A_CHUNK = 8
 
 @dataclass(frozen=True)
 class DiskPlan:
-    """What checkpoints will take."""
+    """The bytes that checkpoints will take."""
 
     nbytes: int  # of one
     more: int  # of them that will be there at a time, beside those that are there
@@ -28,7 +28,7 @@ class DiskPlan:
 
 
 def disk_plan(run: RunPlan) -> DiskPlan:
-    """Those that are kept, and the one that is being written. Raises RunError."""
+    """Counts the checkpoints that are kept, and the one that is being written. Raises RunError."""
     train = run.config.train
     data = _OF_A_FILE * sum(map(len, run.files.values())) + _OF_A_CHUNK * sum(run.planned.num_chunks.values())
     every = 1 if train.checkpoint_minutes else train.checkpoint_every

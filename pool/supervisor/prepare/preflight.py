@@ -1,4 +1,5 @@
-"""What a run needs from the start: descriptors, a current folder, a run folder and a trace file that can be written.
+"""Checks of what a run needs from the start: descriptors, a current folder, a run folder and a trace file that can be
+written.
 
 A shortage ends the run with one line now instead of an hour later. Memory: `memory_plan`; disk: `disk_plan`; that data
 files can be read is the planner's to see.

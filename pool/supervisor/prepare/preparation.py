@@ -1,4 +1,4 @@
-"""What happens before the first process of a run: files found, plan made, compared with the checkpoint.
+"""Prepares a run before its first process: files are found, the plan is made and compared with the checkpoint.
 
 Every problem is one clear line here, and nothing has been started or written yet but the run folder.
 """
@@ -21,15 +21,14 @@ from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
 from pool.supervisor.prepare import data_files
 from pool.supervisor.prepare.check_page import check_page
-from pool.supervisor.prepare.comparing import compare_model, compare_numerics, compare_optimizer
 from pool.supervisor.prepare.data_files import DataFiles
 from pool.supervisor.prepare.data_size import mixture, short_validation
 from pool.supervisor.prepare.disk_plan import check_disk, disk_plan
 from pool.supervisor.prepare.gpu_page import gpu_notes
 from pool.supervisor.prepare.learning_rate import rate_lines
-from pool.supervisor.prepare.memory_plan import memory_plan, shortage, table
-from pool.supervisor.prepare.overriding import overrides_of
-from pool.supervisor.prepare.planning import ask_planner
+from pool.supervisor.prepare.memory import memory_plan, shortage, table
+from pool.supervisor.prepare.overrides import overrides_of
+from pool.supervisor.prepare.planner_request import ask_planner
 from pool.supervisor.prepare.preflight import (
     check_current_folder,
     check_descriptors,
@@ -37,7 +36,15 @@ from pool.supervisor.prepare.preflight import (
     check_trace,
     check_validation,
 )
-from pool.supervisor.prepare.resuming import changed_settings, resume_point, saved_state, with_its_start
+from pool.supervisor.prepare.resume import (
+    changed_settings,
+    compare_model,
+    compare_numerics,
+    compare_optimizer,
+    resume_point,
+    saved_state,
+    with_its_start,
+)
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.forkserver import ForkServer
 from pool.supervisor.resources.run_folder import RunFolder

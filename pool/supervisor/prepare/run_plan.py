@@ -1,4 +1,4 @@
-"""What the supervisor knows of a run: settings, data files, the planner's answer, where the run begins or goes on.
+"""The supervisor's knowledge of a run: settings, data files, the planner's answer, where the run begins or goes on.
 
 From it each process gets the document that it is started with (`pool.process.start`).
 """
@@ -84,7 +84,7 @@ class RunPlan:
         )
 
     def start_of(self, peer: Peer) -> RunStart:
-        """What a feeder, worker or coordinator is given; its memory is added when it is sent."""
+        """Returns the document of a feeder, worker or coordinator; memory is added when it is sent."""
         if peer.role == FEEDER:
             return self._feeder_start(peer)
         return self._worker_start(peer) if peer.role == WORKER else self._coordinator_start(peer)

@@ -51,7 +51,7 @@ class Child:
             os.close(folder)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """To a dead child: nothing happens."""
+        """Sends a signal; nothing happens if the child is dead."""
         try:
             signal.pidfd_send_signal(self.pidfd, number)
         except ProcessLookupError:

@@ -56,7 +56,7 @@ class ForkServer(Child):
         return self.ready and self._asked is None
 
     def ask_for(self, peer: Peer, log: Path) -> None:
-        """For the process of `peer`. To a dead one: nothing happens."""
+        """Asks for the process of `peer`. Nothing happens if the fork server is dead."""
         assert self.can_fork
         channel, theirs = lifeline.pair()
         with theirs:
@@ -88,11 +88,12 @@ class ForkServer(Child):
         return super().reap()
 
     def _kill_group(self) -> None:
-        """Those that it has just forked live on in it for a moment."""
+        """Does nothing: processes that it has just forked live on in its group for a moment."""
 
 
 def environment() -> dict[str, str]:
-    """What the numbers must not depend on is fixed here for all; how torch's threads wait is only a default."""
+    """Returns the environment of all processes: what the numbers must not depend on is fixed; how torch's threads wait
+    is only a default."""
     return {
         "OMP_WAIT_POLICY": "PASSIVE",  # torch's threads sleep between two operations: others want the cores
         **os.environ,
@@ -106,13 +107,14 @@ def environment() -> dict[str, str]:
 
 
 def imported(config: Config) -> str:
-    """What every process of this run would import for itself: torch's optimizers import torch._dynamo, ours do not."""
+    """Names the modules that every process of this run would import for itself: torch's optimizers import
+    torch._dynamo, ours do not."""
     ours = all(member.optimizer.name.startswith("pool.optim.") for member in config.members)
     return "" if ours else "torch._dynamo"
 
 
 def arguments(peer: Peer, config: Config, theirs: socket.socket) -> list[str]:
-    """Of the fork server's command line, after its module."""
+    """Returns the arguments of the fork server's command line, after its module."""
     numbers = (theirs.fileno(), os.getpid(), peer.incarnation)
     return [*map(str, numbers), imported(config), *config.testing.crash_points]
 

@@ -58,7 +58,7 @@ class Program:
         return self._process.pid
 
     def cut_logs(self) -> None:
-        """To be called now and then: however much it writes, the logs stay small."""
+        """Keeps the logs short; call it now and then: however much it writes, the logs stay small."""
         for fd, begin in self._begins.items():
             self._begins[fd] = max(0, begin - cut_log(fd))
 

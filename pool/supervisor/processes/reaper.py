@@ -41,7 +41,7 @@ def _end(pid: int, deadline: float) -> None:
 
 
 def _children() -> set[int]:
-    """Of all threads of this process."""
+    """Returns the children of all threads of this process."""
     found: set[int] = set()
     with contextlib.suppress(OSError):
         for task in Path("/proc/self/task").iterdir():

@@ -1,1 +1,1 @@
-"""What the supervisor owns for a run: its folder, memory, logs and signals."""
+"""Resources that the supervisor owns for a run: its folder, memory, logs and signals."""

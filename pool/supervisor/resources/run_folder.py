@@ -69,7 +69,7 @@ class RunFolder:
 
     @property
     def inside(self) -> Path:
-        """What the run opens files with; `path` is what its user knows, as long as the folder is not moved."""
+        """The path that the run opens files with; `path` is what its user knows, as long as the folder is not moved."""
         return opening.inside(self.fd)
 
     @property
@@ -78,7 +78,7 @@ class RunFolder:
 
     @property
     def moved_to(self) -> Path | None:
-        """Where the folder is now, if that is not where the config says."""
+        """The folder's path now, if that is not where the config says."""
         with contextlib.suppress(OSError):
             if opening.is_deleted(self.fd) or os.path.samestat(self.path.stat(), os.fstat(self.fd)):
                 return None
@@ -121,7 +121,8 @@ class RunFolder:
             raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
 
     def linked_step(self, name: str) -> int:
-        """Of the checkpoint that `last` or `best` points to; -1 if there is none or the folder can't be read."""
+        """Returns the step of the checkpoint that `last` or `best` points to; -1 if there is none or the folder can't
+        be read."""
         try:
             return linked_step(self.inside / FOLDER, name)
         except OSError:
@@ -139,7 +140,8 @@ class RunFolder:
             ) from None
 
     def recorded_overrides(self) -> list[Override]:
-        """Those that `record` has written down; they may be newer than every checkpoint. Raises ConfigError."""
+        """Returns the overrides that `record` has written down; they may be newer than every checkpoint. Raises
+        ConfigError."""
         try:
             return _OVERRIDES.validate_python(self.recorded().get("overrides", []))
         except ValidationError:
@@ -190,7 +192,7 @@ class RunFolder:
         return ConfigError(text, exit_code_of(error))
 
     def _make_again(self) -> None:
-        """In the place of the config, if there is none or an empty one. Raises OSError."""
+        """Makes the folder in the place that the config names, if there is none or an empty one. Raises OSError."""
         fd = opening.hold(self.path)
         try:
             if any(opening.inside(fd).iterdir()):

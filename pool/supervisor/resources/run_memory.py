@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pool.process.start import Start
-from pool.shm.eventfd import within_reach
 from pool.shm.memory_map import access
 from pool.shm.segment import SegmentHandle, read_only
+from pool.shm.signals import within_reach
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class StopSignals:
 
     @property
     def exit_code(self) -> int:
-        """What a shell reports of a program that the first of the signals ended: 130, 143, 129."""
+        """The exit code that a shell reports of a program which the first of the signals ended: 130, 143, 129."""
         return EXIT_SIGNALLED + self._first
 
     def drain(self) -> None:

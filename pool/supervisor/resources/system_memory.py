@@ -22,6 +22,10 @@ _LIMITS = {
 _COUNTERS = {1: "memory.oom_control", 2: "memory.events"}
 
 
+def mib(size: int) -> str:
+    return f"{size / (1 << 20):,.0f} MiB"
+
+
 @dataclass(frozen=True)
 class Available:
     nbytes: int

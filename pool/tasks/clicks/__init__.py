@@ -13,6 +13,8 @@ from pool.tasks.clicks.config import LossConfig, ModelConfig, complete_model
 if TYPE_CHECKING:
     from pool.tasks.clicks.task import ClicksTask
 
+# late imports: the supervisor reads a task's settings, and never loads torch
+
 __all__ = ["EXPORT_SUFFIX", "LossConfig", "ModelConfig", "complete_model", "create_task"]
 
 EXPORT_SUFFIX = ".safetensors"

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pool.tasks.chess.training.config import LossConfig as ChessLossConfig
     from pool.tasks.perspective.task import PerspectiveTask
 
+# late imports: the supervisor reads a task's settings, and never loads torch
+
 __all__ = ["EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "complete_model", "create_task"]
 
 NETWORKS = "pool.tasks.perspective.network"

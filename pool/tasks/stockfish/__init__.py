@@ -13,6 +13,8 @@ from pool.tasks.stockfish.config import ModelConfig
 if TYPE_CHECKING:
     from pool.tasks.stockfish.task import StockfishTask
 
+# late imports: the supervisor reads a task's settings, and never loads torch
+
 __all__ = ["COMMANDS", "EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "create_task"]
 
 COMMANDS = "pool.tasks.networks"

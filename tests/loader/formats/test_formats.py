@@ -24,11 +24,9 @@ from loader.formats.format import Format
 from loader.formats.registry import built_in, format_by_name, format_of_file
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor
-from loader.stream.schema import SparseBatch
-from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, format_name, open_stream, origin_of, samples_per_epoch
-from tests.loader.stream.batch_contents import digest
-from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_of, wait
+from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_of
 from tests.support.data import text_format
 from tests.support.paths import VALIDATION
 
@@ -165,23 +163,6 @@ def test_it_is_filtered_and_estimated_as_any_other(text_files: list[Path]) -> No
         list(read_batches(stream, 3))
         read, kept, _ = stream.progress()
     assert 0 < kept < read
-
-
-def test_a_seek_finds_the_same_batches(text_files: list[Path]) -> None:
-    config = CONFIG.model_copy(update={"format": TEXT})
-    stream = open_stream(config, text_files, SEED)
-    slots = allocate_slots(stream.schema, 1)
-    stream.attach(slots)
-    seen: list[tuple[Cursor, str]] = []
-    for _ in range(12):
-        stream.give(0)
-        seen.append((wait(stream).cursor, digest(SparseBatch.view(stream.schema, slots[0]))))
-    for cursor, batch in reversed(seen):
-        stream.seek(cursor)
-        stream.give(0)
-        wait(stream)
-        assert digest(SparseBatch.view(stream.schema, slots[0])) == batch
-    stream.close()
 
 
 def test_its_damage_ends_the_stream_or_is_left_out(text_files: list[Path]) -> None:

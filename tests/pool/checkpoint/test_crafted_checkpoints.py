@@ -25,8 +25,7 @@ from pool.planner import planner
 from pool.planner.trial import try_state
 from pool.process.plan_result import Accepted
 from pool.protocol.identity import PLANNER, Peer
-from pool.supervisor.prepare.comparing import compare_model, compare_numerics, compare_optimizer
-from pool.supervisor.prepare.resuming import resume_point, saved_state
+from pool.supervisor.prepare.resume import compare_model, compare_numerics, compare_optimizer, resume_point, saved_state
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_folder import RunFolder
 from tests.support.crafted import Tree, read, reseal, reseal_header, reseal_tensors, seal

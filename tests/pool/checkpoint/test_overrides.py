@@ -13,7 +13,7 @@ import pytest
 from pool.checkpoint.overrides import Override, allowed, applied, to_apply
 from pool.checkpoint.state import FOLDER, read_state
 from pool.errors import ConfigError
-from pool.supervisor.prepare.overriding import parse
+from pool.supervisor.prepare.overrides import parse
 from tests.support.runs import TOY, Ended, WholeRun, copied, run, run_well
 from tests.support.schedules import rates, scheduled
 

@@ -28,8 +28,7 @@ from pool.config.tree import Config, config_class
 from pool.errors import ConfigError, RunError
 from pool.exchange.plan import TensorSpec, make_plan
 from pool.run_folder.strict_json import ABSENT, changed_entry, same
-from pool.supervisor.prepare.comparing import compare_model, compare_optimizer
-from pool.supervisor.prepare.resuming import resume_point, saved_state
+from pool.supervisor.prepare.resume import compare_model, compare_optimizer, resume_point, saved_state
 from pool.supervisor.resources.run_folder import RunFolder
 
 STEP_LR = {"name": "torch.optim.lr_scheduler.StepLR", "every": 3, "args": {"step_size": 1, "gamma": 0.5}}

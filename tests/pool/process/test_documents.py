@@ -13,6 +13,7 @@ from loader.files.identity import DataFile
 from loader.stream.interface import Cursor
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from pool.checkpoint.overrides import Override
+from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.device.cards import Card
 from pool.exchange.plan import TensorSpec, make_plan
@@ -24,7 +25,7 @@ from pool.process.start import RunStart, Start, start_of
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER, Peer
 from pool.shm.segment import SegmentHandle
 from pool.supervisor.prepare.run_plan import RunPlan
-from tests.support.run_plans import run_plan
+from tests.support.run_plans import TREE, run_plan
 
 NO_UTF8 = Path(os.fsdecode(b"/data/\xff.binpack"))
 FILES = (DataFile(NO_UTF8, 1 << 40, 2, (1 << 64) - 1, 1_700_000_000_123_456_789), DataFile(Path("/b"), 1, 2, 3, None))
@@ -49,6 +50,7 @@ def full(run_dir: Path) -> RunPlan:
     """A run of which no field is as in one that has not been planned."""
     return run_plan(
         run_dir,
+        config=parse_config({**TREE, "run": {"seed": 9}}, "test"),
         coordinator=Peer(COORDINATOR, incarnation=3),
         train_files=FILES,
         validation_files=FILES[:1],

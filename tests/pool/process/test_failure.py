@@ -19,7 +19,7 @@ from loader.plugins.error_text import LONGEST_TEXT, told
 from pool.errors import ConfigError
 from pool.process import lifeline
 from pool.process.failure import Failure, failure_of
-from pool.shm.exception_slot import Raised
+from pool.shm.signals import Raised
 
 TASK = """
 import json, torch

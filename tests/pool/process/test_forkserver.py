@@ -19,8 +19,8 @@ from pool.errors import RunError
 from pool.process import forkserver, lifeline, prctl
 from pool.process.start import Start
 from pool.protocol.identity import FORKSERVER, Peer
-from pool.supervisor.prepare import planning
-from pool.supervisor.prepare.planning import ask_planner
+from pool.supervisor.prepare import planner_request
+from pool.supervisor.prepare.planner_request import ask_planner
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.child import Child
 from pool.supervisor.processes.forkserver import ForkServer, be_the_parent, environment
@@ -250,7 +250,7 @@ def test_what_dies_or_hangs_before_the_run_is_started_anew(
     crash_point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here it hangs as soon as it stands still, and has all the time it needs until then."""
-    wait, stopped = planning._wait_for, []
+    wait, stopped = planner_request._wait_for, []
 
     def wait_for_state(child: Child, timeout: float, signals: None) -> None:
         wait_for(lambda: is_stopped(child.pid) or readable(child.channel), "a state", GRACE)
@@ -259,7 +259,7 @@ def test_what_dies_or_hangs_before_the_run_is_started_anew(
             timeout = 0.1
         wait(child, timeout, signals)
 
-    monkeypatch.setattr(planning, "_wait_for", wait_for_state)
+    monkeypatch.setattr(planner_request, "_wait_for", wait_for_state)
     run, server = ask_planner(run_plan(tmp_path, crash_point), tmp_path, None)
     server.end()
     assert run.planned.plan.buckets
@@ -295,9 +295,9 @@ def test_time_in_which_the_machine_slept_is_held_against_no_planner(monkeypatch:
     """Looks are counted, not the clock: who sleeps for an hour in one of them has lost that one."""
     child = Silent()
     monkeypatch.setattr(select, "poll", lambda: child)
-    planning._wait_for(child, 3.2, None)  # type: ignore[arg-type]
+    planner_request._wait_for(child, 3.2, None)  # type: ignore[arg-type]
     assert child.killed == "did not answer within pool.start_timeout = 3.2 s"
-    assert max(child.looks) == 1000 * planning.LOOK
+    assert max(child.looks) == 1000 * planner_request.LOOK
     assert 3200 <= sum(child.looks) < 3200 + max(child.looks)
 
 

@@ -6,9 +6,7 @@ import numpy as np
 
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Purpose
-from pool.shm.eventfd import Bell
-from pool.shm.exception_slot import Raised
-from pool.shm.signals import CoordinatorEnd, WorkerEnd, finished_words
+from pool.shm.signals import Bell, CoordinatorEnd, Raised, WorkerEnd, finished_words
 from tests.pool.simulation.arithmetic import BUFFERS, Version, Weights, content, cursor_of, first_version
 from tests.pool.simulation.setup import VALIDATION_SLOTS, Setup
 

@@ -19,7 +19,7 @@ from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import PoolError, RunError
 from pool.shm import segment
-from pool.supervisor.prepare.memory_plan import Row, shortage, table
+from pool.supervisor.prepare.memory import Row, shortage, table
 from pool.supervisor.prepare.preflight import check_folder
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.system_memory import Available, available_memory

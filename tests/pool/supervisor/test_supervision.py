@@ -21,7 +21,7 @@ from pool.supervisor.lost_devices import LostDevices, Verdict
 from pool.supervisor.policy import PAUSES, RestartPolicy
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.resources.system_memory import oom_kills
-from pool.supervisor.stopping import Ending, StopPlan
+from pool.supervisor.stop_plan import Ending, StopPlan
 from pool.supervisor.systemd import ServiceManager
 
 WORKER_0 = Peer(WORKER, 0)

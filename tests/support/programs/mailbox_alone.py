@@ -16,8 +16,7 @@ import numpy as np
 from pool.process.start import RunStart
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Outcome
-from pool.shm.eventfd import Bell
-from pool.shm.signals import WorkerEnd, finished_words
+from pool.shm.signals import Bell, WorkerEnd, finished_words
 from pool.telemetry.trace import Trace
 from pool.worker.mailbox import Mailbox
 

@@ -31,8 +31,9 @@ OpenedFile open_unit_file(const std::string& path, std::optional<ExpectedFile> e
     const auto head = std::span(bytes).first(std::min<std::uint64_t>(size, bytes.size()));
     fault = descriptor.read(head, 0);
     if (!fault) {
-        if (const packed::MakeUnpacker make = packed::unpacker_of(head)) {
-            return {std::make_shared<PackedUnitFile>(path, expected, size, codec, demands, make), {}};
+        if (const auto packing = packed::packing_of(head)) {
+            if (packing->missing != nullptr) return {nullptr, {.reason = packing->missing}};
+            return {std::make_shared<PackedUnitFile>(path, expected, size, codec, demands, packing->make), {}};
         }
         const auto file = std::make_shared<PlainUnitFile>(path, expected, size, codec, demands);
         fault = file->cut(descriptor, std::move(borders));

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from loader.rows.statistics.columns import ColumnStatistics
     from loader.stream.config import DataConfig
 
+# late imports: all formats are loaded to find that of a file; what reads files is not
+
 FAMILY = "rows"
 SUFFIXES = (".parquet",)
 

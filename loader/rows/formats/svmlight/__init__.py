@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from loader.rows.statistics.features import FeatureStatistics
     from loader.stream.config import DataConfig
 
+# late imports: all formats are loaded to find that of a file; what reads files is not
+
 FAMILY = "rows"
 SUFFIXES = tuple(f".{name}{packed}" for name in ("svm", "svmlight", "libsvm") for packed in ("", ".gz", ".zst"))
 _LINE = re.compile(

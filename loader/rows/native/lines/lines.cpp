@@ -18,8 +18,9 @@ LineFile::Opened LineFile::open(const std::string& path, std::optional<ExpectedF
     const auto head = std::span(bytes).first(std::min<std::uint64_t>(size, bytes.size()));
     fault = descriptor.read(head, 0);
     if (!fault) {
-        if (const packed::MakeUnpacker make = packed::unpacker_of(head)) {
-            return {std::make_shared<PackedFile>(path, expected, size, make), {}};
+        if (const auto packing = packed::packing_of(head)) {
+            if (packing->missing != nullptr) return {nullptr, {.reason = packing->missing}};
+            return {std::make_shared<PackedFile>(path, expected, size, packing->make), {}};
         }
         if (head.size() >= 2 && (head[0] ^ head[1]) == 1 && std::max(head[0], head[1]) == 0xFF) {  // its two marks
             return {nullptr, {.reason = "is UTF-16 text: save it as UTF-8"}};

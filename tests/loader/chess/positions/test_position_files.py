@@ -22,11 +22,10 @@ from loader.errors import DataError
 from loader.files.identity import identify
 from loader.formats.registry import format_by_name, format_of_file
 from loader.stream.interface import Cursor
-from loader.stream.schema import SparseBatch
-from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream, origin_of, samples_per_epoch, start_notes, window_nbytes
 from tests.loader.stream.batch_contents import digest
-from tests.loader.stream.test_stream import samples_of, wait
+from tests.loader.stream.test_stream import samples_of
 from tests.support.positions import FORMATS, GAMES, RECORDS, SUFFIXES, encode, read_file, sample, write_samples
 
 COUNT = 3000
@@ -76,34 +75,6 @@ def test_in_file_order_the_stream_is_that_of_binpack(name: str, files: dict[str,
     if "side to move" in format_by_name(name).LACKS:  # type: ignore[attr-defined]
         made, known = ([(*sample[:3], *sample[4:]) for sample in samples] for samples in (made, known))
     assert made == known
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("name", FORMATS)
-def test_threads_and_seeks_change_nothing(name: str, packed: bool, files: dict[str, Path], tmp_path: Path) -> None:
-    """Of two files; chunks of plain files are small enough here to be several."""
-    many = tmp_path / files[name].name
-    many.write_bytes(files[name].read_bytes() * 12)
-    if packed:
-        many = _packed(many, "gzip")
-    paths = [files[name], many]
-    known = digests(paths, 30, threads=1)
-    assert digests(paths, 30, threads=3) == known
-    with open_stream(config(), paths, SEED) as stream:  # type: ignore[attr-defined]
-        stream.attach(allocate_slots(stream.schema, 1))
-        cursors = {}
-        for number in range(30):
-            stream.give(0)
-            filled = wait(stream)
-            cursors[number + 1] = filled.next_cursor
-    for number in (3, 17, 29):
-        with open_stream(config(threads=2), paths, SEED) as stream:  # type: ignore[attr-defined]
-            slots = allocate_slots(stream.schema, 1)
-            stream.attach(slots)
-            stream.seek(cursors[number])
-            stream.give(0)
-            wait(stream)
-            assert digest(SparseBatch.view(stream.schema, slots[0])) == known[number]
 
 
 def _packed(path: Path, program: str) -> Path:

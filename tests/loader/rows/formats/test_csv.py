@@ -25,10 +25,8 @@ from loader.files.identity import identify
 from loader.rows.formats.csv import whole_size
 from loader.stream.config import DataConfig
 from loader.stream.schema import SparseBatch
-from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, open_stream, samples_per_epoch
-from tests.loader.stream.batch_contents import digest
-from tests.loader.stream.test_stream import run
+from loader.stream.slots import read_batches
+from loader.stream.sources import data_config, open_stream
 
 SIZES = {"user": 1000, "tags": 50}
 ROWS: dict[str, Any] = {
@@ -122,23 +120,6 @@ def test_rows_are_those_of_an_independent_reading(path: Path) -> None:
     numbers = {"header": False, "label": 6, "weight": 0, "dense": {"age": 1}, "sparse": {"user": 2, "tags": [3, 4]}}
     assert read(config(numbers, shuffle=False), [bare], 8) == expected
     assert sorted(read(config(), [path], 8)) == sorted(expected)
-
-
-def test_order_and_seek_are_those_of_any_source(path: Path) -> None:
-    found = set()
-    for threads in (1, 3):
-        with closing(open_stream(config(threads=threads), [path], seed=3)) as stream:
-            found.add(tuple(digest(batch) for batch in read_batches(stream, 12)))
-    assert len(found) == 1
-    (digests,) = found
-    with closing(open_stream(config(), [path], seed=3)) as stream:
-        slots = allocate_slots(stream.schema, 4)
-        stream.attach(slots)
-        expected = [(filled.cursor, hashed) for filled, hashed in run(stream, slots, 12)]
-        assert [hashed for _, hashed in expected] == list(digests)
-        stream.seek(expected[5][0])
-        assert [(filled.cursor, hashed) for filled, hashed in run(stream, slots, 7)] == expected[5:]
-    assert samples_per_epoch(config(), [path], 3) == pytest.approx(400, rel=0.1)
 
 
 def test_missing_values_are_as_the_settings_say(path: Path) -> None:

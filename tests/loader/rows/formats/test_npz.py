@@ -17,10 +17,9 @@ from loader.rows import blocks
 from loader.rows.block import Rows
 from loader.rows.source import RowsSource
 from loader.stream.config import DataConfig
-from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream, open_validation, samples_per_epoch
 from tests.loader.stream.batch_contents import digest
-from tests.loader.stream.test_stream import run
 from tests.support.data import rows_blocks
 from tests.support.data.rows_blocks import FEATURES, ROWS, matrix
 
@@ -76,16 +75,6 @@ def test_rows_of_a_users_code_are_a_source_as_any_other(name: str, monkeypatch: 
     expected, expected_labels = matrix()
     assert (found == expected.toarray()).all()
     assert labels == expected_labels.tolist()
-    orders = set()
-    for threads in (1, 3):
-        with closing(open_stream(of_code(name, threads=threads), [], seed=3)) as stream:
-            slots = allocate_slots(stream.schema, 4)
-            stream.attach(slots)
-            batches = [(filled.cursor, hashed) for filled, hashed in run(stream, slots, 15)]
-            stream.seek(batches[6][0])
-            assert [(filled.cursor, hashed) for filled, hashed in run(stream, slots, 9)] == batches[6:]
-            orders.add(tuple(hashed for _, hashed in batches))
-    assert len(orders) == 1
     assert samples_per_epoch(of_code(name), [], 3) is None
 
 

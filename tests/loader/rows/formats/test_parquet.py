@@ -15,10 +15,9 @@ import pytest
 
 from loader.errors import DataError
 from loader.stream.config import DataConfig
-from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream
 from tests.loader.stream.batch_contents import digest
-from tests.loader.stream.test_stream import run
 
 COUNT = 300
 ROWS: dict[str, Any] = {
@@ -82,20 +81,6 @@ def test_text_and_integers_are_hashed_as_in_a_text_file(tmp_path: Path) -> None:
     assert digests(used, path) == digests(used, as_text)
     packed = write(tmp_path / "b.parquet", name=pyarrow.array(there["name"]).dictionary_encode())
     assert digests(used, packed) == digests(used, as_text)
-
-
-def test_order_and_seek_are_those_of_any_source(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet")
-    orders = set()
-    for threads in (1, 3):
-        with closing(open_stream(config(threads=threads), [path], seed=3)) as stream:
-            slots = allocate_slots(stream.schema, 4)
-            stream.attach(slots)
-            batches = [(filled.cursor, hashed) for filled, hashed in run(stream, slots, 15)]
-            stream.seek(batches[6][0])
-            assert [(filled.cursor, hashed) for filled, hashed in run(stream, slots, 9)] == batches[6:]
-            orders.add(tuple(hashed for _, hashed in batches))
-    assert len(orders) == 1
 
 
 @pytest.mark.parametrize(

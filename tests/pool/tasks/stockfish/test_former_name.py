@@ -15,7 +15,7 @@ from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.export.export import export_checkpoint
 from pool.export.load import load_trained
-from pool.supervisor.prepare.resuming import resume_point
+from pool.supervisor.prepare.resume import resume_point
 from pool.task.factory import make_task
 from pool.tasks.networks.opening import open_network
 from tests.support.crafted import Tree, reseal

@@ -1,4 +1,5 @@
-"""What a run will take of the machine's memory, piece by piece, with the settings that make each smaller.
+"""The memory that a run will take of the machine, part by part, with the settings that make each smaller; and how it is
+made and reserved before the first process gets any of it (I6).
 
 Segments are exact, and so is the optimizer's state, which the planner has tried out. Processes and the loader's windows
 are what was measured; activations of workers are not counted.
@@ -13,11 +14,18 @@ from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.stream.sources import window_nbytes
 from pool.config.tree import Config
+from pool.errors import ResourceError
 from pool.exchange.groups import Groups
 from pool.kernels.tree import most_nodes
+from pool.shm import segment
+from pool.shm.memory import write_sums
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS
+from pool.shm.signals import make_bells
+from pool.supervisor.prepare import data_files
+from pool.supervisor.prepare.resume import saved_state
 from pool.supervisor.prepare.run_plan import RunPlan
-from pool.supervisor.resources.system_memory import Available
+from pool.supervisor.resources.run_memory import RunMemory
+from pool.supervisor.resources.system_memory import Available, available_memory, mib
 
 SHARE = 0.9  # of what is available; the rest is for activations and others
 _MIB = 1 << 20
@@ -83,8 +91,8 @@ def _windows(run: RunPlan, files: Sequence[DataFile]) -> int:
 
 
 def most_sums(config: Config) -> int:
-    """Of one step, that the coordinator may hold at a time: more than one only where a worker has fewer gradient slots
-    than a step has groups, so that parts of it may have to be added up early (I2)."""
+    """Returns the most sums of one step that the coordinator may hold at a time: more than one only where a worker has
+    fewer gradient slots than a step has groups, so that parts of it may have to be added up early (I2)."""
     groups = Groups(config.train.batches_per_step, config.train.batches_per_group).per_step
     return most_nodes(groups) if config.pool.gradient_slots < groups else 1
 
@@ -103,12 +111,49 @@ def shortage(rows: Sequence[Row], available: Available) -> str | None:
 
 
 def table(rows: Sequence[Row], available: Available) -> str:
-    """For people: a line for each piece, then the sum and what there is."""
+    """Returns the table for people: a line for each part, then the sum and what there is."""
     total = Row("together", sum(row.nbytes for row in rows), "")
     there = Row("available", available.nbytes, f"{available.where}; a run may take {SHARE:.0%} of it")
     width = max(len(row.what) for row in (*rows, total))
     return "\n".join(f"{row.what:{width}}  {mib(row.nbytes):>12}  {row.keys}".rstrip() for row in (*rows, total, there))
 
 
-def mib(size: int) -> str:
-    return f"{size / _MIB:,.0f} MiB"
+def reserve(run: RunPlan) -> RunMemory:
+    """Makes the run's memory. Raises ResourceError if there is not enough, RunError if the data are not those of the
+    checkpoint; OSError if there can be no bells."""
+    sizes = run.memory_map().sizes()
+    rows = memory_plan(run, sizes)
+    remaining = sum(sizes.values())
+
+    def before_chunk(nbytes: int) -> None:
+        """Others take memory too; and in a control group the shortage would be a kill, not an error."""
+        nonlocal remaining
+        available = available_memory()
+        if remaining > available.nbytes:
+            raise ResourceError(
+                f"not enough memory any more: {mib(remaining)} to reserve, {mib(available.nbytes)} available"
+            )
+        remaining -= nbytes
+
+    if (problem := shortage(rows, available_memory())) is not None:
+        raise ResourceError(problem)
+    known = {}
+    if run.checkpoint is not None:
+        known = data_files.saved_sums(run, saved_state(run.checkpoint), run.checkpoint)
+    segments: dict[str, int] = {}
+    try:
+        for name, size in sizes.items():
+            segments[name] = segment.create(name, size, before_chunk)
+        write_sums(segments[SUMS], run.planned.num_chunks, known)
+    except (OSError, ResourceError) as error:
+        RunMemory(segments).close()
+        if isinstance(error, ResourceError):
+            raise
+        raise ResourceError(
+            f"shared memory can't be made: {error.strerror}\n{table(rows, available_memory())}"
+        ) from None
+    try:
+        return RunMemory(segments, sizes, make_bells(len(run.planned.devices)))
+    except OSError:
+        RunMemory(segments).close()
+        raise

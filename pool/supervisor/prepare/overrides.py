@@ -11,12 +11,12 @@ from pool.checkpoint.overrides import Override, allowed, to_apply
 from pool.config.changes import toml_value
 from pool.config.values import unfit
 from pool.errors import ConfigError
-from pool.supervisor.prepare.resuming import saved_state
+from pool.supervisor.prepare.resume import saved_state
 from pool.supervisor.resources.run_folder import RunFolder
 
 
 def parse(text: str) -> tuple[str, Any]:
-    """Of `KEY=VALUE`, with a value as in a config file. Raises ConfigError."""
+    """Parses `KEY=VALUE`, with a value as in a config file. Raises ConfigError."""
     key, equals, value = text.partition("=")
     try:
         if not equals or not key.strip():

@@ -13,16 +13,23 @@ from hypothesis import strategies as st
 
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Times
-from pool.shm import eventfd
-from pool.shm.eventfd import Bell, name_of
-from pool.shm.signals import CoordinatorEnd, Words, WorkerEnd, finished_words
+from pool.shm.signals import (
+    Bell,
+    CoordinatorEnd,
+    Words,
+    WorkerEnd,
+    finished_words,
+    make_bells,
+    name_of,
+    within_reach,
+)
 
 
 class Ends:
     """Of a run with two workers; `incarnation`: the coordinator's."""
 
     def __init__(self, members: int = 1) -> None:
-        self.descriptors = eventfd.make(2)
+        self.descriptors = make_bells(2)
         self.finished = [words(members), words(members)]
         self.version = np.zeros(1, np.int64)
 
@@ -155,6 +162,6 @@ def test_a_bell_that_nobody_hears_may_be_rung_again(ends: Ends) -> None:
 
 def test_each_process_is_given_the_bells_that_it_needs(ends: Ends) -> None:
     names = list(ends.descriptors)
-    assert eventfd.within_reach(Peer(COORDINATOR), names) == names
-    assert eventfd.within_reach(Peer(WORKER, 1), names) == ["coordinator.0", "worker.1"]
-    assert eventfd.within_reach(Peer(FEEDER), names) == []
+    assert within_reach(Peer(COORDINATOR), names) == names
+    assert within_reach(Peer(WORKER, 1), names) == ["coordinator.0", "worker.1"]
+    assert within_reach(Peer(FEEDER), names) == []

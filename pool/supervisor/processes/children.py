@@ -51,8 +51,8 @@ class Children:
         self._forkserver.ask_for(peer, self._log(peer))
 
     def hear(self, events: Mapping[object, int]) -> Child | None:
-        """What `events` of the poller say of the fork server: itself when it has got ready, or the process it was asked
-        for, which waits for its settings. Raises OSError."""
+        """Returns what `events` of the poller say of the fork server: itself when it has got ready, or the process it
+        was asked for, which waits for its settings. Raises OSError."""
         if self._forkserver is None or self._forkserver.channel.fileno() not in events:
             return None
         child = self._forkserver.hear()
@@ -67,7 +67,7 @@ class Children:
         self[start.peer].tell(replace(start, coordinator_pid=pid), self._memory)
 
     def dead(self, events: Mapping[object, int]) -> Iterator[Child]:
-        """Those of the living whose death `events` of the poller shows."""
+        """Yields the living whose death `events` of the poller shows."""
         yield from [child for child in self._living.values() if child.pidfd in events]
 
     def forget(self, child: Child) -> str:
@@ -90,7 +90,7 @@ class Children:
                 lifeline.send_folder(child.channel, fd)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """To all."""
+        """Sends a signal to all."""
         for child in self:
             child.send_signal(number)
 
@@ -115,15 +115,15 @@ class Children:
 
 
 class _HeldBatches:
-    """Which batches dead workers were computing, by the marks that they leave in shared memory. A mark stays until the
-    place's next worker begins a batch, so one that has been seen says nothing of a later death."""
+    """The batches that dead workers were computing, by the marks that they leave in shared memory. A mark stays until
+    the place's next worker begins a batch, so one that has been seen says nothing of a later death."""
 
     def __init__(self, memory: RunMemory) -> None:
         self._memory = memory
         self._seen: dict[int, int] = {}  # newest attempt by worker
 
     def batch_of(self, peer: Peer) -> int | None:
-        """What a worker, dead now, was computing; None if nothing, or if it is no worker."""
+        """Returns the batch that a worker, dead now, was computing; None if nothing, or if it is no worker."""
         held = held_batch(self._memory.segments, self._memory.sizes, peer.index) if peer.role == WORKER else None
         if held is None or self._seen.get(peer.index) == held[0]:
             return None
