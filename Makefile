@@ -12,7 +12,7 @@ FAKEGPU := build/fakegpu/libfakegpu.so
 NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/gpu/fake/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
 SELECTED := $(shell sed -nE "s/^addopts.*-m '([^']*)'.*/\1/p" pyproject.toml)
-KERNELS := $(wildcard pool/kernels/cuda/src/* pool/tasks/*/cuda/*.cu*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
+KERNELS := $(wildcard pool/kernels/rules.cuh pool/kernels/cuda/src/* pool/tasks/*/cuda/*.cu*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 
