@@ -35,7 +35,7 @@ class Speed:
 
     @property
     def bound(self) -> str:
-        """What most of the workers' time goes into."""
+        """The work that most of the workers' time goes into."""
         return _BOUNDS[max(_BOUNDS, key=lambda name: self.shares[name])]
 
     def __str__(self) -> str:
