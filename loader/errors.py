@@ -1,4 +1,4 @@
-"""What ends a command of either program, other than success: each becomes one line on stderr, or silence."""
+"""Errors that end a command of either program: each becomes one line on stderr, or silence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def one_line(text: str) -> str:
 
 
 def comes_from(error: BaseException | None, numbers: Collection[int]) -> bool:
-    """Whether an error is, or was raised for, an OSError with one of these numbers."""
+    """Tells whether an error is, or was raised for, an OSError with one of these numbers."""
     while error is not None and not (isinstance(error, OSError) and error.errno in numbers):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -46,7 +46,7 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    """What the command line asks for is refused, and nothing has been touched."""
+    """A command line that is refused before anything has been touched."""
 
     exit_code = EXIT_USAGE
 

@@ -1,4 +1,4 @@
-"""What the exit codes of both programs mean. Each error names its own."""
+"""Exit codes of both programs. Each error names its own."""
 
 EXIT_DONE = 0
 EXIT_FAILED = 1  # a file, an engine, a checkpoint, or a process of a run that can't go on

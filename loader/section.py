@@ -1,4 +1,4 @@
-"""What a group of settings is made of: a class of keys, each with its meaning, limits, and effect on a run's result."""
+"""Groups of settings: a class of keys, each with its meaning, limits, and effect on a run's result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loader.plugins.error_text import told
 
 
 class Effect(Enum):
-    """What a key does to the final weights of a run, and so whether a resumed run may change it.
+    """The effect of a key on the final weights of a run, which decides whether a resumed run may change it.
 
     A key declares it beside its field: `Annotated[int, Field(...), Effect.NONE]`. A key that declares nothing is taken
     for RESULT.
@@ -29,7 +29,7 @@ class Effect(Enum):
 
     @classmethod
     def of(cls, field: FieldInfo) -> Effect:
-        """As the key declares it."""
+        """Returns the effect that the key declares."""
         return next((entry for entry in field.metadata if isinstance(entry, cls)), cls.RESULT)
 
 
@@ -61,7 +61,7 @@ class Section(BaseModel):
         return _as_integer(cls.model_fields[info.field_name].annotation, value)
 
     def given(self, *keys: str) -> str:
-        """Of keys that do not fit together the first that is set: for `WrongKeyError`."""
+        """Returns the first of some keys that do not fit together that is set: for `WrongKeyError`."""
         return next((key for key in keys if key in self.model_fields_set), keys[0])
 
 

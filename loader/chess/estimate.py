@@ -34,7 +34,7 @@ def _count(reader: Reader, chunk: int) -> int:
 
 
 def _share_kept(config: DataConfig, readers: Sequence[Reader], seed: int) -> float | None:
-    """Of the entries that the stream reads for its first batch."""
+    """Returns the share that the filters keep of the entries that the stream reads for its first batch."""
     small = config.model_copy(update={"window_chunks": CHUNKS, "batch_size": 16, "threads": 1})
     with ChessStream(small, batch_schema(small), readers, seed) as stream:
         stream.attach(allocate_slots(stream.schema, 1))

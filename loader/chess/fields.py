@@ -1,4 +1,4 @@
-"""What a batch of positions holds."""
+"""The fields of a batch of positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which output of a network a position is for, by its number of pieces: rules by name."""
+"""Rules by name that choose a network's output for a position, by its number of pieces."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from loader.formats.format import Reader
 
 
 class PythonChunks:
-    """What `_native.PythonReader` asks of it; called under the GIL, by any thread, and never raises."""
+    """The object that `_native.PythonReader` calls, under the GIL and from any thread; it never raises."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

@@ -48,7 +48,8 @@ def format_of(config: DataConfig, file: DataFile) -> Format:
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
-    """As `loader.formats.opening.open_readers`; a filter that needs what a format lacks is a ValueError, too."""
+    """Opens files as `loader.formats.opening.open_readers`; a filter that needs what a format lacks is a ValueError,
+    too."""
     wanted = needs(config.settings.filters)
     for file in files if wanted else ():
         lacks = getattr(format_of(config, file), "LACKS", ())
@@ -71,7 +72,7 @@ def format_name(config: DataConfig, file: DataFile) -> str:
 
 
 def native_reader(reader: Reader) -> _native.PositionReader:
-    """As the native stream takes it: what is written in Python is called by the stream's threads."""
+    """Returns a reader as the native stream takes it: one written in Python is called by the stream's threads."""
     native = getattr(reader, "native", None)
     if isinstance(native, _native.PositionReader):
         return native
@@ -79,5 +80,5 @@ def native_reader(reader: Reader) -> _native.PositionReader:
 
 
 def in_file_order(readers: Sequence[Reader]) -> bool:
-    """Whether chunks are not permuted, since some are best read one after the other."""
+    """Tells whether chunks are not permuted, since some are best read one after the other."""
     return any(native_reader(reader).in_file_order for reader in readers)

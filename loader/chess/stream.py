@@ -16,7 +16,7 @@ from loader.stream.schema import BatchSchema
 
 
 class ChessStream(NativeStream):
-    """Of positions that pass the filters."""
+    """The stream of positions that pass the filters."""
 
     def __init__(
         self,

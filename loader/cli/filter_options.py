@@ -89,7 +89,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 
 
 class FilterOptions:
-    """Those that were given."""
+    """The filter options of a command line."""
 
     def __init__(self, **given: Any) -> None:
         self._given = given
@@ -130,7 +130,7 @@ def with_filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def filters_of(
     *, keep_no_score: bool, keep_by_ply: str, piece_count_curve: str, viriformat: Path | None, **given: Any
 ) -> FilterConfig:
-    """Of the options that were given. Raises UsageError."""
+    """Makes the settings of the options. Raises UsageError."""
     from pydantic import ValidationError
 
     from loader.chess.filters import FilterConfig

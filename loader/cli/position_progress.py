@@ -79,7 +79,7 @@ class BarReport:
 
 @contextmanager
 def position_progress(total: int) -> Iterator[LineReport | BarReport]:
-    """What a command reports to, while it makes so many positions."""
+    """Yields the report of a command that makes so many positions."""
     if not sys.stderr.isatty():
         yield LineReport(total)
         return

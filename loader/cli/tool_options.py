@@ -1,4 +1,4 @@
-"""What the commands that write files of positions share: options, and what a long one does while it works."""
+"""Options that the commands share which write files of positions, and what a long command does while it works."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool) 
 
 
 def output_of(path: Path | None) -> Path | OutputPipe:
-    """Of an output as the user has named it: a file's path, or the pipe that is open. Raises OSError."""
+    """Returns the output that the user has named: a file's path, or the pipe that is open. Raises OSError."""
     from loader.files.pipes import output_pipe
 
     if pipe := output_pipe(path):
@@ -124,7 +124,7 @@ def output_of(path: Path | None) -> Path | OutputPipe:
 
 
 def file_target(output: Path, to: str | None) -> Target:
-    """By the name of what must be a file. Raises UsageError."""
+    """Decides the format of an output that must be a file, by its name. Raises UsageError."""
     from loader.chess.positions.format import target_of
     from loader.files.pipes import is_stream
 
@@ -134,7 +134,7 @@ def file_target(output: Path, to: str | None) -> Target:
 
 
 def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | None) -> Target:
-    """By a file's name; of a pipe the files' own format. Raises UsageError."""
+    """Decides the format of an output: by a file's name; of a pipe the inputs' own format. Raises UsageError."""
     from loader.chess.positions.format import Target, named_format, target_of
 
     if isinstance(output, Path):

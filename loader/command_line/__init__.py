@@ -1,1 +1,1 @@
-"""What both programs have in common: standard streams, errors as one line, exit codes, completion."""
+"""The frame of both programs: standard streams, errors as one line, exit codes, completion."""

@@ -126,7 +126,7 @@ class _Command(TyperCommand):
 
 
 class _Commands(TyperGroup):
-    """Where click itself would end the program with 1 when its output is closed: of a command, or of --help."""
+    """A group of commands that does not end with 1 when its output is closed, as click itself would."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _pipes():
@@ -156,9 +156,9 @@ def _options(
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="show the version and exit")
     ] = False,
 ) -> None:
-    """What every command has."""
+    """Takes the options that every command has."""
 
 
 def _with_notes(error: Exception, text: str) -> str:
-    """What it says, and what was added to it on its way."""
+    """Returns an error's message, and the notes that were added to it on its way."""
     return "; ".join([text, *getattr(error, "__notes__", [])])

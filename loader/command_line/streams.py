@@ -30,7 +30,8 @@ def forget_impossible_sizes() -> None:
 
 
 def stdout_fails() -> bool:
-    """Whether what is buffered for it can't be written. An unbuffered one (PYTHONUNBUFFERED) does not tell."""
+    """Tells whether what is buffered for standard output can't be written. An unbuffered one (PYTHONUNBUFFERED) does
+    not tell."""
     try:
         sys.stdout.flush()
     except OSError:

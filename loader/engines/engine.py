@@ -33,7 +33,7 @@ class EngineSettings:
 
 @dataclass(frozen=True)
 class Limits:
-    """What ends a search: whichever comes first; at least one is set."""
+    """Limits of a search: whichever comes first ends it; at least one is set."""
 
     nodes: int | None = None
     depth: int | None = None
@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Search:
-    """What a search found, from the side to move's point of view."""
+    """The result of a search, from the side to move's point of view."""
 
     move: str | None  # UCI; None if there is no legal move
     score: int | None  # internal units; None if the engine has printed none, as some do for a forced move

@@ -136,7 +136,8 @@ class EnginePool(Generic[T]):
 
 
 def try_engine(settings: EngineSettings, interruption: Interruption) -> None:
-    """What is wrong with every engine, such as an option that it does not have or no network, is said once."""
+    """Starts and ends one engine first, so that what is wrong with every engine is said once: an option that it does
+    not have, or no network."""
     try:
         with Engine(settings, interruption.descriptor) as engine:
             engine.new_game()

@@ -19,7 +19,7 @@ from loader.errors import EngineError
 
 
 class Player(Protocol):
-    """What a game needs of an engine."""
+    """An engine, as far as a game needs it."""
 
     def new_game(self) -> None:
         """Forgets the games before."""
@@ -28,7 +28,7 @@ class Player(Protocol):
         """Best move and score after `moves` from `fen`."""
 
     def fault(self, reason: str) -> EngineError:
-        """What to raise when an answer can't be."""
+        """Makes the error to raise when an answer can't be."""
 
 
 @dataclass(frozen=True)

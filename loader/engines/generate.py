@@ -41,10 +41,10 @@ AFTER = "after"  # bytes of the file when the work began, with --append
 
 
 class Report(Protocol):
-    """What the user sees meanwhile."""
+    """The report that the user sees meanwhile."""
 
     def progress(self, positions: int, games: int) -> None:
-        """So many are in the file now."""
+        """Says that so many positions are in the file now."""
 
     def tell(self, line: str) -> None:
         """Something to know, while the work goes on."""
@@ -115,7 +115,8 @@ def work_left(settings: GenerateSettings, work: WorkFile) -> Iterator[None]:
 
 
 def openings(settings: GenerateSettings, book: Book | None, after: int) -> Openings:
-    """The same command, given again to append, makes other games: the seed is mixed with the bytes that were there."""
+    """Returns the openings. The same command, given again to append, makes other games: the seed is mixed with the
+    bytes that were there."""
     seed = f"{settings.seed}+{after}" if after else f"{settings.seed}"
     order = () if book is None else tuple(book.order(seed))
     return Openings(seed, settings.random_plies, book, order)

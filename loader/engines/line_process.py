@@ -26,7 +26,7 @@ class StoppedError(Exception):
 
 
 class Deadline:
-    """So many seconds from now."""
+    """A moment so many seconds from now."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

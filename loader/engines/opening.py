@@ -1,4 +1,4 @@
-"""Where a game begins: a function of seed and game number."""
+"""Openings: the position where a game begins is a function of seed and game number."""
 
 from __future__ import annotations
 

@@ -50,10 +50,10 @@ UNSCORED = "unscored"  # of those, by this command
 
 
 class Report(Protocol):
-    """What the user sees meanwhile."""
+    """The report that the user sees meanwhile."""
 
     def progress(self, positions: int) -> None:
-        """So many of the positions have their scores."""
+        """Says that so many of the positions have their scores."""
 
     def tell(self, line: str) -> None:
         """Something to know, while the work goes on."""

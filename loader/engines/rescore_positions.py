@@ -66,7 +66,7 @@ class Tasks:
 
 
 def entries_from(sources: Sequence[SourceFile], begin: int) -> Iterator[Entry]:
-    """Of all files, without the first `begin`. Raises DataError at damage."""
+    """Yields the entries of all files, without the first `begin`. Raises DataError at damage."""
     for source in sources:
         for chunk in range(source.num_chunks):
             if begin and (count := source.count(chunk)) <= begin:

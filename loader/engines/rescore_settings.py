@@ -1,4 +1,4 @@
-"""What `loader rescore` makes, and which of it must be the same when it goes on."""
+"""Settings of `loader rescore`, and which of them must be the same when it goes on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AT_ONCE = 1 << 24  # bytes of a file
 
 @dataclass(frozen=True)
 class RescoreSettings:
-    """What to make."""
+    """Settings of a rescoring."""
 
     engine: EngineSettings
     limits: Limits
@@ -34,7 +34,7 @@ class RescoreSettings:
 
     @property
     def positions_of_a_task(self) -> int:
-        """What an engine gets at once, and a death may cost it. Changes no score."""
+        """The number of positions that an engine gets at once, and that its death may cost. Changes no score."""
         return max(1, min(_MOST, _PER_TASK // (self.limits.nodes or _PER_TASK // 16)))
 
     def identity(self, target: Target) -> Settings:

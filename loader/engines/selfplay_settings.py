@@ -1,4 +1,4 @@
-"""What `loader generate` makes, and which of it must be the same when it goes on."""
+"""Settings of `loader generate`, and which of them must be the same when it goes on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSION = 1  # of the games: another one if the same settings make other games
 
 @dataclass(frozen=True)
 class GenerateSettings:
-    """What to make."""
+    """Settings of self-play."""
 
     engine: EngineSettings
     positions: int
@@ -56,7 +56,8 @@ class GenerateSettings:
 
 
 def digest_of(value: str) -> str:
-    """Of a value that names a file (a program, a network), its content: ` (sha256 ...)`; else an empty text."""
+    """Describes the content of a file that a value names (a program, a network): ` (sha256 ...)`; else an empty
+    text."""
     try:
         if not Path(value).is_file():
             return ""

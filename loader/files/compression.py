@@ -40,7 +40,8 @@ def is_packed(file: DataFile) -> bool:
 
 
 def packed_notes(files: Sequence[DataFile], noun: str) -> Sequence[str]:
-    """What a user should know of them before a run; nothing if none is compressed. `noun`: what files have."""
+    """Returns notes on compressed files for the user, before a run; none if none is compressed. `noun`: what files
+    have."""
     packed = sum(file.size for file in files if is_packed(file))
     if not packed:
         return ()

@@ -25,7 +25,7 @@ APPENDED_AT = "appended at"
 
 
 def is_delivered(work: WorkFile, blocks: Blocks) -> bool:
-    """Whether an earlier process gave the new file its name, and died before it removed the work."""
+    """Tells whether an earlier process gave the new file its name, and died before it removed the work."""
     if work.done:
         return True
     if PUBLISHING not in work.state or not work.path.is_file():
@@ -53,7 +53,7 @@ def deliver_new(work: WorkFile, blocks: Blocks) -> None:
 
 
 def is_part_delivered(work: WorkFile) -> bool:
-    """Whether an earlier process gave the part the file's name, and died before it removed the work."""
+    """Tells whether an earlier process gave the part the file's name, and died before it removed the work."""
     if work.done:
         return True
     names = PUBLISHING in work.state and os.path.lexists(work.path)
@@ -96,7 +96,7 @@ class _OthersError(DataError):
 
 
 def _begin(work: WorkFile, size: int) -> int:
-    """Where the result begins in the file."""
+    """Returns the offset where the result begins in the file."""
     begin = work.state.get(APPENDED_AT)
     if begin is None:
         begin = size

@@ -1,4 +1,4 @@
-"""What tells files from others without reading all of them: for commands that go on with work begun before."""
+"""Fingerprints that tell files apart without reading all of them: for commands that go on with work begun before."""
 
 from __future__ import annotations
 

@@ -43,17 +43,17 @@ class DataFile:
 
     @property
     def identity(self) -> tuple[int, int, int, tuple[int, int] | None]:
-        """As `_native.BinpackFile` takes it, the time in seconds and nanoseconds."""
+        """The identity as `_native.BinpackFile` takes it, with the time in seconds and nanoseconds."""
         modified = None if self.modified is None else divmod(self.modified, 10**9)
         return self.size, self.device, self.inode, modified
 
     def up_to(self, size: int) -> DataFile:
-        """The same file, of which only the first `size` bytes count."""
+        """Returns the same file, of which only the first `size` bytes count."""
         return self if size >= self.size else replace(self, size=size, modified=None)
 
 
 def identify(paths: Sequence[Path]) -> tuple[DataFile, ...]:
-    """What the files are now. Raises DataError for one that can't be found."""
+    """Returns the files as they are now. Raises DataError for one that can't be found."""
     found = [_identified(path) for path in paths]
     for _ in range(_ROUNDS):
         now = time.time_ns()

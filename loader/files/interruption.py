@@ -14,7 +14,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """Whether one of SIGNALS has come, and which was the first; then `descriptor` is readable, for a poll."""
+    """A signal of SIGNALS that has come, and which was the first; then `descriptor` is readable, for a poll."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor

@@ -36,7 +36,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class Committed:
-    """What is whole."""
+    """The part of the work that is whole."""
 
     end: int  # bytes of the data
     journal_end: int  # bytes of the journal
@@ -67,7 +67,7 @@ def read_header(line: bytes) -> Settings | None:
 
 
 def may_be_torn_header(line: bytes) -> bool:
-    """Whether a death may have left this of a header: a piece of it, or the zeros of a file without its bytes."""
+    """Tells whether a death may have left this of a header: a piece of it, or the zeros of a file without its bytes."""
     beginning = header_line({})[: len('{"work file"')]
     return not line.endswith(b"\n") and (line.startswith(beginning[: len(line)]) or not line.strip(b"\0"))
 
@@ -118,7 +118,7 @@ def _judge(whole: Committed, rest: Iterable[bytes]) -> Committed:
 
 
 def _done(whole: Committed, rest: Iterable[bytes]) -> Committed | None:
-    """What is whole, if one of the lines says that its data are not needed any more."""
+    """Returns what is whole, if one of the lines says that its data are not needed any more."""
     for line in rest:
         match _parse(line):
             case {"done": dict(state)}:

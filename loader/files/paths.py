@@ -20,7 +20,7 @@ def expanded(text: str, key: str) -> Path:
 
 
 def absolute(text: str, key: str) -> Path:
-    """The same, from the root. Raises ValueError that names `key`, also if the current folder is gone."""
+    """Returns the path from the root. Raises ValueError that names `key`, also if the current folder is gone."""
     path = expanded(text, key)
     try:
         return path.absolute()

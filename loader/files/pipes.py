@@ -94,7 +94,7 @@ class InputPipe:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether an output is standard output, a pipe or a device."""
+    """Tells whether an output is standard output, a pipe or a device."""
     if path in (_DASH, STDOUT):
         return True
     try:
@@ -134,7 +134,7 @@ class OutputPipe:
 
 
 def output_pipe(path: Path | None) -> OutputPipe | None:
-    """Of an output that is no regular file; None of one that is, or will be.
+    """Returns the pipe of an output that is no regular file; None of one that is, or will be.
 
     `path` None: standard output. Opening a named pipe waits for its reader. Raises OSError.
     """

@@ -33,7 +33,7 @@ def open_file_or_device(path: Path, flags: int = os.O_RDONLY, mode: int = 0o666)
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-    """The same for a regular file; anything else is a NotRegularFileError."""
+    """Opens a regular file; anything else is a NotRegularFileError."""
     fd = open_file_or_device(path, flags, mode)
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd

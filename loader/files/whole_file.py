@@ -20,7 +20,7 @@ def temporary(path: Path) -> Path:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether `temporary` makes such names."""
+    """Tells whether `temporary` makes such names."""
     return _TEMPORARY.fullmatch(name) is not None
 
 

@@ -26,7 +26,7 @@ SYNC_SECONDS = 5.0  # between two fsyncs: what a power failure may cost
 
 
 def part_of(path: Path) -> Path:
-    """Where the unfinished work for `path` lies. Raises UsageError if it is no name of a file."""
+    """Returns the path of the unfinished work for `path`. Raises UsageError if it is no name of a file."""
     if not path.name:
         raise UsageError(f"{path}: is a folder, not a file")
     return path.with_name(f"{path.name}.part")
@@ -38,7 +38,7 @@ def journal_of(path: Path) -> Path:
 
 
 def is_begun(path: Path) -> bool:
-    """Whether there is work for `path`, or what a death has left of it."""
+    """Tells whether there is work for `path`, or what a death has left of it."""
     return os.path.lexists(part_of(path)) or os.path.lexists(journal_of(path))
 
 
@@ -90,7 +90,7 @@ class WorkFile:
         self.commit_parts(len(piece), [piece], state)
 
     def commit_parts(self, size: int, parts: Iterable[bytes | memoryview], state: State) -> None:
-        """The same of a piece of `size` bytes that comes in parts."""
+        """Commits a piece of `size` bytes that comes in parts."""
         place = self.end
 
         def written() -> Iterator[bytes | memoryview]:

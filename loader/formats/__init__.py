@@ -1,1 +1,1 @@
-"""What a file format is, and how one is found by its name or by a file's content."""
+"""The interface of file formats, and the registry that finds one by its name or by a file's content."""

@@ -1,4 +1,4 @@
-"""What goes wrong in a reader that is written in Python, as the native stream takes it."""
+"""Errors in a reader that is written in Python, as the native stream takes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Fault = tuple[str, str, int | None, Literal["damaged", "changed", "unreadable"]]
 
 
 def fault_of(error: BaseException, reader: Reader, chunk: int) -> Fault:
-    """Of what reading the chunk has raised. What is neither about data nor about files is logged."""
+    """Describes the error that reading a chunk has raised. One that is neither about data nor about files is logged."""
     if isinstance(error, DataError):
         return error.file, error.reason, error.offset, "changed" if isinstance(error, DataChangedError) else "damaged"
     if isinstance(error, OSError):
@@ -34,7 +34,7 @@ def place_of(reader: Reader, chunk: int) -> str:
 
 
 def words_of(reader: Reader, chunk: int) -> str:
-    """Which chunk of its file that is, for people: "row group 3"; empty if a file is a chunk."""
+    """Names a chunk of its file for people: "row group 3"; empty if a file is a chunk."""
     noun = getattr(reader, "noun", "chunk")
     try:
         return f"{noun} {reader.place(chunk).chunk}" if noun else ""

@@ -1,4 +1,4 @@
-"""What a file format is: a module, or a package, with these names.
+"""The interface of a file format: a module, or a package, with these names.
 
 Formats in this folder are found automatically; a format of a user's own is named in `data.format`. A format belongs to
 a source (`data.source`), which decides what a reader's `read` gives: for chess, `loader.chess.positions.entry.Entry`.
@@ -20,7 +20,7 @@ HEAD_BYTES = 4096  # of a file's beginning, by which a format knows its own
 
 @dataclass(frozen=True)
 class Place:
-    """Where a chunk lies."""
+    """The place of a chunk."""
 
     file: Path
     chunk: int  # of the file
@@ -36,14 +36,14 @@ class Reader(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the files, for messages."""
+        """The name of the files, for messages."""
 
     @property
     def num_chunks(self) -> int:
-        """Of all files; the same for the same files."""
+        """The number of chunks of all files; the same for the same files."""
 
     def place(self, chunk: int) -> Place:
-        """Of chunk number `chunk` of all files."""
+        """Returns the place of chunk number `chunk` of all files."""
 
     def read(self, chunk: int) -> Iterable[Any]:
         """The chunk's entries, always the same. Raises DataError at damage, after the entries before it (I8)."""
@@ -51,7 +51,7 @@ class Reader(Protocol):
 
 @runtime_checkable
 class CountingReader(Protocol):
-    """What a reader has besides, if it can count faster than it reads."""
+    """A reader that can count faster than it reads."""
 
     def count(self, chunk: int) -> int:
         """The chunk's entries, up to damage."""
@@ -62,7 +62,7 @@ class Format(Protocol):
     SUFFIXES: Sequence[str]  # of names of its files: ".binpack"
 
     def recognizes(self, head: bytes) -> bool:
-        """Whether a file that begins with these bytes, up to HEAD_BYTES, is one. False if that can't be seen."""
+        """Tells whether a file that begins with these bytes, up to HEAD_BYTES, is one. False if that can't be seen."""
 
     def open_files(self, files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> Reader:
         """`size` bytes of each file; behind them there may be more only with `may_grow`.
@@ -73,7 +73,7 @@ class Format(Protocol):
 
 @runtime_checkable
 class GrowingFormat(Protocol):
-    """What a format has besides, if its files may end in a piece that is half written."""
+    """A format whose files may end in a piece that is half written."""
 
     def whole_size(self, file: DataFile) -> int:
         """Bytes of the file without that piece. Raises DataError."""
@@ -89,10 +89,10 @@ class ColumnFormat(Protocol):
 
 @runtime_checkable
 class ConfiguredFormat(Protocol):
-    """What a format has besides, if it needs the settings of its source: called instead of `open_files`."""
+    """A format that needs the settings of its source: `open_with` is called instead of `open_files`."""
 
     def open_with(self, config: DataConfig, files: Sequence[DataFile]) -> Reader:
-        """As `open_files`. Raises ValueError for settings that can't be served."""
+        """Opens files as `open_files` does. Raises ValueError for settings that can't be served."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Illegal:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What verify found out about a file."""
+    """The result of verifying a file."""
 
     file: str
     ok: bool
@@ -118,7 +118,7 @@ class Verdict:
 
 
 class Statistics(Protocol):
-    """What a file holds, in numbers."""
+    """Statistics of a file."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -128,7 +128,7 @@ class Statistics(Protocol):
 
 
 class RowsFormat(Protocol):
-    """What a format of rows has besides, for the commands `loader verify`, `inspect` and `dump`."""
+    """A format of rows, for the commands `loader verify`, `inspect` and `dump`."""
 
     def verify(self, path: Path, threads: int, progress: OnProgress | None) -> Verdict:
         """Reads every entry of a file, up to the first damage."""

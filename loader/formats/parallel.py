@@ -17,7 +17,7 @@ def map_chunks(function: Callable[[int], T], num_chunks: int, threads: int) -> I
 
 
 def map_in_order(function: Callable[[Item], T], items: Iterable[Item], threads: int) -> Iterator[T]:
-    """The same of any items, which are taken as they are needed."""
+    """Maps items in their order on several threads; they are taken as they are needed."""
     pool = ThreadPoolExecutor(threads)
     pending: deque[Future[T]] = deque()
     try:

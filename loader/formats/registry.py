@@ -58,7 +58,7 @@ def format_of_file(path: Path, family: str | None = None) -> str | None:
 
 
 def format_of_head(head: bytes, path: Path, family: str | None = None) -> str | None:
-    """The same of a file or pipe that begins with these bytes, up to HEAD_BYTES."""
+    """Returns the name of the format of a file or pipe that begins with these bytes, up to HEAD_BYTES."""
     formats = _formats(family)
     by_content = [name for name, each in formats.items() if each.recognizes(head)]
     by_name = [
@@ -111,7 +111,7 @@ def names_of_family(family: str) -> Sequence[str]:
 
 @cache
 def _formats(family: str | None) -> Mapping[str, Format]:
-    """Those that come with the loader, of a family or all."""
+    """Returns the formats that come with the loader, of a family or all."""
     formats = {name: format_by_name(name) for name in built_in()}
     return {name: found for name, found in formats.items() if family in (None, found.FAMILY)}
 

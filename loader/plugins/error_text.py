@@ -64,7 +64,7 @@ def _distance(file: str) -> int:
 
 
 def text_of(error: BaseException) -> str:
-    """What the exception says, whatever its class makes of that."""
+    """Returns the exception's message, whatever its class makes of that."""
     try:
         return str(error)[:_READ]
     except BaseException as second:

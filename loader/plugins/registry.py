@@ -44,7 +44,7 @@ class Registry:
 
 
 def load(target: str, *, ours: bool = False) -> Any:
-    """What `module` or `module:name` stands for; one that is not ours may lie in the current folder.
+    """Imports what `module` or `module:name` stands for; one that is not ours may lie in the current folder.
 
     Raises UnknownNameError if there is no such module, ValueError if it can't be imported or lacks the name: why.
     """

@@ -32,7 +32,7 @@ class Blocks(Protocol):
     """Rows in blocks, each of which can be had alone, again, in any order and by several threads."""
 
     def num_blocks(self) -> int:
-        """The same at every start."""
+        """The number of blocks, which is the same at every start."""
 
     def block(self, i: int) -> Any:
         """Rows, or a pair of a csr_matrix and its labels (or all dense numbers by name); always the same."""
@@ -145,7 +145,8 @@ def _is_matrix(made: tuple[Any, ...]) -> bool:
 
 
 def is_generator(name: str) -> bool:
-    """Whether module:function names a generator function; what can't be found is none, and opening it tells why."""
+    """Tells whether module:function names a generator function; what can't be found is none, and opening it tells
+    why."""
     try:
         return bool(name) and inspect.isgeneratorfunction(load(name))
     except ValueError:

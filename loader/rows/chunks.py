@@ -10,7 +10,7 @@ from loader.rows.fields import QID
 
 
 def whole_size(file: DataFile) -> int:
-    """Of a file of lines: without a last line that has no end yet."""
+    """Returns the size of a file of lines without a last line that has no end yet."""
     return _native.LineFile(file.path, file.identity, may_grow=True).whole_size
 
 

@@ -43,7 +43,7 @@ _Texts = Annotated[tuple[str, ...], BeforeValidator(_as_columns)]
 
 
 class ColumnsConfig(Section):
-    """Which columns of a file a row is made of: by name, or by number from 0 on. For csv and parquet."""
+    """The columns of a file that make a row: by name, or by number from 0 on. For csv and parquet."""
 
     layout: Annotated[
         Literal["", "criteo"],

@@ -1,4 +1,4 @@
-"""What a batch of rows holds."""
+"""The fields of a batch of rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = {
 
 
 def dense_names(settings: RowsConfig) -> list[str]:
-    """Of the float32 numbers."""
+    """Returns the names of the float32 numbers."""
     return [LABEL, *([WEIGHT] if settings.weight else []), *settings.dense]
 
 
@@ -49,7 +49,7 @@ def batch_schema(config: DataConfig) -> BatchSchema:
 
 
 def row_shape(settings: RowsConfig) -> _native.RowShape:
-    """The same for the native part, which has the fields in the order of their numbers."""
+    """Returns the fields for the native part, which has them in the order of their numbers."""
     ranges = settings.ranges()
     by_number = sorted(ranges, key=lambda name: ranges[name])
     shape = _native.RowShape()

@@ -27,7 +27,7 @@ def hashed_field(columns: Sequence[Sequence[str | None]], size: int, settings: C
 
 
 class _Features(dict[str | None, int]):
-    """Of the texts of a column; each is hashed once."""
+    """The feature numbers of the texts of a column; each text is hashed once."""
 
     def __init__(self, size: int, seed: int, absent: Collection[str], feature_of_absent: bool) -> None:
         self._size = size

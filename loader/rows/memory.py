@@ -18,7 +18,7 @@ _LOOKED_AT = 8  # files
 
 @runtime_checkable
 class SizedFormat(Protocol):
-    """What a format of rows has besides, if its chunks are not about 1 MiB of text."""
+    """A format of rows whose chunks are not about 1 MiB of text."""
 
     def rows_nbytes(self, file: DataFile) -> tuple[int, int]:
         """Memory for the rows of its largest chunk, and of all, about. Raises DataError."""
@@ -43,7 +43,7 @@ def _rows_nbytes(config: DataConfig, file: DataFile) -> tuple[int, int]:
 
 
 def text_nbytes(file: DataFile) -> tuple[int, int]:
-    """Of a file of lines, compressed or not."""
+    """Estimates memory for a file of lines, compressed or not."""
     packed = _native.LineFile(file.path, file.identity, may_grow=True).is_packed
     chunk, unpacked = (_MIB // 4, 6) if packed else (_MIB, 1)
     return _TEXT * unpacked * min(file.size, chunk), _TEXT * unpacked * file.size

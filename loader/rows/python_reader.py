@@ -10,7 +10,7 @@ from loader.rows.block import Block, native_block
 
 
 class PythonBlocks:
-    """What `_native.PythonRowReader` asks of it; called under the GIL, by any thread, and never raises."""
+    """The object that `_native.PythonRowReader` calls, under the GIL and from any thread; it never raises."""
 
     def __init__(self, reader: Reader, shape: _native.RowShape) -> None:
         self._reader = reader

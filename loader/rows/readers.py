@@ -24,7 +24,7 @@ def format_of(config: DataConfig, file: DataFile) -> Format:
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: bool = False) -> list[Reader]:
-    """As `loader.formats.opening.open_readers`; without files, of what the settings name instead of them."""
+    """Opens files as `loader.formats.opening.open_readers`; without files, what the settings name instead of them."""
     settings: RowsConfig = config.settings
     if not files and not settings.blocks and not settings.synthetic.num_rows:
         raise ValueError(
@@ -64,7 +64,7 @@ def texts_of(config: DataConfig, files: Sequence[DataFile], column: str) -> Iter
 
 
 def native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:
-    """As the native stream takes it: what is written in Python is called by the stream's threads."""
+    """Returns a reader as the native stream takes it: one written in Python is called by the stream's threads."""
     native = getattr(reader, "native", None)
     if isinstance(native, _native.RowReader):
         return native

@@ -35,7 +35,7 @@ class SyntheticRowsConfig(Section):
 
 
 class RowsConfig(Section):
-    """Which numbers a row has, and which fields its features belong to."""
+    """The numbers of a row, and the fields that its features belong to."""
 
     num_features: Annotated[
         int,

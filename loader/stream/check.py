@@ -1,4 +1,4 @@
-"""What a batch must be before it is written into a slot: readers index memory with its numbers and don't check them.
+"""The check of a batch before it is written into a slot: readers index memory with its numbers and don't check them.
 
 All functions raise ValueError that names the field, and where in it the fault is.
 """
@@ -41,7 +41,8 @@ def check_rows(schema: BatchSchema, field: SparseField, offsets: Array, features
 
 
 def check_parts(field: SparseField, features: Array, values: Sequence[Array]) -> None:
-    """What a field is given behind offsets and features: values [active], real numbers, if it has them, or nothing."""
+    """Checks the parts of a field behind offsets and features: values [active], real numbers, if it has them, or
+    nothing."""
     if len(values) != int(field.values):
         wanted = "offsets, features, values" if field.values else "offsets, features"
         raise ValueError(f"{field.name}: {2 + len(values)} arrays given; {wanted} are expected")

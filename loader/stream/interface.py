@@ -18,7 +18,8 @@ from loader.stream.schema import BatchSchema
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where a batch begins, right behind the one before it: enough to make it without making those before it."""
+    """The place where a batch begins, right behind the one before it: enough to make it without making those before
+    it."""
 
     batch: int = 0
     epoch: int = 0
@@ -62,7 +63,8 @@ class Stream(Protocol):
         """
 
     def skipped(self) -> Sequence[DataError]:
-        """What data.on_bad_data = "skip" has left out, in stream order: each place once, and not told before.
+        """Returns the damage that data.on_bad_data = "skip" has left out, in stream order: each place once, and not
+        told before.
 
         Told at the latest with the first batch behind it.
         """
@@ -76,14 +78,14 @@ class Stream(Protocol):
 
 @runtime_checkable
 class Compared(Protocol):
-    """What a stream has besides, if it knows its files as chunks and compares what it reads of each.
+    """A stream that knows its files as chunks and compares what it reads of each.
 
     A chunk that has other bytes than when it was read first ends the stream with DataChangedError.
     """
 
     @property
     def num_chunks(self) -> int:
-        """Of all files; the same for the same files."""
+        """The number of chunks of all files; the same for the same files."""
 
     def compare_with(self, words: npt.NDArray[np.uint64]) -> None:
         """[num_chunks] words, written and compared by the stream's threads: 0 for a chunk not read yet.

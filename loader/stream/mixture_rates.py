@@ -37,7 +37,7 @@ class OpenedComponent:
 
 @dataclass(frozen=True)
 class Portion:
-    """What an epoch has of a component, about."""
+    """The part of an epoch that a component makes, about."""
 
     component: Component
     samples: int
@@ -70,7 +70,7 @@ def rates(source: _native.Source, components: Sequence[OpenedComponent], threads
 
 
 def portions(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[Portion]:
-    """Of an epoch, in the order of the components. Raises as `rates`."""
+    """Returns the portions of an epoch, in the order of the components. Raises as `rates`."""
     kept = _kept_per_chunk(source, components, threads)
     reads = _native.reads_of_an_epoch(
         [

@@ -1,4 +1,4 @@
-"""What a batch is: the fields it has and where they lie in a slot of memory.
+"""The layout of a batch: its fields, and where they lie in a slot of memory.
 
 The one place that knows the byte layout of a slot. Writers (the native pipeline) get the offsets from
 here, readers get zero-copy numpy views. Nothing here allocates or copies a field.
@@ -130,11 +130,11 @@ class SparseView:
     column_values: npt.NDArray[np.float32] | None = None  # [active]
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Those that the field has, by name."""
+        """Returns the arrays that the field has, by name."""
         return {name: array for name, array in vars(self).items() if array is not None}
 
     def copy(self) -> SparseView:
-        """The same in memory of its own."""
+        """Returns a copy in memory of its own."""
         return replace(self, **{name: array.copy() for name, array in self.arrays().items()})
 
 
@@ -149,7 +149,7 @@ class SparseBatch:
     slot: npt.NDArray[np.uint8] = field(repr=False)
 
     def copy(self) -> SparseBatch:
-        """The same in memory of its own, which is no slot: `slot` is empty."""
+        """Returns a copy in memory of its own, which is no slot: `slot` is empty."""
         return SparseBatch(
             number=self.number,
             sparse=Fields({name: view.copy() for name, view in self.sparse.items()}),

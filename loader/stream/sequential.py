@@ -46,7 +46,7 @@ def batches_in_order(config: DataConfig, files: Sequence[DataFile], seed: int) -
 def _orders(
     schema: BatchSchema, config: DataConfig, files: Sequence[DataFile], seed: int
 ) -> Generator[Order, None, None]:
-    """Of one whole batch after the other."""
+    """Yields the orders of one whole batch after the other."""
     if schema.num_buckets == 1:
         while True:
             yield np.arange(schema.batch_size)
@@ -62,7 +62,8 @@ def _orders(
 def _whole_batches(
     config: DataConfig, files: Sequence[DataFile], seed: int, orders: Iterator[Order]
 ) -> Generator[tuple[SparseBatch, Order], None, Cursor]:
-    """Those of the first pass; returns where the rest begins, which is in the next pass if there is none."""
+    """Yields the whole batches of the first pass; returns where the rest begins, which is in the next pass if there is
+    none."""
     with closing(open_stream(config, files, seed)) as stream:
         for filled, slot in _take_each(stream):
             then = filled.next_cursor

@@ -39,18 +39,18 @@ class Source(Protocol):
     """
 
     def schema(self, config: DataConfig) -> BatchSchema:
-        """What a batch made with these settings has; reads no file."""
+        """Returns the layout of a batch made with these settings; reads no file."""
 
     def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Stream:
         """The stream of the first `size` bytes of each file. Raises DataError for a file that can't be used (I8)."""
 
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
-        """Where the batch at `cursor` comes from, as plain data for people. Raises DataError."""
+        """Describes where the batch at `cursor` comes from, as plain data for people. Raises DataError."""
 
 
 @runtime_checkable
 class GrowingSource(Protocol):
-    """What a source has besides, if its files may be written to by others while they are read."""
+    """A source whose files may be written to by others while they are read."""
 
     def whole_size(self, config: DataConfig, file: DataFile) -> int:
         """Bytes of the file without a last piece that is not all there yet. Raises DataError."""
@@ -58,7 +58,7 @@ class GrowingSource(Protocol):
 
 @runtime_checkable
 class GeneratingSource(Protocol):
-    """What a source has besides, if it makes samples without files and a run may validate with them."""
+    """A source that makes samples without files and a run may validate with them."""
 
     def open_validation(self, config: DataConfig, seed: int) -> Stream:
         """Samples of the same kind as those of `open` without files, but others."""
@@ -66,7 +66,7 @@ class GeneratingSource(Protocol):
 
 @runtime_checkable
 class SplittingSource(Protocol):
-    """What a source has besides, if it can keep a share of its files for validations: then `open` leaves that out."""
+    """A source that can keep a share of its files for validations: then `open` leaves that out."""
 
     def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Stream:
         """The samples of data.validation_share. Raises as `open`, and ValueError for a share that has no sample."""
@@ -74,7 +74,7 @@ class SplittingSource(Protocol):
 
 @runtime_checkable
 class MixingSource(Protocol):
-    """What a source has besides, if its streams mix files in the ratio of their shares (`DataFile.component`)."""
+    """A source whose streams mix files in the ratio of their shares (`DataFile.component`)."""
 
     def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:
         """About what an epoch has of each component; nothing of files without shares. Raises as `open`."""
@@ -103,7 +103,8 @@ SOURCES = Registry(
 
 
 def built_in_formats() -> list[str]:
-    """What data.format may name without running code from outside. Imported late, as formats are their source's."""
+    """Returns the names that data.format may have without running code from outside. Imported late, as formats are
+    their source's."""
     return list(importlib.import_module("loader.formats.registry").built_in())
 
 
@@ -178,13 +179,13 @@ def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int)
 
 
 def generates(source: str) -> bool:
-    """Whether the source makes samples for validations without files."""
+    """Tells whether the source makes samples for validations without files."""
     return isinstance(source_by_name(source), GeneratingSource)
 
 
 def open_validation(config: DataConfig, files: Sequence[Path | DataFile], seed: int) -> Stream:
-    """As `open_stream`, for validations: of data.validation_share of the files, which are those of training then;
-    without files of a source that makes samples."""
+    """Opens a stream as `open_stream` does, for validations: of data.validation_share of the files, which are those of
+    training then; without files of a source that makes samples."""
     source = source_by_name(config.source)
     if config.validation_share:
         identified = _identified(files)
@@ -258,7 +259,7 @@ def window_nbytes(config: DataConfig, files: Sequence[DataFile]) -> int:
 
 
 def start_notes(config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
-    """What the user should know of these files before a run, a line each. None if the source has no method
+    """Returns notes on these files for the user before a run, a line each. None if the source has no method
     `start_notes` with these arguments."""
     notes = getattr(source_by_name(config.source), "start_notes", None)
     return () if notes is None else notes(config, files)
@@ -279,7 +280,7 @@ def format_name(config: DataConfig, file: DataFile) -> str:
 
 
 def origin_of(config: DataConfig, files: Sequence[Path | DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
-    """Where the batch that begins at `cursor` comes from, as plain data for people. Raises DataError."""
+    """Describes where the batch that begins at `cursor` comes from, as plain data for people. Raises DataError."""
     return source_by_name(config.source).origin(config, _identified(files), seed, cursor)
 
 

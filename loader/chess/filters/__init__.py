@@ -1,4 +1,4 @@
-"""Which entries are left out of the stream: keys of [data.chess.filters]."""
+"""Filters of positions: keys of [data.chess.filters] that leave entries out of the stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_LIMIT = 1 << 15  # of a score
 
 @dataclass(frozen=True)
 class Need:
-    """What a filter that is on needs and not every format has."""
+    """Something that a filter needs and not every format has."""
 
     key: str  # of [data.chess.filters]
     part: str  # one of PARTS
@@ -156,7 +156,7 @@ class FilterConfig(Section):
 
 
 def needs(filters: FilterConfig) -> list[Need]:
-    """Of the filters that are on."""
+    """Returns the needs of the filters that are on."""
     found = [
         Need(key, part)
         for key, part, on in (

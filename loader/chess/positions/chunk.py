@@ -48,7 +48,7 @@ class Chunk:
         return found
 
     def take(self, chosen: Chosen) -> UnitBlock:
-        """Those entries in the target's format. Once."""
+        """Returns the chosen entries in the target's format. To be called once."""
         if self._units is not None:
             return self._units.take(np.flatnonzero(chosen))
         writer = self._target.make_writer()

@@ -20,6 +20,6 @@ class Entry:
 
 
 def entry_of(line: str) -> Entry:
-    """Of a line that `loader dump` prints: FEN, move, score, ply, result, tab separated."""
+    """Makes an entry of a line that `loader dump` prints: FEN, move, score, ply, result, tab separated."""
     fen, move, score, ply, result = line.split("\t")
     return Entry(fen, move, int(score), None if ply == UNKNOWN else int(ply), int(result))

@@ -193,7 +193,7 @@ def _places(files: Sequence[tuple[DataFile, _native.BinpackFile]]) -> Iterator[t
 
 
 def fault_behind(walk: _native.ChunkWalk) -> Fault | None:
-    """What is wrong behind what was read."""
+    """Returns the fault behind what was read, if there is one."""
     return cast("Fault | None", walk.fault)
 
 

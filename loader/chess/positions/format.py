@@ -50,12 +50,12 @@ class PositionFormat:
 
     @property
     def units(self) -> str:
-        """What can be moved alone, in the plural."""
+        """The plural noun of the units: records, games or chains, which can be moved alone."""
         return "chains" if self.is_binpack else f"{self.codec.unit}s"
 
     @property
     def keeps_games(self) -> bool:
-        """Whether a unit is what is left of a game, not a position of it."""
+        """True if a unit is what is left of a game, not a single position."""
         return self.is_binpack or self.codec.has_games
 
     def make_writer(self) -> _native.EntryWriter:
@@ -68,7 +68,7 @@ class PositionFormat:
 
 @dataclass(frozen=True)
 class Target:
-    """What a file to be written is."""
+    """The format and packing of a file to be written."""
 
     format: PositionFormat
     packing: str | None = None  # one of PACKINGS

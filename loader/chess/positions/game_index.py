@@ -1,4 +1,5 @@
-"""Where the chunks of a file of games begin, kept beside it: there are no borders in it to jump to.
+"""An index of a file of games, kept beside it: the places where its chunks begin, since the file has no borders to jump
+to.
 
 Finding them reads the whole file, a gigabyte a second. They are written beside files that are large enough for that to
 matter, as `.NAME.borders`: a line of JSON that says of which file, then the offsets as uint64, little endian.
@@ -40,7 +41,7 @@ class Kept:
 
 @contextmanager
 def kept_borders(name: str, file: DataFile) -> Iterator[Kept]:
-    """Those kept for the file, a `name`'s, if they are of what it is now; whatever they are at the end is kept."""
+    """Yields the cached chunk borders of `file`, or none if they are of another file; saves the caller's on exit."""
     if file.size < SMALLEST:
         yield Kept(None)
         return
@@ -54,7 +55,7 @@ def kept_borders(name: str, file: DataFile) -> Iterator[Kept]:
 
 
 def _described(name: str, file: DataFile) -> dict[str, Any]:
-    """What tells the file from others, as JSON keeps it."""
+    """Returns the identity of a file, as JSON keeps it."""
     ends = ((0, min(_ENDS, file.size)), (max(0, file.size - _ENDS), file.size))
     try:
         sums = [zlib.crc32(read_part(file, begin, end, may_grow=True)) for begin, end in ends]
@@ -90,7 +91,7 @@ def _write(index: Path, described: dict[str, Any], borders: list[int]) -> None:
 
 
 def _is_index(path: Path) -> bool:
-    """Whether a file is one of these, of whatever file."""
+    """Tells whether a file is an index, of whatever file."""
     try:
         with os.fdopen(open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as opened:
             known = json.loads(opened.readline(4096))

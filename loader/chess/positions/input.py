@@ -65,11 +65,11 @@ class Source(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no chunks."""
+        """True if there are no chunks."""
 
     def chunks(self, first: int = 0) -> Iterator[Piece]:
-        """Those from `first` on; of a pipe once. They may be read by several threads, and after later ones have been
-        asked for."""
+        """Yields the chunks from `first` on; of a pipe once. They may be read by several threads, and after later ones
+        have been asked for."""
 
     def offset(self, chunk: int) -> int:
         """Bytes before a chunk, about."""
@@ -175,7 +175,7 @@ class SourceFile:
             raise damage_error(self.path, printer.damage, in_chunk=True)
 
     def entries(self, chunk: int) -> Iterator[Entry]:
-        """The same as entries."""
+        """Yields a chunk's entries. Raises DataError at damage, after those before it."""
         for lines in self.lines(chunk):
             yield from map(entry_of, lines.decode().splitlines())
 
@@ -256,7 +256,8 @@ def units_from(source: Source, target: PositionFormat, threads: int, first: int 
 
 
 def bytes_from(source: Source, target: PositionFormat, threads: int, first: int = 0) -> Iterator[tuple[bytes, int]]:
-    """The same as bytes, which are not read again; not for binpack, whose units are put into chunks of their own."""
+    """Yields the positions from chunk `first` on as bytes of the target's format; not for binpack, whose units are put
+    into chunks of their own."""
 
     def data(pieces: Sequence[Piece]) -> tuple[bytes, Changes]:
         if (block := _unchanged(source, target, pieces)) is not None:
@@ -285,7 +286,7 @@ def map_sources(
 
 
 def parted_by_chunks(source: PositionFormat, target: PositionFormat) -> bool:
-    """Whether nothing of the target goes on behind the end of a chunk. Only entries that have moves can follow one
+    """Tells whether each chunk ends with a whole unit of the target. Only entries that have moves can follow one
     another, and chunks of files of games end with games."""
     return not target.keeps_games or source.keeps_games or MOVE in source.lacks
 
@@ -345,8 +346,8 @@ def cut(target: PositionFormat, encoded: bytes) -> tuple[UnitBlock, bytes]:
 
 
 def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
-    """Of the files in the target's format, from the first chunk of each: more or less, and not of pipes. Raises
-    DataError."""
+    """Estimates the size of the files in the target's format from the first chunk of each; pipes count as nothing.
+    Raises DataError."""
     total = 0.0
     for source in sources:
         if not isinstance(source, SourceFile) or source.is_empty:
@@ -367,7 +368,7 @@ def changes_of(sources: Sequence[Source]) -> Changes:
 
 
 def has_chunks_from(sources: Sequence[SourceFile], file: int, chunk: int) -> bool:
-    """Whether there are any from chunk number `chunk` of that file on."""
+    """Tells whether there are chunks from number `chunk` of that file on."""
     rest = [source.num_chunks for source in sources[file:]]
     return any(count > (0 if number else chunk) for number, count in enumerate(rest))
 

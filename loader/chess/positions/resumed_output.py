@@ -92,7 +92,7 @@ class ResumedOutput:
         self._count_block(behind)
 
     def write_bytes(self, data: bytes, behind: Place) -> None:
-        """The same of bytes that are of a file already."""
+        """Writes bytes that are those of a file already."""
         self._hold(data, {**self._state, _PLACE: behind})
         self._count_block(behind)
 

@@ -75,7 +75,7 @@ def joined(blocks: Sequence[UnitBlock]) -> UnitBlock:
 
 
 def block_of(found: object) -> UnitBlock:
-    """Of what a native function gives. Raises DataError for damage behind it."""
+    """Makes a block of the tuple that a native function returns. Raises DataError for damage behind it."""
     data, ends, entries, fault = cast(tuple[Bytes, Numbers, npt.NDArray[np.uint32], Fault | None], found)
     raise_fault(fault)
     return UnitBlock(data, ends, entries)

@@ -1,1 +1,1 @@
-"""What files of positions hold, in numbers, as text and in pictures."""
+"""Statistics of files of positions: counted, as text and in pictures."""

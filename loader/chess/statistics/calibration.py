@@ -62,7 +62,7 @@ class Calibration:
             yield self.interval(low, high)
 
     def interval(self, low: int | None, high: int | None) -> Interval:
-        """Of whole steps."""
+        """Counts an interval of scores, made of whole steps."""
         part = self.results[:, None if low is None else low + ZERO : None if high is None else high + ZERO]
         loss, draw, win = (int(count) for count in part.sum(axis=1))
         return Interval(low, high, loss, draw, win, self._model(low, high))

@@ -109,7 +109,7 @@ class _Counting:
             return _native.Census(keeps_records=bool(self._filters))
 
     def _told(self, damage: DataError) -> DataError:
-        """As `loader verify` says it."""
+        """Words damage as `loader verify` does."""
         if damage.offset is None:
             return damage
         reason = f"{damage.reason}; {self._entries:,} good entries before it"

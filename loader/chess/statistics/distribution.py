@@ -12,7 +12,7 @@ Counts = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Distribution:
-    """Of whole numbers. All zero if there are none."""
+    """A distribution of whole numbers. All zero if there are none."""
 
     min: int
     max: int

@@ -1,4 +1,4 @@
-"""What each of the filters that were given would leave, alone and together."""
+"""Counts of the positions that filters would leave, alone and together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NamedFilter:
 
 @dataclass(frozen=True)
 class Left:
-    """What a filter leaves of a file."""
+    """The number of entries that a filter leaves of a file."""
 
     name: str
     setting: str
@@ -46,7 +46,7 @@ def filters_to_count(filters: FilterConfig | None, seed: int) -> Sequence[NamedF
 
 
 def count_left(filters: Sequence[NamedFilter], records: Records, chunk: int) -> list[int]:
-    """Of the records of a chunk."""
+    """Counts what each filter leaves of a chunk's records."""
     return [int(np.count_nonzero(each.native.choose(records, chunk))) for each in filters]
 
 

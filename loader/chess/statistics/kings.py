@@ -1,4 +1,4 @@
-"""Where kings stand, and which buckets of a layout that uses."""
+"""Squares of kings, and the buckets of a layout that they use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIRRORED = 32  # numbers of a layout of files a to d
 
 
 def bucket_counts(own: Counts, opponent: Counts, layout: Sequence[int]) -> list[int]:
-    """Of each bucket, how often its table is looked up: by both sides of each position.
+    """Counts how often each bucket's table is looked up: by both sides of each position.
 
     own, opponent: [64] by square as the side to move sees the board. layout: as `data.chess.king_buckets`.
     """

@@ -35,7 +35,7 @@ def draw(statistics: FileStatistics, folder: Path) -> list[Path]:
 
 
 def paths_in(folder: Path) -> list[Path]:
-    """Where the pictures will be."""
+    """Returns the paths of the pictures."""
     return [folder / f"{name}.png" for name in ("scores", "positions", "kings")]
 
 

@@ -1,4 +1,4 @@
-"""What a file of positions holds, in numbers."""
+"""Statistics of a file of positions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loader.chess.statistics.kings import bucket_counts
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What is known of a file besides its positions."""
+    """Facts of a file besides its positions."""
 
     file: str
     format: str
@@ -48,16 +48,16 @@ class FileStatistics:
         return int(self.counts.lengths.sum())
 
     def has(self, part: str) -> bool:
-        """Whether entries of this format have it, and of the ply, whether any is known."""
+        """Tells whether entries of this format have a part, and of the ply, whether any is known."""
         unknown = part == PLY and self.entries != 0 and not self.counts.plies.any()
         return part not in self.facts.lacks and not unknown
 
     def without(self) -> list[str]:
-        """What entries of this format do not have."""
+        """Returns the parts that entries of this format lack."""
         return [part for part in self.facts.lacks if part != CHESS960]
 
     def score_counts(self) -> Counts:
-        """By score + 32768, of the entries that have one."""
+        """Counts entries that have a score, by score + 32768."""
         return cast(Counts, self.calibration().results.sum(axis=0))
 
     def score(self) -> Distribution:

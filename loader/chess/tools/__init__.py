@@ -1,1 +1,2 @@
-"""What `loader convert`, `split`, `shuffle`, `interleave`, `head`, `cat`, `sample` and `count` do."""
+"""The work of `loader convert`, `split`, `shuffle`, `interleave`, `head`, `cat`, `sample`, `count`, `filter` and
+`dedupe`."""

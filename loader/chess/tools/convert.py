@@ -31,7 +31,7 @@ from loader.files.pipes import OutputPipe
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of entries on their way into another format."""
+    """Changes of entries on their way into another format."""
 
     lost: Sequence[str]
     made_up: Sequence[str]

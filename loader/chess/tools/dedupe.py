@@ -52,7 +52,8 @@ class Deduped:
 def dedupe(
     sources: Sequence[SourceFile], target: Target, output: Path, memory: int, threads: int = 1, tick: Tick = silent
 ) -> Deduped:
-    """What is found and written is kept where the work is interrupted, and the same call goes on with it.
+    """Writes the positions that repeat no earlier one. Work that is interrupted is kept, and the same call goes on with
+    it.
 
     Raises DataError, OSError, UsageError.
     """
@@ -100,7 +101,7 @@ def limits_of(memory: int, threads: int, chunk: int) -> Limits:
 
 
 def _key_bytes(sources: Sequence[SourceFile]) -> tuple[int, int]:
-    """Of a chunk, and of all of them; by the first of each file, so more or less."""
+    """Estimates the bytes of the keys of a chunk, and of all chunks, from the first chunk of each file."""
     largest, total = 0, 0.0
     for source in sources:
         if source.num_chunks:
@@ -111,7 +112,7 @@ def _key_bytes(sources: Sequence[SourceFile]) -> tuple[int, int]:
 
 
 class _Chosen:
-    """Which positions stay, asked for in the order of the input, from number `first` on."""
+    """The positions that stay, asked for in the order of the input, from number `first` on."""
 
     def __init__(self, repetitions: Repetitions, first: int) -> None:
         self._windows = repetitions.windows(first)
@@ -133,7 +134,8 @@ class _Chosen:
 def _without(
     sources: Sequence[SourceFile], target: PositionFormat, repetitions: Repetitions, begin: Place, threads: int
 ) -> Iterator[tuple[UnitBlock, Place]]:
-    """What stays of each chunk from `begin` on, and the place behind it: file, chunk, positions before that."""
+    """Yields the units that stay of each chunk from `begin` on, and the place behind it: file, chunk, positions before
+    that."""
     file, chunk, number = begin
     counts = repetitions.counts()
     chosen = _Chosen(repetitions, number)

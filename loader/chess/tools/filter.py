@@ -74,7 +74,7 @@ def filter_positions(
 
 
 def _set(filters: FilterConfig) -> dict[str, str]:
-    """By the names of the options, what is not the default."""
+    """Returns the settings that are not the default, by the names of the options."""
     given = filters.model_dump(mode="json", exclude_defaults=True)
     return {f"--{key.replace('_', '-')}": json.dumps(value) for key, value in given.items()}
 
@@ -134,7 +134,7 @@ def _passing(
     first: Place,
     threads: int,
 ) -> Iterator[tuple[int, int, tuple[int, UnitBlock]]]:
-    """Of each chunk from `first` on: file, chunk; how many entries it has, and those that pass, in the target's
+    """Yields of each chunk from `first` on: file, chunk; how many entries it has, and those that pass, in the target's
     format."""
     filter_ = _native.Filter(filter_settings(filters), seed)
     numbers = [sum(source.num_chunks for source in sources[:file]) for file in range(len(sources))]

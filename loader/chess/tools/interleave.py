@@ -90,7 +90,7 @@ class _Lane:
 
 @dataclass(frozen=True)
 class Taken:
-    """Of a file."""
+    """The units and entries that were taken of a file."""
 
     path: Path
     positions: int
@@ -137,14 +137,15 @@ def _lanes(
 
 
 def _fill(lanes: Sequence[_Lane]) -> bool:
-    """Whether every file has units left."""
+    """Reads on where nothing is held; tells whether every file has units left."""
     for lane in lanes:
         lane.fill()
     return all(lane.has_units for lane in lanes)
 
 
 def _mixed(lanes: Sequence[_Lane]) -> UnitBlock:
-    """What comes before the first end of what is held: by time, and of the same time by the order of the files."""
+    """Returns the units before the first end of what is held: by time, and of the same time by the order of the
+    files."""
     since = min(lane.time for lane in lanes)
     times = [lane.times(since) for lane in lanes]
     horizon = min(int(each[-1]) for each in times)

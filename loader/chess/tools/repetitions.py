@@ -1,4 +1,4 @@
-"""Which positions of some files repeat an earlier one, within a limit of memory: the longer half of `loader dedupe`.
+"""Positions of some files that repeat an earlier one, within a limit of memory: the longer half of `loader dedupe`.
 
 The keys of all positions are sorted into buckets on disk by their hashes. Bucket by bucket, repetitions are found in
 memory, and their numbers are sorted into windows of the input. Keys are compared as a whole, so no two positions are
@@ -51,7 +51,7 @@ START: State = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What memory allows."""
+    """Limits of memory, threads and disk."""
 
     rows: int  # keys that may be held
     threads: int

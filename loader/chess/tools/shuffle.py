@@ -128,8 +128,8 @@ def _limits(memory: int, threads: int) -> tuple[int, int]:
 def _batches(
     sources: Sequence[SourceFile], target: Target, begin: State, seed: int, held: int, threads: int, tick: Tick
 ) -> Iterator[tuple[Buckets, State]]:
-    """What is behind the batches that the work has by its state `begin`, as many units at once as may be held; and the
-    state after each."""
+    """Yields the batches behind the state `begin` of the work, each of as many units as may be held; and the state
+    after each."""
     file, first = begin[_NEXT]
     state = dict(begin)
     draws = Draws(seed, state[_UNITS])

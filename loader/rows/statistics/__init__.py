@@ -1,1 +1,1 @@
-"""What files of rows hold, for people: `loader inspect`, `verify` and `dump`."""
+"""Statistics and verdicts of files of rows: `loader inspect`, `verify` and `dump`."""

@@ -1,4 +1,4 @@
-"""What the columns of a file hold, in numbers: among them what data.rows.columns asks for."""
+"""Statistics of the columns of a file: among them those that data.rows.columns asks for."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Column:
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """Of one file."""
+    """Statistics of one file."""
 
     file: str
     bytes: int

@@ -1,4 +1,4 @@
-"""What a file of feature numbers holds, in numbers: among them those that data.rows asks for."""
+"""Statistics of a file of feature numbers: among them those that data.rows asks for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LABELS = 20  # that are told one by one
 
 @dataclass(frozen=True)
 class FeatureStatistics:
-    """Of one file."""
+    """Statistics of one file."""
 
     file: str
     bytes: int
@@ -48,7 +48,7 @@ class FeatureStatistics:
 
 
 def statistics(path: Path, chunks: Chunks) -> FeatureStatistics:
-    """Of every row of a file. Raises DataError at damage."""
+    """Counts every row of a file. Raises DataError at damage."""
     entries = features = longest = 0
     numbers: list[int] = []  # the extremes so far
     values = False

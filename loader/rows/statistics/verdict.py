@@ -1,4 +1,4 @@
-"""Whether a file of rows can be read to its end."""
+"""The verdict on a file of rows: whether it can be read to its end."""
 
 from __future__ import annotations
 

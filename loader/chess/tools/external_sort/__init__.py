@@ -1,1 +1,1 @@
-"""What tools do not hold in memory: files without names, sorted into buckets."""
+"""Sorting with more rows than memory holds: files without names, sorted into buckets."""

@@ -1,4 +1,4 @@
-"""What a tool writes besides its output, in a work file, which a later process can go on with."""
+"""A file that a tool writes besides its output, in a work file, so that a later process can go on with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from loader.files.work_file import WorkFile
 
 
 class KeptFile:
-    """As NamelessFile. What is written is committed as a whole, by `commit`."""
+    """A NamelessFile whose content is committed as a whole, by `commit`."""
 
     def __init__(self, work: WorkFile) -> None:
         self._work = work
@@ -22,7 +22,7 @@ class KeptFile:
         return self._work.end + self._written
 
     def seek(self, offset: int) -> None:
-        """Where reading begins."""
+        """Moves the place where reading begins."""
         self._at = offset
 
     def fill(self, rest: memoryview) -> None:

@@ -25,7 +25,7 @@ class NamelessFile:
         self._file.close()
 
     def seek(self, offset: int) -> None:
-        """Where reading begins."""
+        """Moves the place where reading begins."""
         self._file.seek(offset)
 
     def fill(self, rest: memoryview) -> None:

@@ -17,7 +17,7 @@ Rows = npt.NDArray[np.uint64]  # [rows, words]
 
 
 class RowSpill:
-    """Of rows of so many words. Raises OSError."""
+    """A spill of rows of so many words. Raises OSError."""
 
     def __init__(self, file: NamelessFile | KeptFile, words: int) -> None:
         self._file = file
@@ -37,7 +37,7 @@ class RowSpill:
         self._file.write(np.ascontiguousarray(rows[order]).reshape(-1).view(np.uint8).data)
 
     def add_kept(self, rows: Rows, buckets: npt.NDArray[Any]) -> None:
-        """The same, with a table behind it, by which a later process finds this batch and those before it.
+        """Adds a batch with a table behind it, by which a later process finds this batch and those before it.
 
         `table`: where the last one is; what `read_tables` takes.
         """
@@ -79,7 +79,7 @@ class RowSpill:
             yield self._read(waiting, held)
 
     def _segments(self, bucket: int) -> Iterator[tuple[int, int, int]]:
-        """Of each batch that has any: its offset in the file, and which of its rows."""
+        """Yields each batch that has rows of the bucket: its offset in the file, and which of its rows."""
         for offset, ends in self._batches:
             begin, end = int(ends[bucket - 1]) if bucket else 0, int(ends[bucket])
             if begin < end:

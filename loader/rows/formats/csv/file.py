@@ -20,7 +20,7 @@ _SETTINGS = RowsConfig()
 
 @dataclass(frozen=True)
 class Lines:
-    """Of a piece of a file."""
+    """The lines of a piece of a file."""
 
     texts: Sequence[bytes]  # a row each, as it stands
     error: DataError | None  # what is wrong behind them

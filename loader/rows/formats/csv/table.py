@@ -1,4 +1,4 @@
-"""Which columns of a text file are what: its first line, as the settings want it read."""
+"""The columns of a text file: its first line, as the settings want it read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def names_of(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tu
 
 @contextlib.contextmanager
 def naming_first_line(path: Path) -> Iterator[None]:
-    """What is wrong with a file's first line becomes a DataError."""
+    """Turns what is wrong with a file's first line into a DataError."""
     try:
         yield
     except DataError:
@@ -58,7 +58,7 @@ def naming_first_line(path: Path) -> Iterator[None]:
 
 
 def columns_of(settings: RowsConfig, shape: _native.RowShape, name: str, first_line: bytes) -> _native.CsvColumns:
-    """Of a file of that name. Raises ValueError for a column that is not there."""
+    """Returns the columns of a file of that name. Raises ValueError for a column that is not there."""
     columns = settings.columns
     found = _native.CsvColumns(cut_of(settings, name))
     names, found.width = names_of(settings, found.cut, first_line)
@@ -83,7 +83,7 @@ def _column(key: str, column: Column, names: Sequence[str], width: int) -> int:
 
 
 def has_header(settings: RowsConfig) -> bool:
-    """Whether a file's first line has the names of its columns."""
+    """Tells whether a file's first line has the names of its columns."""
     return settings.columns.header and not settings.columns.layout
 
 

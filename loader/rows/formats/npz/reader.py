@@ -82,7 +82,7 @@ class NpzReader:
 
 
 def rows_nbytes(file: DataFile) -> tuple[int, int]:
-    """As `loader.rows.memory.SizedFormat`: the arrays, and as many bytes of rows. Raises DataError."""
+    """Estimates memory as `loader.rows.memory.SizedFormat`: the arrays, and as many bytes of rows. Raises DataError."""
     try:
         with _opened(file) as archive:
             size = 2 * sum(member.file_size for member in archive.infolist())

@@ -20,7 +20,7 @@ Read = TypeVar("Read")
 
 
 class Columns:
-    """Which columns are what. Raises ValueError for a column that is not there."""
+    """The columns of a file by their use. Raises ValueError for a column that is not there."""
 
     def __init__(self, settings: RowsConfig, names: Sequence[str]) -> None:
         self._settings = settings
@@ -66,7 +66,7 @@ class Columns:
 
 
 def _named(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
-    """What is wrong is said with the name."""
+    """Reads a column; an error says its name."""
     try:
         return read(name, *arguments)
     except ValueError as error:
@@ -78,7 +78,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _features(column: Any) -> Sparse:
-    """Of lists of feature numbers, counted from 0 within the field; a list that is missing is empty."""
+    """Reads lists of feature numbers, counted from 0 within the field; a list that is missing is empty."""
     kind = column.type.value_type
     if not types.is_integer(kind):
         raise ValueError(f"lists of integers are expected, not {column.type}")

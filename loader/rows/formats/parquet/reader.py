@@ -94,14 +94,14 @@ def texts(file: DataFile, column: str) -> Iterator[str]:
 
 
 def rows_nbytes(file: DataFile) -> tuple[int, int]:
-    """As `loader.rows.memory.SizedFormat`: of all columns, decoded. Raises DataError."""
+    """Estimates memory as `loader.rows.memory.SizedFormat`: of all columns, decoded. Raises DataError."""
     metadata = ask(file, lambda opened: opened.metadata)
     sizes = [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
     return _MEMORY * max(sizes, default=0), _MEMORY * sum(sizes)
 
 
 def ask(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:
-    """Of the file as it was identified: one that has changed is not said to be damaged. Raises DataError."""
+    """Asks the file as it was identified: one that has changed is not said to be damaged. Raises DataError."""
     fault: Exception | None = None
     try:
         fd = open_regular(file.path)

@@ -15,7 +15,8 @@ _MOST = 2**32 - 1
 
 
 def any_shape() -> _native.RowShape:
-    """Of rows with one field of all numbers that there can be, and query numbers: 0 where there is none."""
+    """Returns the shape of rows with one field of all numbers that there can be, and query numbers: 0 where there is
+    none."""
     shape = _native.RowShape()
     shape.dense = ["label"]
     shape.qid = True
@@ -25,7 +26,7 @@ def any_shape() -> _native.RowShape:
 
 
 def chunks(path: Path, progress: OnProgress | None = None) -> Iterator[tuple[Rows, DataError | None]]:
-    """Of a whole file, up to the first fault. Raises DataError if it can't be opened."""
+    """Yields the chunks of a whole file, up to the first fault. Raises DataError if it can't be opened."""
     file = _native.LineFile(path)
     reader = _native.SvmlightReader([file])
     for chunk in range(file.num_chunks):
