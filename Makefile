@@ -17,7 +17,7 @@ CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 
 .PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
-        hostile test-hostile soak stubs structure gpu-check gpu-bench gpu-dry wheel-check image-check fakegpu-sound digests clean
+        hostile test-hostile soak stubs structure gpu-check gpu-bench gpu-dry wheel-check bare-check image-check fakegpu-sound digests clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z][a-z-]*):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand --tabs=20
@@ -54,6 +54,9 @@ demo: $(STAMP)  ## installs, then `pool demo`: trains the bundled sample (45 s),
 
 wheel-check: $(STAMP)  ## the wheel, built and used from an empty folder: 2 minutes
 	$(BIN)/python -m pytest -m wheel tests/project/test_wheel.py
+
+bare-check: $(STAMP)  ## `make demo` on a Debian with nothing but Python, g++ and make, as root (debootstrap): 6 minutes
+	$(BIN)/python -m pytest -m bare tests/project/test_bare.py
 
 image-check:  ## the steps of deploy/Dockerfile without docker, as root: 2 minutes
 	unshare --mount $(PYTHON) -m tests.project.image

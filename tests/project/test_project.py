@@ -24,7 +24,7 @@ def test_one_version_everywhere() -> None:
 
 def test_the_workflow_runs_what_ci_runs_and_says_that_it_has_no_shared_folder() -> None:
     workflow = text_of(".github/workflows/ci.yml")
-    assert "- run: .ci/run\n" in workflow
+    assert "- run: .ci/run ${{ matrix.what }}\n" in workflow
     assert "WITHOUT_SHARED" in workflow
     assert "WITHOUT_SHARED" in text_of("CONTRIBUTING.md")
 
