@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -15,7 +16,14 @@ import pytest
 from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
-QUICK = {"model.l1": 32, "data.batch_size": 512, "train.steps": 4, "train.validate_every": 2, "pool.threads": 1}
+QUICK = ("model.l1=32", "data.batch_size=512", "train.steps=4", "train.validate_every=2", "pool.threads=1")
+SMALLER = [word for change in QUICK for word in ("--set", change)]
+UV_NAMES = {  # of pip's settings, which uv does not read
+    "PIP_CERT": "SSL_CERT_FILE",
+    "PIP_EXTRA_INDEX_URL": "UV_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS": "UV_FIND_LINKS",
+    "PIP_INDEX_URL": "UV_INDEX_URL",
+}
 
 
 @pytest.fixture(scope="session")
@@ -64,18 +72,41 @@ def test_a_wheel_holds_three_packages_their_types_and_the_configs(wheel: Path) -
     assert not [name for name in names if name.endswith((".cpp", ".h", ".inc", "CMakeLists.txt"))]
 
 
-def test_from_an_empty_folder_the_demo_is_copied_trained_exported_and_evaluated(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_from_an_empty_folder_the_demo_trains_exports_and_evaluates(installed: Path, tmp_path: Path) -> None:
     pool = installed / "pool"
     assert "demo " in run(pool, "configs", cwd=tmp_path)
-    run(pool, "configs", "demo", "-o", "my.toml", cwd=tmp_path)
-    settings = tomllib.loads((tmp_path / "my.toml").read_text())
+    assert "king and rook" in run(pool, "demo", *SMALLER, cwd=tmp_path)
+    settings = tomllib.loads((tmp_path / "runs/demo/demo.toml").read_text())
     (sample,) = settings["data"]["train"]
     assert Path(sample).is_relative_to(installed.parent.resolve()), "not the checkout's"
-    changes = [word for key, value in QUICK.items() for word in ("--set", f"{key}={value}")]
-    run(pool, "train", "my.toml", *changes, cwd=tmp_path)
-    run(pool, "export", "runs/demo/checkpoints/last", "-o", "net.nnue", cwd=tmp_path)
-    epd = str(Path(sample).with_name("positions.epd"))
-    assert "king and rook" in run(pool, "eval", "net.nnue", "--epd", epd, cwd=tmp_path)
     assert "250,000" in run(installed / "loader", "inspect", sample, cwd=tmp_path)
+
+
+def test_a_wheel_is_small(wheel: Path) -> None:
+    assert wheel.stat().st_size < 6_000_000
+
+
+@pytest.fixture(scope="session")
+def uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program uv, as pip installs it."""
+    venv = tmp_path_factory.mktemp("uv") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True, timeout=100)
+    subprocess.run([venv / "bin/pip", "install", "--quiet", "uv"], check=True, timeout=300)
+    return venv / "bin/uv"
+
+
+def test_the_lines_of_the_readme_install_with_uv(wheel: Path, uv: Path, tmp_path: Path) -> None:
+    """With the wheel in place of the checkout's folder, which is compiled no second time."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = [line.split() for line in readme.splitlines() if line.startswith("uv ")]
+    assert [line[1:3] for line in lines] == [["venv"], ["pip", "install"], ["tool", "install"]]
+    shutil.copy(ROOT / "constraints.txt", tmp_path)
+    tools = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "programs")}
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment |= {name: os.environ[pip] for pip, name in UV_NAMES.items() if pip in os.environ}
+    for line in lines:
+        words = [str(uv), *(str(wheel) if word == "." else word for word in line[1:])]
+        subprocess.run(words, cwd=tmp_path, env={**environment, **tools}, check=True, timeout=600)
+    assert "king and rook" in run(tmp_path / ".venv/bin/pool", "demo", *SMALLER, cwd=tmp_path)
+    for program in ("pool", "loader"):
+        assert run(tmp_path / "programs" / program, "--version", cwd=tmp_path).startswith("sparsepool ")
