@@ -25,7 +25,7 @@ def names() -> list[str]:
 
 
 def text(name: str) -> str:
-    """A config as a file of its own: it finds the sample wherever it is put. Raises ConfigError."""
+    """Returns a config as a file of its own, which finds the sample wherever it is put. Raises ConfigError."""
     if name not in names():
         raise ConfigError(f"configs: no config {name!r}; there are {', '.join(names())}")
     sample = json.dumps(str(folder() / "sample"))[:-1]
@@ -33,7 +33,7 @@ def text(name: str) -> str:
 
 
 def about(name: str) -> str:
-    """The first sentence of the comment that a config begins with."""
+    """Returns the first sentence of the comment that a config begins with."""
     comment = []
     for line in text(name).splitlines():
         if not line.startswith("# "):

@@ -41,7 +41,7 @@ def steps(dockerfile: str) -> Iterator[Step]:
 
 
 def is_ignored(path: str, patterns: list[str]) -> bool:
-    """Whether a path of the context stays out: the last pattern that matches it or a folder above it decides."""
+    """Returns whether a path of the context stays out: the last pattern for it or a folder above it decides."""
     parts = path.split("/")
     names = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
     ignored = False
@@ -58,7 +58,7 @@ def ignore_patterns() -> list[str]:
 
 
 def context(folder: Path) -> Iterator[Path]:
-    """The files that docker would send, relative to `folder`."""
+    """Yields the files that docker would send, relative to `folder`."""
     patterns = ignore_patterns()
     for top, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in (".git", ".venv", "build", "runs")]
@@ -80,7 +80,7 @@ class Stage:
     command: list[str] = field(default_factory=list)
 
     def run(self, command: list[str]) -> None:
-        """In this stage's file system, as its user."""
+        """Runs a command in this stage's file system, as its user."""
         words = ["chroot", f"--userspec={self.user}", str(self.root), "env", "-C", self.folder, *command]
         subprocess.run(words, check=True, env=self.environment)
 

@@ -22,7 +22,7 @@ finally:
 
 
 def complete(program: str, line: str) -> set[str]:
-    """What bash is offered for the last word of a command line."""
+    """Returns what bash is offered for the last word of a command line."""
     words = line.split(" ")
     environment = {
         f"_{program.upper()}_COMPLETE": "complete_bash",

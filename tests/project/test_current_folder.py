@@ -61,7 +61,7 @@ def test_the_installed_command_works_beside_files_of_any_name(folder: Path, tmp_
 
 @pytest.mark.runs
 def test_so_does_python_m_pool(folder: Path, tmp_path: Path) -> None:
-    """As far as Python itself lets it: what `python -m` imports before us is not ours to choose."""
+    """Python itself sets the limit: what `python -m` imports before us is not ours to choose."""
     ended = call(folder, [*command(tmp_path / "run", SETTINGS), "--check"])
     assert (ended.code, ended.err) == (0, "")
     assert "MemAvailable" in ended.out

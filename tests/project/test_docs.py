@@ -46,13 +46,13 @@ def text_of(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """What GitHub and the site make of the headings: lower case, spaces to hyphens, without punctuation."""
+    """Returns what GitHub and the site make of the headings: lower case, spaces to hyphens, without punctuation."""
     headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", text_of(path)), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def commands(path: Path) -> Iterator[list[str]]:
-    """Those of ours in the lines of code blocks, as words; several in a line if it is a chain of pipes."""
+    """Yields our commands in the lines of code blocks, as words; several in a line if it is a chain of pipes."""
     for language, block in BLOCK.findall(text_of(path)):
         for line in block.splitlines() if language == "sh" else ():
             words = shlex.split(line, comments=True)
@@ -103,7 +103,7 @@ def test_every_command_shown_exists_with_these_options(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_command_shown_can_be_pasted_into_zsh(page: Path) -> None:
-    """Which refuses a pattern that matches nothing, and at the prompt takes `#` for a word."""
+    """zsh refuses a pattern that matches nothing, and at the prompt takes `#` for a word."""
     blocks = [block for language, block in BLOCK.findall(text_of(page)) if language == "sh"]
     for line in (line for block in blocks for line in block.splitlines() if not line.startswith("#")):
         bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", line)

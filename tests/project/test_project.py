@@ -1,4 +1,4 @@
-"""What lies around the code agrees with itself: versions, workflows, hooks, the targets that CONTRIBUTING.md names."""
+"""The files around the code agree: versions, workflows, hooks, the targets that CONTRIBUTING.md names."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def call(folder: Path, *arguments: str) -> Ended:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What the pages show, and the data that they make."""
+    """Returns the folder with the files that the pages show, and the data that they make."""
     write_files(DOCS / "how-to/own-source.md", tmp_path)
     subprocess.run([sys.executable, "make_data.py"], cwd=tmp_path, check=True, timeout=60)
     return tmp_path

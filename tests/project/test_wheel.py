@@ -37,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the programs in an environment with the wheel; all else comes from the environment of the tests."""
+    """Returns the folder of programs of an environment with the wheel; all else comes from that of the tests."""
     venv = tmp_path_factory.mktemp("installed") / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True, timeout=100)
     pip = [str(venv / "bin/python"), "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
@@ -88,7 +88,7 @@ def test_a_wheel_is_small(wheel: Path) -> None:
 
 @pytest.fixture(scope="session")
 def uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program uv, as pip installs it."""
+    """Returns the program uv, as pip installs it."""
     venv = tmp_path_factory.mktemp("uv") / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True, timeout=100)
     subprocess.run([venv / "bin/pip", "install", "--quiet", "uv"], check=True, timeout=300)
@@ -96,7 +96,7 @@ def uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_lines_of_the_readme_install_with_uv(wheel: Path, uv: Path, tmp_path: Path) -> None:
-    """With the wheel in place of the checkout's folder, which is compiled no second time."""
+    """The wheel stands in for the checkout's folder, which is compiled no second time."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     lines = [line.split() for line in readme.splitlines() if line.startswith("uv ")]
     assert [line[1:3] for line in lines] == [["venv"], ["pip", "install"], ["tool", "install"]]

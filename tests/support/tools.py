@@ -9,7 +9,7 @@ import pytest
 
 
 def need_program(name: str, package: str) -> str:
-    """Its path. Without it the test skips, and fails in CI, where .ci/run installs Debian's `package`."""
+    """Returns a program's path. Without it the test skips, or fails in CI, where .ci/run installs its `package`."""
     if (path := shutil.which(name)) is not None:
         return path
     message = f"no program {name} (apt-get install {package})"
