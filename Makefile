@@ -12,10 +12,9 @@ FAKEGPU := build/fakegpu/libfakegpu.so
 NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/gpu/fake/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
 SELECTED := $(shell sed -nE "s/^addopts.*-m '([^']*)'.*/\1/p" pyproject.toml)
-KERNELS := $(wildcard pool/kernels/cuda/src/* pool/tasks/*/cuda/*.cu*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
+KERNELS := $(wildcard pool/kernels/rules.cuh pool/kernels/cuda/src/* pool/tasks/*/cuda/*.cu*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
-POSITIONS := configs/sample/positions.epd
 
 .PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
         hostile test-hostile soak stubs structure gpu-check gpu-bench gpu-dry wheel-check image-check fakegpu-sound digests clean
@@ -49,14 +48,9 @@ $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 
 install: $(STAMP)  ## .venv with all that the project needs, native code compiled: minutes, 290 MB to download
 
-demo: $(STAMP)  ## installs, trains the bundled sample on two CPU workers (45 s), exports and evaluates the network
+demo: $(STAMP)  ## installs, then `pool demo`: trains the bundled sample (45 s), exports and evaluates the network
 	rm -rf runs/demo
-	@echo "demo 1/3: trains Stockfish 15.1's network on 250,000 positions, 150 steps on two CPU workers: 45 s on two cores"
-	$(BIN)/pool train configs/demo.toml
-	@echo "demo 2/3: writes the network as the engine reads it: 2 s"
-	$(BIN)/pool export runs/demo/checkpoints/last -o runs/demo/net.nnue
-	@echo "demo 3/3: evaluates some positions as the engine does: 2 s"
-	$(BIN)/pool eval runs/demo/net.nnue --epd $(POSITIONS)
+	$(BIN)/pool demo
 
 wheel-check: $(STAMP)  ## the wheel, built and used from an empty folder: 2 minutes
 	$(BIN)/python -m pytest -m wheel tests/project/test_wheel.py

@@ -154,25 +154,6 @@ def fold_rows(
     none become zeros, or with `touched_only` stay as they are. A sum of -0.0 becomes 0.0.
     """
 
-def round_numbers(
-    out: torch.Tensor | numpy.typing.NDArray[Any], source: torch.Tensor | numpy.typing.NDArray[Any], *, threads: int = 1
-) -> bool:
-    """out bfloat16 [n] = source float32 [n], to nearest even; whether all of it is finite then.
-
-    What lies beyond the largest bfloat16 becomes an infinity; a NaN stays a NaN.
-    """
-
-def round_rows(
-    out: torch.Tensor | numpy.typing.NDArray[Any],
-    table: torch.Tensor | numpy.typing.NDArray[Any],
-    rows: torch.Tensor | numpy.typing.NDArray[Any],
-    *,
-    threads: int = 1,
-) -> bool:
-    """The same of some rows: out bfloat16 [n, C], table float32 [R, C], rows uint16 or uint32 [n], strictly
-    ascending and below R. Row i of out is row rows[i] of the table.
-    """
-
 def adam(
     weights: torch.Tensor | numpy.typing.NDArray[Any],
     old: torch.Tensor | numpy.typing.NDArray[Any],
@@ -341,6 +322,25 @@ def add_to_average(
     threads: int = 1,
 ) -> None:
     """average += rate * (weights - average), both float32 [n]."""
+
+def round_numbers(
+    out: torch.Tensor | numpy.typing.NDArray[Any], source: torch.Tensor | numpy.typing.NDArray[Any], *, threads: int = 1
+) -> bool:
+    """out bfloat16 [n] = source float32 [n], to nearest even; whether all of it is finite then.
+
+    What lies beyond the largest bfloat16 becomes an infinity; a NaN stays a NaN.
+    """
+
+def round_rows(
+    out: torch.Tensor | numpy.typing.NDArray[Any],
+    table: torch.Tensor | numpy.typing.NDArray[Any],
+    rows: torch.Tensor | numpy.typing.NDArray[Any],
+    *,
+    threads: int = 1,
+) -> bool:
+    """The same of some rows: out bfloat16 [n, C], table float32 [R, C], rows uint16 or uint32 [n], strictly
+    ascending and below R. Row i of out is row rows[i] of the table.
+    """
 
 def union_rows(
     out: torch.Tensor | numpy.typing.NDArray[Any],

@@ -1,4 +1,4 @@
-"""What a run's devices give: a few real steps with one of them and with all, and what bounds them.
+"""The speed of a run's devices: a few real steps with one of them and with all, and what bounds them.
 
 The numbers are the run's own metrics, so the whole way counts: files, loader, forward, backward, gradients on their
 way, the optimizer, and the messages between processes.
@@ -35,7 +35,7 @@ class Speed:
 
     @property
     def bound(self) -> str:
-        """What most of the workers' time goes into."""
+        """The work that most of the workers' time goes into."""
         return _BOUNDS[max(_BOUNDS, key=lambda name: self.shares[name])]
 
     def __str__(self) -> str:

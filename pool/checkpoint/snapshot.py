@@ -5,9 +5,9 @@
     then      the document: JSON of what a checkpoint's state.json says, and where each tensor lies
 
 The commit word (step + 1; 0: nothing whole) is taken back before anything else is written and set last. The sum, of the
-other words and of all behind page 0 (`pool/kernels/cpu/rows/lines.h`), is for a writer that did not die quietly: it may
-have scribbled. A writer that has filled an area before copies only what has changed since, where it is told what that
-is; the sum follows what it copies, and a reader adds up every byte.
+other words and of all behind page 0 (`pool/kernels/cpu/memory/lines.h`), is for a writer that did not die quietly: it
+may have scribbled. A writer that has filled an area before copies only what has changed since, where it is told what
+that is; the sum follows what it copies, and a reader adds up every byte.
 """
 
 from __future__ import annotations

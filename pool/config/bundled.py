@@ -50,3 +50,5 @@ def copy(name: str, target: Path) -> None:
             file.write(text(name))
     except FileExistsError:
         raise ConfigError(f"{target}: is there already; give another name, or remove it first") from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from None

@@ -1,5 +1,5 @@
 """A step of Adam or SparseAdam with the sum of its gradients, in one pass, on any device (`pool.kernels.fold`). All
-back ends have the same bits: each operation rounds once, in the order of pool/kernels/rules/adam.cuh."""
+back ends have the same bits: each operation rounds once, in the order of pool/kernels/rules.cuh."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class AdamStep:
 
 
 class AdamNumbers(NamedTuple):
-    """The constants of one step, as pool/kernels/rules/adam.cuh names them."""
+    """The constants of one step, as pool/kernels/rules.cuh names them."""
 
     mean_rate: float
     square_keep: float

@@ -1,7 +1,7 @@
 """The sparse layer's sums over bags of feature numbers, on any device: native code on a CPU in float32, our own kernels
 on a CUDA device in float32 and bfloat16, elsewhere plain torch, which is also the oracle of the others' tests.
 
-Native code runs along a plan of the batch (pool/kernels/cpu/sparse/plan/sparse_plan.h) where its bags share enough
+Native code runs along a plan of the batch (pool/kernels/cpu/sparse/sparse_plan.h) where its bags share enough
 features, else one bag and one row after the other. It gets numpy arrays: that takes a third of the time that looking
 into tensors takes. Nowhere is anything added atomically, or does anything make the host wait.
 """

@@ -1,14 +1,22 @@
-"""Decides what is to be done next with a run's numbered nets. Pure: steps and outcomes in, steps out.
+"""Decides what is to be done next with a run's numbered nets, and reads the numbers that a command says of them. Pure:
+steps and outcomes in, steps out.
 
 Each step's nets are exported, then the command is run with them: exports in order, commands in order, one of each at a
-time. A step is settled when nothing of it is left to do.
+time. A step is settled when nothing of it is left to do. A command says its numbers in its last line, a JSON object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
 
 from pool.nets.record import Net
+from pool.protocol.messages import MetricValue, NetNumbers
+
+MOST = 64  # numbers of a command
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class NetPlan:
@@ -77,3 +85,34 @@ class NetPlan:
     @property
     def _to_run(self) -> set[int]:
         return {step for step, net in self._states.items() if net is Net.WRITTEN} if self._has_command else set()
+
+
+def numbers_of(output: str) -> dict[str, float]:
+    """Returns numbers by name; of the object's entries those that are finite numbers and have a name of letters,
+    digits, `_.-`. Empty if the last line is no JSON object."""
+    lines = output.splitlines()
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    try:
+        said = json.loads(last)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(said, dict):
+        return {}
+    known = ((name, _number(value)) for name, value in said.items() if _NAME.fullmatch(name))
+    return dict([(name, value) for name, value in known if math.isfinite(value)][:MOST])
+
+
+def joined(step: int, of_members: Sequence[Mapping[str, float]]) -> NetNumbers:
+    """Joins the numbers of all members' nets of a step; NaN where one has no such number."""
+    names = dict.fromkeys(name for numbers in of_members for name in numbers)
+    values = (MetricValue(name, tuple(numbers.get(name, math.nan) for numbers in of_members)) for name in names)
+    return NetNumbers(step, tuple(values))
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan

@@ -33,16 +33,16 @@ def net_name(step: int, suffix: str, member: int | None = None) -> str:
 def read_record(run: Path) -> dict[int, Net]:
     """Returns the states by step; empty if there is none. What is no line of a record is passed over. Raises
     OSError."""
-    found: dict[int, Net] = {}
+    states: dict[int, Net] = {}
     try:
         text = files.read_all(run / NETS / RECORD, _LONGEST)
     except (FileNotFoundError, NotADirectoryError):
-        return found
+        return states
     for line in text.splitlines():
         with suppress(ValueError, KeyError, TypeError, RecursionError):  # the last one, of a supervisor that was killed
             entry = json.loads(line)
-            found[int(entry["step"])] = Net(entry["is"])
-    return found
+            states[int(entry["step"])] = Net(entry["is"])
+    return states
 
 
 def still_to_export(run: Path, every: int) -> Callable[[int], bool]:

@@ -98,10 +98,10 @@ def plan_run(start: PlannerStart) -> tuple[Data, Members]:
     _check_sinks(config)
     data = look_at(start)
     members = _look_at_members(start, data.schema)
-    plans, found = members.plans, members.measured
+    plans, measures = members.plans, members.measured
     _check_average(config, plans)
     _check_gradient_dtype(config, plans)
-    _check_best_metric(config, found)
+    _check_best_metric(config, measures)
     buckets, parameters = sum(len(plan.buckets) for plan in plans), sum(len(plan.parameters) for plan in plans)
     if buckets > MAX_ITEMS:
         raise ConfigError(
@@ -145,10 +145,10 @@ def _check_gradient_dtype(config: Config, plans: Sequence[Plan]) -> None:
             )
 
 
-def _check_best_metric(config: Config, found: Measured) -> None:
+def _check_best_metric(config: Config, measures: Measured) -> None:
     """Raises ConfigError."""
     try:
-        found.best(config.train.best_metric)
+        measures.best(config.train.best_metric)
     except ValueError as error:
         raise ConfigError(f"train.best_metric: {error}") from None
 
@@ -180,10 +180,10 @@ def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
     return Members(tuple(plans), first.measured, tuple(look.constants for look in looks), on_meta)
 
 
-def _check_plateau(run: Config, member: Config, found: Measured, m: int) -> None:
+def _check_plateau(run: Config, member: Config, measures: Measured, m: int) -> None:
     """Raises ConfigError."""
     try:
-        plateau_rule(member, found)
+        plateau_rule(member, measures)
     except ConfigError as error:
         raise ConfigError(f"ensemble.member.{m}: {error}" if run.ensemble.member else str(error)) from None
 
@@ -235,20 +235,20 @@ def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
 
 def _attributes(task: Task, model: nn.Module) -> list[Attribute]:
     """Raises ConfigError for a tensor that would have no numbers."""
-    found = attributes(task, model)
-    if (bare := next((each for each in tensors(found) if each.value.is_meta), None)) is not None:
+    of_task = attributes(task, model)
+    if (bare := next((each for each in tensors(of_task) if each.value.is_meta), None)) is not None:
         raise ConfigError(
             f"task: {bare.path} is a tensor that is neither parameter nor buffer, and a model of more than "
             f"{MOST_NUMBERS >> 20} MiB is built without numbers: make it a buffer (register_buffer), or make it in loss"
         )
-    return found
+    return of_task
 
 
 def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
     """Raises ValueError for metrics that can't be used."""
-    found = metrics_of(task, schema)
+    metrics = metrics_of(task, schema)
     try:
-        return measured(found, schema.batch_size, averages=averages)
+        return measured(metrics, schema.batch_size, averages=averages)
     except ValueError as error:
         raise ValueError(f"task: {type(task).__name__}.metrics: {error}") from None
 
@@ -260,16 +260,16 @@ def run(start: PlannerStart) -> Answer:
         choose_computing(own_kernels=pool.own_kernels, dense_products=pool.dense_products)
         devices, missing = choose_devices(start)
         data, members = plan_run(start)
-        plans, found = members.plans, members.measured
+        plans, measures = members.plans, members.measured
         there = tuple(spec for spec in devices if not (missing and _is_missing(spec, module)))
         if start.checkpoint is not None:
             try_state(start.config, plans, start.checkpoint, start.overrides)
-        nbytes = state_nbytes(start.config, plans, start.overrides, found.metrics)
+        nbytes = state_nbytes(start.config, plans, start.overrides, measures.metrics)
         exchange = choose_exchange(start.config, devices, plans, missing=missing)
         planned = Planned(
             schema=data.schema,
             plans=plans,
-            measured=found,
+            measured=measures,
             num_chunks=data.num_chunks,
             devices=devices,
             device_names=tuple(

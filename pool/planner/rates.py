@@ -42,15 +42,15 @@ def learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[Learning
         ]
         overrides = [o for o in start.overrides if o.step == start.step and o not in saved.optimizer.overrides]
     known: dict[str, LearningRates | None] = {}  # members whose schedules are the same
-    found = []
+    rates = []
     for member, plan, state in zip(members, plans, states, strict=True):
         kind = f"{member.optimizer} {member.schedule} {state}"
         if kind not in known:
             known[kind] = None
             if member.run_schedule.due(member.train.steps) <= MOST:
                 known[kind] = _of_member(member, plan, start.step, state, overrides, other_length=other_length)
-        found.append(known[kind])
-    return tuple(found)
+        rates.append(known[kind])
+    return tuple(rates)
 
 
 def _of_member(

@@ -139,8 +139,8 @@ def _name(uid: int) -> str:
         return str(uid)
 
 
-def _place(found: re.Match[str]) -> str:
+def _place(match: re.Match[str]) -> str:
     try:
-        return str(Path(found[0]).readlink()).removesuffix(_DELETED)
+        return str(Path(match[0]).readlink()).removesuffix(_DELETED)
     except OSError:
-        return found[0]
+        return match[0]

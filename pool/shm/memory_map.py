@@ -5,12 +5,12 @@
                    (`pool.exchange.slot_layout`) and lists of a
                    group's touched rows, then places for what it collects in
                    validations, if the task has metrics,
-                   then pages of int64: what it finished last
-                   (`shortcut`), what ended it (`raised`), at the end
+                   then pages of int64 (`signals`): what it finished last,
+                   what ended it, at the end
                    attempt and batch in work
     weights        two versions of Plan.nbytes,             coordinator writes; workers read
                    then their average, if the run has one,
-                   then a page: the newest (`shortcut`)
+                   then a page: the newest (`signals`)
     snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
     sums           a word for each chunk of the data:       feeder writes, and compares what its predecessors wrote;
                    train, then validation                   coordinator reads

@@ -102,10 +102,10 @@ class CoordinatorEnd:
 
     def finished(self, worker: int) -> Finished:
         words = self._finished[worker]
-        attempt, found = words[:2].tolist()
+        attempt, checksum = words[:2].tolist()
         *losses, computing, waiting_for_batches, waiting_for_weights = words[2:].view(np.float64).tolist()
         times = Times(computing, waiting_for_batches, waiting_for_weights)
-        whole = found == _sum(attempt, losses)
+        whole = checksum == _sum(attempt, losses)
         return Finished(attempt, tuple(losses), times) if whole else Finished(0, (), times)
 
 

@@ -24,8 +24,8 @@ def go_on(run: RunPlan, folder: RunFolder, coordinator: Peer, segments: Mapping[
     """
     run = replace(run, coordinator=coordinator, saved=folder.linked_step(LAST))
     if (chosen := choose(_whole(segments, folder), folder.linked_step(BEST))) is not None:
-        index, found = chosen
-        return replace(run, step=found.step, cursor=found.cursor, snapshot=index)
+        index, state = chosen
+        return replace(run, step=state.step, cursor=state.cursor, snapshot=index)
     checkpoint = folder.last_checkpoint()
     step, cursor = resume_point(run.config, checkpoint, run.train_files)
     return replace(run, step=step, cursor=cursor, checkpoint=checkpoint, snapshot=None)
@@ -45,19 +45,19 @@ def choose(whole: Iterator[tuple[int, Snapshot]], best_on_disk: int) -> tuple[in
 def _whole(segments: Mapping[str, int], folder: RunFolder) -> Iterator[tuple[int, Snapshot]]:
     """Reads every byte of an area when it is asked for; notes which ones are damaged."""
     for index, mapped in _snapshots(segments):
-        if (found := snapshot.read(mapped.array)) is not None:
-            yield index, found
+        if (state := snapshot.read(mapped.array)) is not None:
+            yield index, state
         else:
             folder.note(f"memory snapshot {index} is damaged: its dead writer left other bytes than it had summed up")
 
 
 def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:
     """Maps the areas that say they are whole, newest first; mapped as long as they are held."""
-    found = []
+    areas = []
     for index, name in enumerate(SNAPSHOTS):
         fd = read_only(segments[name])
         mapped = Segment(fd, writable=False)
         os.close(fd)
         if (step := snapshot.committed(mapped.array)) is not None:
-            found.append((step, index, mapped))
-    return [(index, mapped) for _, index, mapped in sorted(found, key=lambda entry: -entry[0])]
+            areas.append((step, index, mapped))
+    return [(index, mapped) for _, index, mapped in sorted(areas, key=lambda entry: -entry[0])]

@@ -16,8 +16,7 @@ from pool.checkpoint.schedule import FINAL_SECONDS
 from pool.checkpoint.state import FOLDER
 from pool.errors import ResourceError
 from pool.nets.exporting import Export
-from pool.nets.numbers import joined, numbers_of
-from pool.nets.plan import NetPlan
+from pool.nets.plan import NetPlan, joined, numbers_of
 from pool.nets.record import NETS, Net, add_to_record, net_name, read_record, write_record
 from pool.protocol.messages import NetNews, NetNumbers, RunReport
 from pool.supervisor.prepare.run_plan import RunPlan
@@ -117,11 +116,11 @@ class NumberedNets:
         if not self._train.export_every:
             return
         try:
-            found = checkpoints(self._folder.inside / FOLDER)
+            saved = checkpoints(self._folder.inside / FOLDER)
         except OSError as error:
             log.warning("checkpoints can't be listed: %s", error)
             return
-        self._plan.saved([int(path.name.removeprefix(PREFIX)) for path in found])
+        self._plan.saved([int(path.name.removeprefix(PREFIX)) for path in saved])
 
     def _begin(self) -> None:
         if time.monotonic() >= self._retry and (step := self._plan.next_export()) is not None:
@@ -166,8 +165,8 @@ class NumberedNets:
         member = len(self._found)
         name = net_name(self._step, self._suffix, member if self._members > 1 else None)
         net = (self._folder.moved_to or self._folder.path) / NETS / name
-        given = {"{net}": str(net), "{step}": str(self._step)}
-        command = [_replaced(word, given) for word in self._train.on_export]
+        values = {"{net}": str(net), "{step}": str(self._step)}
+        command = [_replaced(word, values) for word in self._train.on_export]
         self._command = self._started("pool.process.become", command, "on_export")
         if self._command is None:
             self._tell({})
@@ -181,9 +180,9 @@ class NumberedNets:
             self._say(f"train.on_export with the net of step {self._step}: {what}; training goes on")
         self._tell({} if code else numbers_of(output))
 
-    def _tell(self, found: Mapping[str, float]) -> None:
+    def _tell(self, numbers: Mapping[str, float]) -> None:
         """Takes what the command has said of a net; after a step's last net, all goes to the coordinator."""
-        self._found.append(found)
+        self._found.append(numbers)
         if len(self._found) < self._members:
             self._try_next()
         elif any(self._found):
@@ -217,6 +216,6 @@ class NumberedNets:
             self._say(f"{NETS}/: how far step {step} is can't be recorded: {error.strerror}; a resume does it again")
 
 
-def _replaced(word: str, given: Mapping[str, str]) -> str:
+def _replaced(word: str, values: Mapping[str, str]) -> str:
     """Replaces in one pass: what is put in is not looked at again."""
-    return re.sub("|".join(map(re.escape, given)), lambda found: given[found[0]], word)
+    return re.sub("|".join(map(re.escape, values)), lambda found: values[found[0]], word)

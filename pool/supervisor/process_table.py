@@ -81,13 +81,13 @@ class Places:
     def stuck(self, now: float) -> list[Stuck]:
         """The processes to kill. Time in which this process itself did not run (a suspended machine) does not count."""
         lost, self._looked = max(0.0, now - self._looked - 2 * self._look_every), now
-        found = []
+        killed = []
         for place in self._places.values():
             place.shift(lost)
             if why := place.stuck(self._patience, now):
                 self._enter(place, Stage.KILLED, now, f"it {why}")
-                found.append(Stuck(place.peer, why))
-        return found
+                killed.append(Stuck(place.peer, why))
+        return killed
 
     # --- ending ---
 

@@ -20,11 +20,11 @@ _SETTINGS = ("model", "loss")
 class SingleTask:
     """`pool.task.registry.TaskModule`, of a class of tasks or of a task."""
 
-    def __init__(self, given: Any) -> None:
-        self.ModelConfig = getattr(given, "ModelConfig", Section)
-        self.LossConfig = getattr(given, "LossConfig", Section)
-        self.EXPORT_SUFFIX = getattr(given, "EXPORT_SUFFIX", "")
-        self._given = given
+    def __init__(self, task: Any) -> None:
+        self.ModelConfig = getattr(task, "ModelConfig", Section)
+        self.LossConfig = getattr(task, "LossConfig", Section)
+        self.EXPORT_SUFFIX = getattr(task, "EXPORT_SUFFIX", "")
+        self._given = task
 
     def create_task(self, model: Any, loss: Any) -> Any:
         """A new object of the class; an object is the task itself."""
@@ -33,10 +33,10 @@ class SingleTask:
         return self._given(model, loss) if _takes_settings(self._given) else self._given()
 
 
-def as_module(found: Any) -> Any:
+def as_module(task: Any) -> Any:
     """`found`, or what makes a module's names of it if it is a task or a class of them."""
-    is_task = not isinstance(found, ModuleType) and hasattr(found, "build_model") and not hasattr(found, "create_task")
-    return SingleTask(found) if is_task else found
+    is_task = not isinstance(task, ModuleType) and hasattr(task, "build_model") and not hasattr(task, "create_task")
+    return SingleTask(task) if is_task else task
 
 
 def _takes_settings(cls: type) -> bool:

@@ -51,8 +51,8 @@ def of_a_resumed_run(model: Section) -> Section:
 
 def start_folder(model: Section) -> Path | None:
     """The folder that the run is to start from, if it is to start from one."""
-    given = getattr(model, KEY, None)
-    path = Path(os.path.expanduser(given)) if given else None  # noqa: PTH111 (that of Path raises)
+    text = getattr(model, KEY, None)
+    path = Path(os.path.expanduser(text)) if text else None  # noqa: PTH111 (that of Path raises)
     return path if path is not None and path.is_dir() else None
 
 
@@ -61,9 +61,9 @@ def start_checkpoint(model: Section, module: TaskModule, task: str) -> Path | No
     task reads none, CheckpointError."""
     if (folder := start_folder(model)) is not None:
         return locate(folder)
-    given = getattr(model, KEY)
-    if given and KEY not in module.ModelConfig.model_fields:
-        raise ConfigError(f"model.{KEY}: {given} is no folder, and the task {task} can start from nothing else")
+    text = getattr(model, KEY)
+    if text and KEY not in module.ModelConfig.model_fields:
+        raise ConfigError(f"model.{KEY}: {text} is no folder, and the task {task} can start from nothing else")
     return None
 
 

@@ -327,7 +327,8 @@ NATIVE = {
         "loader/native/compression",
         "loader/rows/native",
     },
-    "pool/kernels/cpu": {"loader/native/common"},
+    "pool/kernels": set(),  # rules.cuh, which the CUDA kernels include too
+    "pool/kernels/cpu": {"loader/native/common", "pool/kernels"},
     "pool/tasks": {"loader/native/common", "pool/kernels/cpu"},
 }
 ROOTS = {"loader": ("loader/native", "loader"), "pool": ("pool/kernels/cpu", "pool", "loader/native")}  # of includes

@@ -21,6 +21,8 @@ from pool.kernels.cuda.user_cache import cache_folder, write_cached
 log = logging.getLogger(__name__)
 
 COMMON = Path(__file__).parent / "src"
+PACKAGE = Path(__file__).parent.parent.parent
+RULES = "kernels/rules.cuh"  # in the package, as sources include it
 # No contraction: a product is rounded before it is added, as in the CPU's kernels. Divisions and roots are IEEE's.
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 _BOUNDS = re.compile(r"KERNEL\((\d+), \d+\)\s*(\w+)\(")
@@ -75,7 +77,7 @@ def _text(path: Path) -> str:
 @cache
 def _headers(folder: Path) -> Mapping[str, str]:
     paths = sorted(path for where in {folder, COMMON} for path in where.glob("*.cuh"))
-    return {path.name: _text(path) for path in paths}
+    return {RULES: _text(PACKAGE / RULES), **{path.name: _text(path) for path in paths}}
 
 
 @cache

@@ -62,12 +62,12 @@ def saved_state(checkpoint: Path) -> SavedState:
 
 def with_its_start(config: Config, saved: SavedState) -> tuple[Config, str]:
     """The config with what the run began from, which another one can't change any more; a line if it would."""
-    then, given = value_at(saved.config, f"model.{KEY}"), getattr(config.model, KEY)
+    then, now = value_at(saved.config, f"model.{KEY}"), getattr(config.model, KEY)
     then = then if isinstance(then, str) else None
     kept = config.model_copy(update={"model": config.model.model_copy(update={KEY: then})})
-    if given in (None, then):
+    if now in (None, then):
         return kept, ""
-    return kept, f"model.{KEY} = {given} does nothing in a run that is resumed: it began with {said(then or ABSENT)}"
+    return kept, f"model.{KEY} = {now} does nothing in a run that is resumed: it began with {said(then or ABSENT)}"
 
 
 def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
@@ -149,7 +149,7 @@ def compare_optimizer(
     config: Config, checkpoint: Path, saved: SavedState, folder: RunFolder, overridden: Collection[str] = ()
 ) -> None:
     """Notes for the user about each key of optimizer and schedule that has changed."""
-    given = config.model_dump(mode="json")
+    settings = config.model_dump(mode="json")
     in_force = _in_force(saved.optimizer)
     steps = value_at(saved.config, "train.steps")
     follows = steps != config.train.steps and any(member.run_schedule.in_shares for member in config.members)
@@ -159,7 +159,7 @@ def compare_optimizer(
             f"as in a run that has had {config.train.steps} steps from the start"
         )
     for section in ("optimizer.args",) if follows else ("optimizer.args", "schedule.args"):
-        for change in _changes(section, given, saved.config):
+        for change in _changes(section, settings, saved.config):
             key = change.partition(":")[0]
             if key in overridden:
                 continue

@@ -100,8 +100,8 @@ class Children:
         known = {child.pid for child in self} | others
         if self._forkserver is not None and not self._forkserver.can_fork:
             return  # it may be telling us of one just now
-        while (found := _any_dead()) is not None and found not in known:
-            os.waitpid(found, 0)
+        while (pid := _any_dead()) is not None and pid not in known:
+            os.waitpid(pid, 0)
 
     def _log(self, peer: Peer) -> Path:
         return self._logs / peer.log

@@ -42,8 +42,8 @@ def _end(pid: int, deadline: float) -> None:
 
 def _children() -> set[int]:
     """Returns the children of all threads of this process."""
-    found: set[int] = set()
+    pids: set[int] = set()
     with contextlib.suppress(OSError):
         for task in Path("/proc/self/task").iterdir():
-            found.update(map(int, (task / "children").read_text(encoding="ascii").split()))
-    return found
+            pids.update(map(int, (task / "children").read_text(encoding="ascii").split()))
+    return pids

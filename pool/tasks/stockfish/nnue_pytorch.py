@@ -197,6 +197,7 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
         stand_ins: list[Any] = [(_stand_in(name), name) for name in names if _is_known(name)]
         with safe_globals(stand_ins), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of other protocols of pickle than torch's own
+            # Mapped, a storage ends where the file does; read into memory, torch believes what the pickle claims.
             tree = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception:  # torch says in many ways that a file is not as it should be
         strange = [name for name in names if not _is_known(name)]

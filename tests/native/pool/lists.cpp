@@ -3,11 +3,10 @@
 #include <stdexcept>
 #include <vector>
 
-#include "arrays/check_lists.h"
-#include "arrays/floats.h"
-#include "arrays/kernels.h"
+#include "base/lists.h"
+#include "base/matrix.h"
 #include "common/simd.h"
-#include "fold/row_walk.h"
+#include "fold/sources.h"
 
 using namespace sparsepool;
 

@@ -53,7 +53,7 @@ def test_rows_that_are_not_there_or_not_in_order_are_refused(rows: list[int]) ->
 
 
 def slow_sum(data: Bytes, first_line: int) -> int:
-    """As pool/kernels/cpu/rows/lines.h says."""
+    """As pool/kernels/cpu/memory/lines.h says."""
     padded = np.zeros(-(-len(data) // 64) * 64, np.uint8)
     padded[: len(data)] = data
     total = 0

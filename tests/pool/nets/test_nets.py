@@ -20,8 +20,7 @@ from pool.config.load import parse_config
 from pool.errors import CheckpointError, ConfigError, PoolError
 from pool.nets import exporting
 from pool.nets.exporting import Export, write_nets
-from pool.nets.numbers import joined, numbers_of
-from pool.nets.plan import NetPlan
+from pool.nets.plan import NetPlan, joined, numbers_of
 from pool.nets.record import NETS, RECORD, Net, add_to_record, net_name, read_record, still_to_export, write_record
 from pool.process import lifeline
 from tests.support.checkpoints import weights_of

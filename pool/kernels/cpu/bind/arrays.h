@@ -3,8 +3,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
-#include "arrays/bfloat16.h"
-#include "arrays/matrix.h"
+#include "base/matrix.h"
+#include "base/numbers.h"
 #include "common/check.h"
 
 // From torch tensors and numpy arrays on the CPU to views, without a copy; what does not fit is a ValueError

@@ -17,13 +17,9 @@ NB_MODULE(_native, module) {
         "raised before anything is written. Every result has the same bits for any number of threads (1 to 1024) and\n"
         "at every SIMD level.";
     bind_simd(module);
-    bind_sparse_layer(module);
-    bind_sparse_plan(module);
+    bind_sparse(module);
     bind_fold(module);
-    bind_rounding(module);
     bind_optimizers(module);
-    bind_average(module);
-    bind_rows(module);
     bind_memory(module);
     bind_crash_point(module);
 #define SPARSEPOOL_PLUGIN(name) sparsepool::name::bind(module);

@@ -1,8 +1,6 @@
+#include "optim/optimizers.h"
 #include "bind/bind.h"
 #include "bind/source_lists.h"
-#include "optim/adagrad.h"
-#include "optim/adam.h"
-#include "optim/ftrl.h"
 
 namespace nb = nanobind;
 namespace sparsepool {

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
-#include "arrays/check_lists.h"
+#include "base/lists.h"
 #include "common/check.h"
 #include "common/crash_point.h"
 #include "common/parallel.h"
 #include "common/simd.h"
-#include "fold/row_walk.h"
 #include "fold/sources.h"
 
 namespace sparsepool {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "arrays/matrix.h"
+#include "base/matrix.h"
 #include "fold/sources.h"
 
 // The reduction: gradients of one step added up along a fixed tree (tree.h, I2), in one pass.

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "arrays/bfloat16.h"
-#include "arrays/numbers.h"
+#include "base/numbers.h"
 
 // The hot code that adds gradients up, and the plain structs that it works on. Nothing here checks
 // bounds.

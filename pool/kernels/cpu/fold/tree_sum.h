@@ -1,23 +1,24 @@
 #pragma once
 
+#include "base/vec.h"
 #include "fold/kernels.h"
 #include "fold/tree.h"
-#include "vector/vec.h"
+#include "kernels/rules.cuh"
 
 // Sums along the tree (tree.h) in registers; what waits for its other half lies on the stack.
 namespace sparsepool {
 namespace {
 
-constexpr std::size_t kAny = 0;
+// Of sources in any number. Of none the sum is zeros.
+struct AnyCount {};
 
-// How many sources there are, where a loop over them would cost more than the additions.
-template <std::size_t N>
+// The first N sources, a whole node of the tree, where a loop over them would cost more than the additions.
+template <int N>
 struct Count {};
 
-// The same for the shapes of a tree of three or four sources that rows of four batches have.
+// The same for the shapes of a tree of three sources that rows of four batches have.
 struct LeftPair {};   // (0 + 1) + 2
 struct RightPair {};  // 0 + (1 + 2)
-struct TwoPairs {};   // (0 + 1) + (2 + 3)
 
 // How numbers are loaded from place i on, a vector or the first n of it: of sources that all hold the same, or of any.
 template <class Number>
@@ -49,7 +50,7 @@ inline void by_held(Held held, const Run& run) {
     }
 }
 
-// run(the type of the tree), one of the above or Count<kAny>.
+// run(the type of the tree), one of the above.
 template <class Run>
 inline void by_count(const Addends& from, const Run& run) {
     if (from.count == 1) {
@@ -61,31 +62,32 @@ inline void by_count(const Addends& from, const Run& run) {
     } else if (from.count == 3) {
         run(RightPair{});
     } else if (from.count == 4 && from.joins[1] == 1 && from.joins[2] == 0) {
-        run(TwoPairs{});
+        run(Count<4>{});
     } else {
-        run(Count<kAny>{});
+        run(AnyCount{});
     }
 }
 
-// total = the sum of the sources, kWide vectors side by side; load(source, v) gives vector v of a source.
-template <std::size_t kWide, class Load>
-inline void tree_sum(Count<1>, const Addends& from, const Load& load, Vec (&total)[kWide]) {
-    UNROLL
-    for (std::size_t v = 0; v < kWide; ++v) total[v] = load(from.sources[0], v);
-}
+// The sum of two halves.
+struct Join {
+    [[gnu::always_inline]] Vec operator()(Vec left, Vec right) const { return left + right; }
+};
 
-template <std::size_t kWide, class Load>
-inline void tree_sum(Count<2>, const Addends& from, const Load& load, Vec (&total)[kWide]) {
+// total = the sum of the sources, kWide vectors side by side; load(source, v) gives vector v of a source.
+template <std::size_t kWide, int N, class Load>
+inline void tree_sum(Count<N>, const Addends& from, const Load& load, Vec (&total)[kWide]) {
     UNROLL
-    for (std::size_t v = 0; v < kWide; ++v) total[v] = load(from.sources[0], v) + load(from.sources[1], v);
+    for (std::size_t v = 0; v < kWide; ++v) {
+        total[v] = rules::Tree<N>::sum([&](int s) INLINED { return load(from.sources[s], v); }, Join{}, 0);
+    }
 }
 
 template <std::size_t kWide, class Load>
 inline void tree_sum(LeftPair, const Addends& from, const Load& load, Vec (&total)[kWide]) {
+    Vec pair[kWide];
+    tree_sum(Count<2>{}, from, load, pair);
     UNROLL
-    for (std::size_t v = 0; v < kWide; ++v) {
-        total[v] = (load(from.sources[0], v) + load(from.sources[1], v)) + load(from.sources[2], v);
-    }
+    for (std::size_t v = 0; v < kWide; ++v) total[v] = pair[v] + load(from.sources[2], v);
 }
 
 template <std::size_t kWide, class Load>
@@ -97,17 +99,7 @@ inline void tree_sum(RightPair, const Addends& from, const Load& load, Vec (&tot
 }
 
 template <std::size_t kWide, class Load>
-inline void tree_sum(TwoPairs, const Addends& from, const Load& load, Vec (&total)[kWide]) {
-    UNROLL
-    for (std::size_t v = 0; v < kWide; ++v) {
-        total[v] = (load(from.sources[0], v) + load(from.sources[1], v)) +
-                   (load(from.sources[2], v) + load(from.sources[3], v));
-    }
-}
-
-// Of none: zeros.
-template <std::size_t kWide, class Load>
-inline void tree_sum(Count<kAny>, const Addends& from, const Load& load, Vec (&total)[kWide]) {
+inline void tree_sum(AnyCount, const Addends& from, const Load& load, Vec (&total)[kWide]) {
     if (from.count == 0) {
         UNROLL
         for (std::size_t v = 0; v < kWide; ++v) total[v] = Vec::zero();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "fold/kernels.h"
+#include "kernels/rules.cuh"
 
 // The hot code of optimizers that add up their own gradients, and the plain structs that it works on. Nothing here
 // checks bounds.
@@ -16,33 +17,26 @@ struct Stepped {
     bool stream;        // stores of weights leave the caches alone
 };
 
-// The constants of one step of Adam (adam.h). States: first and second moment.
+// Of Adam (optimizers.h). States: first and second moment.
 struct AdamStep {
     Stepped to;
-    float mean_rate;    // 1 - beta1
-    float square_keep;  // beta2
-    float square_rate;  // 1 - beta2
-    float step_size;    // learning rate / (1 - beta1^t)
-    float root_scale;   // 1 / sqrt(1 - beta2^t)
-    float epsilon;
-    float decay;   // added to the gradient, times the weight
-    float shrink;  // the weight is multiplied by it first
+    rules::AdamNumbers<float> numbers;
 };
 
-// Of bullet's AdamW (adam.h): Adam's without a correction of the averages, then a clamp. States as Adam's.
+// Of bullet's AdamW (optimizers.h): Adam's without a correction of the averages, then a clamp. States as Adam's.
 struct ClippedAdamWStep {
     Stepped to;
-    AdamStep adam;  // `to` is not looked at
+    rules::AdamNumbers<float> numbers;
     float lowest, highest;
 };
 
-// Of Adagrad (adagrad.h). State: sum of squares.
+// Of Adagrad (optimizers.h). State: sum of squares.
 struct AdagradStep {
     Stepped to;
     float rate, epsilon, decay;
 };
 
-// Of FTRL-proximal (ftrl.h). States: the linear sum z and the sum of squares n.
+// Of FTRL-proximal (optimizers.h). States: the linear sum z and the sum of squares n.
 struct FtrlStep {
     Stepped to;
     float per_rate;  // 1 / learning rate

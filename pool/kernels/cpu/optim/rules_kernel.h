@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/vec.h"
 #include "optim/kernels.h"
-#include "vector/vec.h"
 
 // The optimizers' formulas, number by number: what a gradient does to weight and state.
 namespace sparsepool {
@@ -9,26 +9,16 @@ namespace {
 
 struct AdamRule {
     static constexpr std::size_t kStates = 2;
-    Vec mean_rate, square_keep, square_rate, step_size, root_scale, epsilon, decay, shrink;
+    rules::AdamNumbers<Vec> numbers;
 
-    explicit AdamRule(const AdamStep& step)
-        : mean_rate(Vec::all(step.mean_rate)),
-          square_keep(Vec::all(step.square_keep)),
-          square_rate(Vec::all(step.square_rate)),
-          step_size(Vec::all(step.step_size)),
-          root_scale(Vec::all(step.root_scale)),
-          epsilon(Vec::all(step.epsilon)),
-          decay(Vec::all(step.decay)),
-          shrink(Vec::all(step.shrink)) {}
+    explicit AdamRule(const AdamStep& step) : AdamRule(step.numbers) {}
+    explicit AdamRule(const rules::AdamNumbers<float>& step)
+        : numbers{Vec::all(step.mean_rate), Vec::all(step.square_keep), Vec::all(step.square_rate),
+                  Vec::all(step.step_size), Vec::all(step.root_scale),  Vec::all(step.epsilon),
+                  Vec::all(step.decay),     Vec::all(step.shrink)} {}
 
     void operator()(Vec gradient, Vec& weight, Vec (&state)[kStates]) const {
-        Vec& mean = state[0];
-        Vec& square = state[1];
-        gradient = gradient + decay * weight;
-        weight = weight * shrink;
-        mean = mean + mean_rate * (gradient - mean);
-        square = square * square_keep + square_rate * gradient * gradient;
-        weight = weight - step_size * mean / (square.root() * root_scale + epsilon);
+        rules::adam(numbers, gradient, weight, state[0], state[1], [](Vec square) { return square.root(); });
     }
 };
 
@@ -38,7 +28,7 @@ struct ClippedAdamWRule {
     Vec lowest, highest;
 
     explicit ClippedAdamWRule(const ClippedAdamWStep& step)
-        : adam(step.adam), lowest(Vec::all(step.lowest)), highest(Vec::all(step.highest)) {}
+        : adam(step.numbers), lowest(Vec::all(step.lowest)), highest(Vec::all(step.highest)) {}
 
     void operator()(Vec gradient, Vec& weight, Vec (&state)[kStates]) const {
         adam(gradient, weight, state);

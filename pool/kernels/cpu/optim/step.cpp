@@ -1,10 +1,10 @@
 #include "optim/step.h"
 
-#include "arrays/check_lists.h"
-#include "arrays/matrix.h"
+#include "base/lists.h"
+#include "base/matrix.h"
 #include "common/crash_point.h"
 #include "common/parallel.h"
-#include "fold/row_walk.h"
+#include "fold/sources.h"
 
 namespace sparsepool {
 namespace {

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "base/vec.h"
 #include "fold/touching.h"
 #include "fold/tree_sum.h"
 #include "optim/kernels.h"
-#include "vector/vec.h"
 
 // A step along with the fold of its gradient, in one pass, for a rule that steps each number by itself.
 namespace sparsepool {
@@ -60,7 +60,7 @@ inline void step_part(Numbers numbers, const Stepped& to, const Rule& rule, Vec 
     const std::size_t n = span.n - k;
     const auto load = [&](const Source& source, std::size_t) { return numbers.load_part(source, span.at + k, n); };
     Vec gradients[1];
-    gradients_of(Count<kAny>{}, span, scale, load, gradients);
+    gradients_of(AnyCount{}, span, scale, load, gradients);
     Vec weight = Vec::load_part(to.old + place, n);
     Vec state[Rule::kStates];
     UNROLL

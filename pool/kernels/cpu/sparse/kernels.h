@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "arrays/numbers.h"
+#include "base/numbers.h"
 
 // The sparse layer's hot code, and the plain structs that it works on. Nothing here checks bounds.
 namespace sparsepool {

@@ -4,13 +4,12 @@
 #include <atomic>
 #include <vector>
 
-#include "arrays/check_lists.h"
-#include "arrays/kernels.h"
+#include "base/lists.h"
 #include "common/check.h"
 #include "common/crash_point.h"
 #include "common/parallel.h"
 #include "common/simd.h"
-#include "sparse/lists/visiting_order.h"
+#include "sparse/visiting_order.h"
 
 namespace sparsepool {
 namespace {

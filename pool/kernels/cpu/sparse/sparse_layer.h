@@ -1,6 +1,6 @@
 #pragma once
 
-#include "arrays/matrix.h"
+#include "base/matrix.h"
 #include "sparse/kernels.h"
 
 // The sparse layer: forward sums table rows per bag, backward sums gradient rows per touched feature.

@@ -1,18 +1,10 @@
 #include "tree.cuh"
 
-// Adam along with the fold of its gradient: sums, moments and the new weights in one pass over memory. The formulas,
-// and their order, are those of pool/kernels/cpu/optim/adam.h and rules_kernel.h, to the bit.
+// Adam along with the fold of its gradient: sums, moments and the new weights in one pass over memory.
 
 struct Step {
-    float scale;        // of the summed gradients
-    float mean_rate;    // 1 - beta1
-    float square_keep;  // beta2
-    float square_rate;  // 1 - beta2
-    float step_size;    // learning rate / (1 - beta1^t)
-    float root_scale;   // 1 / sqrt(1 - beta2^t)
-    float epsilon;
-    float decay;   // added to the gradient, times the weight
-    float shrink;  // the weight is multiplied by it first
+    float scale;  // of the summed gradients
+    rules::AdamNumbers<float> adam;
 };
 
 // All of one size. `weights` is the new version, `old` the one before, which may be the same memory.
@@ -30,14 +22,8 @@ static __device__ __forceinline__ void step_numbers(const Step& step, const Stat
     Floats square = load_floats(state.square + place);
     UNROLL
     for (int i = 0; i < WIDTH; ++i) {
-        float w = weight.at[i];
-        const float gradient = sum.at[i] * step.scale + step.decay * w;
-        w = w * step.shrink;
-        const float m = mean.at[i] + step.mean_rate * (gradient - mean.at[i]);
-        const float v = square.at[i] * step.square_keep + step.square_rate * gradient * gradient;
-        weight.at[i] = w - step.step_size * m / (sqrtf(v) * step.root_scale + step.epsilon);
-        mean.at[i] = m;
-        square.at[i] = v;
+        rules::adam(step.adam, sum.at[i] * step.scale, weight.at[i], mean.at[i], square.at[i],
+                    [](float number) { return sqrtf(number); });
     }
     store_floats(weight, state.weights + place);
     store_floats(mean, state.mean + place);

@@ -1,7 +1,7 @@
 #include "tree.cuh"
 
-// Gradients of a step added up along the tree, in float32, dense or by rows (pool/kernels/cpu/fold/fold.h says what comes
-// out).
+// Gradients of a step added up along the tree, in float32, dense or by rows (pool/kernels/cpu/fold/fold.h says what
+// comes out).
 
 // Items along x: numbers / WIDTH.
 KERNEL(128, 8)

@@ -3,8 +3,9 @@
 // The numbers that kernels move: float32 or bfloat16 in memory, float32 in registers.
 //
 // Kernels use threads, blocks and plain loads and stores, nothing else of CUDA, so that tests compile the same files as
-// C++ (tests/pool/kernels/cuda/shim.h). Every thread computes its results by itself in an order that the source says: grid and block
-// sizes change nothing. They are compiled without contraction of multiply and add (pool/kernels/cuda/compiler.py).
+// C++ (tests/pool/kernels/cuda/shim.h). Every thread computes its results by itself in an order that the source says:
+// grid and block sizes change nothing. They are compiled without contraction of multiply and add
+// (pool/kernels/cuda/compiler.py).
 //
 // Set by whoever compiles:
 //   BFLOAT16  1: numbers are bfloat16, rounded to nearest even when they are stored

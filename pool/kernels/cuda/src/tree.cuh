@@ -1,8 +1,9 @@
 #pragma once
 
+#include "kernels/rules.cuh"
 #include "numbers.cuh"
 
-// Sums along the tree of pool/kernels/cpu/fold/tree.h (I2), of at most LEAVES sources, a power of two. Source s stands at
+// Sums along the tree (I2), of at most LEAVES sources, a power of two. Source s stands at
 // place s; one that is not there adds nothing, and its sibling stands for both.
 //
 // Set by whoever compiles: LEAVES; NARROW, 1: sources may be bfloat16, which are widened as they are read.
@@ -23,42 +24,9 @@ static __device__ __forceinline__ Node joined(const Node& left, const Node& righ
     return out;
 }
 
-// leaf(s) gives source s as a Node.
-template <int kLeaves>
-struct Tree {
-    template <class Leaf>
-    static __device__ __forceinline__ Node sum(const Leaf& leaf, int first) {
-        const Node left = Tree<kLeaves / 2>::sum(leaf, first);
-        return joined(left, Tree<kLeaves / 2>::sum(leaf, first + kLeaves / 2));
-    }
-};
-
-// Four at a time, so that they are loaded side by side.
-template <>
-struct Tree<4> {
-    template <class Leaf>
-    static __device__ __forceinline__ Node sum(const Leaf& leaf, int first) {
-        Node nodes[4];
-        UNROLL
-        for (int s = 0; s < 4; ++s) nodes[s] = leaf(first + s);
-        return joined(joined(nodes[0], nodes[1]), joined(nodes[2], nodes[3]));
-    }
-};
-
-template <>
-struct Tree<2> {
-    template <class Leaf>
-    static __device__ __forceinline__ Node sum(const Leaf& leaf, int first) {
-        const Node left = leaf(first);
-        return joined(left, leaf(first + 1));
-    }
-};
-
-template <>
-struct Tree<1> {
-    template <class Leaf>
-    static __device__ __forceinline__ Node sum(const Leaf& leaf, int first) {
-        return leaf(first);
+struct Join {
+    __device__ __forceinline__ Node operator()(const Node& left, const Node& right) const {
+        return joined(left, right);
     }
 };
 
@@ -95,11 +63,11 @@ static __device__ __forceinline__ Floats sum_dense(const Sources& sources, uint6
         const auto* source = sources.at[s];
         return {source ? load_source(sources, s, source, place) : zeros(), source != nullptr};
     };
-    return Tree<LEAVES>::sum(leaf, 0).sum;
+    return rules::Tree<LEAVES>::sum(leaf, Join{}, 0).sum;
 }
 
 // The same of a table's row; found[s * rows + row]: which of source s's rows it is, from 1; 0: not touched. Like the
-// CPU's (pool/kernels/cpu/fold/fold_kernel.h) it is never -0.0.
+// CPU's (pool/kernels/cpu/fold/kernels.cpp) it is never -0.0.
 static __device__ __forceinline__ Node sum_row(const Sources& sources, const uint32* found, uint32 rows, uint32 columns,
                                                Place here) {
     constexpr bool kAhead = LEAVES <= 16;  // of more, all numbers at a time would need too many registers
@@ -115,7 +83,7 @@ static __device__ __forceinline__ Node sum_row(const Sources& sources, const uin
         const uint64 place = static_cast<uint64>(number - 1) * columns + here.column;
         return {load_source(sources, s, sources.at[s], place), true};
     };
-    Node sum = Tree<LEAVES>::sum(row, 0);
+    Node sum = rules::Tree<LEAVES>::sum(row, Join{}, 0);
     UNROLL
     for (int i = 0; i < WIDTH; ++i) sum.sum.at[i] = 0.0F + sum.sum.at[i];
     return sum;

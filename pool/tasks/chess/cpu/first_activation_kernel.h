@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/vec.h"
 #include "tasks/chess/cpu/kernels.h"
-#include "vector/vec.h"
 
 // From a row of the first layer's outputs to what the next layer reads, and back.
 namespace sparsepool::chess {

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
-#include "arrays/check_lists.h"
+#include "base/lists.h"
 #include "common/check.h"
 #include "common/crash_point.h"
 #include "common/parallel.h"
 #include "common/simd.h"
-#include "tasks/chess/cpu/form/layout.h"
+#include "tasks/chess/cpu/form.h"
+#include "tasks/chess/cpu/layout.h"
 
 namespace sparsepool::chess {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "arrays/matrix.h"
-#include "sparse/plan/sparse_plan.h"
+#include "base/matrix.h"
+#include "sparse/sparse_plan.h"
 #include "tasks/chess/cpu/layer_stacks.h"
 
 // The first layer, what its outputs enter the layer behind it as, and that layer, in one pass over the plan of a batch:

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "sparse/plan/group_sums_kernel.h"
+#include "sparse/quad_sums_kernel.h"
 #include "tasks/chess/cpu/first_activation_kernel.h"
 #include "tasks/chess/cpu/kernels.h"
-#include "vector/small_matrix.h"
+#include "tasks/chess/cpu/small_matrix.h"
 
 // The first layer's sums, their activation and the dense layer behind it in one pass over the plan, and back.
 //

@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "sparse/kernels.h"
-#include "tasks/chess/cpu/form/form.h"
+#include "tasks/chess/cpu/form.h"
 
 // The hot code of the layer stacks (layer_stacks.h), and the plain structs that it works on. Nothing here checks
 // bounds.

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "arrays/matrix.h"
-#include "tasks/chess/cpu/form/packing.h"
+#include "base/matrix.h"
+#include "tasks/chess/cpu/layout.h"
 
 // What follows the first layer of a network with two perspectives: small layers, one stack of them per output bucket;
 // each sample goes through its bucket's only. Row i of `accumulated` is sample i's own perspective, row samples + i the

@@ -2,7 +2,7 @@
 
 #include "tasks/chess/cpu/first_activation_kernel.h"
 #include "tasks/chess/cpu/kernels.h"
-#include "vector/small_matrix.h"
+#include "tasks/chess/cpu/small_matrix.h"
 
 // One block of samples through the layer stack of its bucket, forward and backward; layer_stacks.h has the maths.
 //

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from pool.kernels.cuda.compiler import COMMON, Source
+from pool.kernels.cuda.compiler import COMMON, PACKAGE, Source
 from pool.kernels.cuda.launcher import Argument, Extent, packed_arguments
 from tests.support.paths import ROOT
 
@@ -76,7 +76,7 @@ def library(source: Source, sanitized: bool) -> ctypes.CDLL:
         "-fPIC",
         "-fno-gnu-unique",
         "-fvisibility=hidden",  # the sanitizer takes a name in two libraries for one variable
-        *(f"-I{folder}" for folder in (source.path.parent, COMMON)),
+        *(f"-I{folder}" for folder in (source.path.parent, COMMON, PACKAGE)),
         *source.options,
         *(SANITIZED if sanitized else ()),
     ]

@@ -292,6 +292,23 @@ def test_tensors_that_claim_more_than_there_is_are_refused(tmp_path: Path) -> No
         read_checkpoint(tmp_path / "z.ckpt")
 
 
+@pytest.mark.parametrize(
+    "claimed", [b"J\x00\x00\x00\x7f", b"J\x00\x00\x00\xf0", b"K\xff"], ids=["huge", "below 0", "255"]
+)
+@pytest.mark.parametrize("place", [(0,), (1,), (0, 1)], ids=["storage", "tensor", "both"])
+def test_sizes_that_a_pickle_claims_are_not_believed(claimed: bytes, place: tuple[int, ...], tmp_path: Path) -> None:
+    path = save(tmp_path, {"input.weight": torch.zeros(64)})
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "y.ckpt", "w") as new:
+        first, second, third = old.read("x/data.pkl").split(b"K@")  # 64 numbers of the storage, 64 of the tensor
+        sizes = [claimed if number in place else b"K@" for number in range(2)]
+        new.writestr("x/data.pkl", first + sizes[0] + second + sizes[1] + third)
+        for name in old.namelist():
+            if not name.endswith("data.pkl"):
+                new.writestr(name, old.read(name))
+    with pytest.raises(DataError):
+        read_tensors(tmp_path / "y.ckpt")
+
+
 def test_damage_is_refused_in_one_line(tmp_path: Path) -> None:
     """Whatever byte of the pickle is another one, or wherever the file ends."""
     data = save(tmp_path, {"input.weight": drawn(4, 9), "input.bias": drawn(9)}).read_bytes()
