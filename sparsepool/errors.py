@@ -1,4 +1,4 @@
-"""What the functions of this package raise for what a user can cause: one clear line."""
+"""Errors that the functions of this package raise for what a user can cause: one clear line."""
 
 from __future__ import annotations
 

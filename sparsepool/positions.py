@@ -212,6 +212,7 @@ class PositionWriter:
 
 
 def position_dtype(format: str | None = None) -> np.dtype[np.void]:
-    """Of the positions of a format, for arrays of your own; without one that of all fields. Raises SparsepoolError."""
+    """Returns the dtype of the positions of a format, for arrays of your own; without a format that of all fields.
+    Raises SparsepoolError."""
     with one_line_errors():
         return dtype_of(() if format is None else named_format(format).lacks)

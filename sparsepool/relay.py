@@ -17,7 +17,7 @@ _PREFIX = "pool: "  # of an error's line
 
 
 class Relay:
-    """Of one child. Its output goes to `sys.stdout`, unless that is the child's as well; errors are kept."""
+    """The relay of one child's output to `sys.stdout`, unless that is the child's as well; errors are kept."""
 
     def __init__(self, child: subprocess.Popen[bytes], quiet: bool) -> None:
         self._child = child
@@ -27,7 +27,7 @@ class Relay:
 
     @staticmethod
     def outputs(quiet: bool) -> Mapping[str, Any]:
-        """Where the child writes to: arguments of Popen."""
+        """The files that the child writes to: arguments of Popen."""
         if quiet:
             return {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         with suppress(AttributeError, OSError, ValueError):  # in a notebook it is no file

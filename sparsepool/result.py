@@ -1,4 +1,4 @@
-"""What a run leaves: weights, metrics, checkpoints, read from its folder."""
+"""The result of a run: weights, metrics, checkpoints, read from its folder."""
 
 from __future__ import annotations
 

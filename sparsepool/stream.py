@@ -134,7 +134,7 @@ class Batches(Generic[B]):
 
     @property
     def cursor(self) -> Cursor:
-        """Where the next batch begins: `start` of a stream that goes on from here."""
+        """The place where the next batch begins: `start` of a stream that goes on from here."""
         return self._cursor
 
     def skipped(self) -> Sequence[DataError]:

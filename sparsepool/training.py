@@ -94,8 +94,8 @@ def _started(asked: bytes, answer: int, outputs: Mapping[str, Any]) -> subproces
 
 
 def _import_path() -> list[str]:
-    """Where this process finds modules and a new one would not: the script's folder, and what was added to sys.path.
-    The current folder is searched for the modules that settings name, and is left to that."""
+    """Returns the folders where this process finds modules and a new one would not: the script's folder, and what was
+    added to sys.path. The current folder is searched for the modules that settings name, and is left to that."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     known = [*map(sysconfig.get_path, names), *site.getsitepackages(), site.getusersitepackages()]
     package = Path(__file__).parent.parent

@@ -1,4 +1,4 @@
-"""Whether a checkpoint's tensors are those of a model, and if not, which is the first that differs. Free of torch."""
+"""Compares a checkpoint's tensors with those of a model, and names the first that differs. Free of torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pool.run_folder.strict_json import printable
 
 
 class NamedTensor(Protocol):
-    """What a model says of a parameter or buffer."""
+    """A parameter or buffer, as a model describes it."""
 
     @property
     def name(self) -> str: ...
@@ -18,7 +18,7 @@ class NamedTensor(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> str:
-        """By its name in torch, e.g. float32."""
+        """The name of the dtype in torch, e.g. float32."""
 
 
 def first_difference(header: Header, model: Iterable[NamedTensor]) -> str | None:

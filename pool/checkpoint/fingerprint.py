@@ -1,4 +1,4 @@
-"""What a run's bits depend on, as text by name; differences are told in one line.
+"""The fingerprint of a run: everything that its bits depend on, as text by name; differences are told in one line.
 
 `pool.numerics` finds it out. How many workers there are and which devices of one kind they use is no part of
 it (I2). Free of torch: the supervisor compares at a resume.

@@ -32,7 +32,7 @@ def nothing_wanted(_: int) -> bool:
 
 @dataclass(frozen=True)
 class Found:
-    """What a resume goes on from, and what it can't go on from though it is newer."""
+    """The checkpoint that a resume goes on from, and those that it can't go on from though they are newer."""
 
     good: Path | None
     damaged: tuple[tuple[Path, str], ...]  # newest first, with what is wrong
@@ -51,14 +51,16 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def linked_step(folder: Path, name: str) -> int:
-    """Of the checkpoint that `last` or `best` points to, which is written to the end; -1 if there is none."""
+    """Returns the step of the checkpoint that `last` or `best` points to, which is written to the end; -1 if there is
+    none."""
     link = folder / name
     match = _NAME.fullmatch(str(link.readlink())) if link.is_symlink() else None
     return int(match[1]) if match and link.exists() else -1
 
 
 def newest_good(folder: Path) -> Found:
-    """By step, whatever `last` points to: that is moved after the rename, and may be left behind.
+    """Finds the newest good checkpoint by step, whatever `last` points to: that is moved after the rename, and may be
+    left behind.
 
     Raises OSError; CheckpointError if the newest that is not damaged was written by something else: to go back from
     it, or to rename it, is its owner's to decide.

@@ -1,4 +1,4 @@
-"""What earlier versions called things: their checkpoints are read under today's names."""
+"""Names that earlier versions used: their checkpoints are read under today's names."""
 
 from __future__ import annotations
 

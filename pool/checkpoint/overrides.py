@@ -95,7 +95,7 @@ def with_rates(state: Mapping[str, Any], rate: Callable[[Any], Any]) -> dict[str
 
 @dataclass(frozen=True)
 class _Change:
-    """Of the learning rate of a group."""
+    """A change of the learning rate of a group."""
 
     new: Any
     factor: float | None  # the new one by the old one, None if that was 0

@@ -15,7 +15,7 @@ from pool.checkpoint.validations import Count, Goal, Validation
 
 @dataclass(frozen=True)
 class Plateau:
-    """What a schedule keeps of the validations so far."""
+    """The numbers that a schedule keeps of the validations so far."""
 
     metric: str = ""  # that `best` is a value of; empty before the first validation
     best: float | None = None  # None: none was finite

@@ -1,4 +1,4 @@
-"""Which member of an ensemble is the best, as a checkpoint and the records of its run say. Free of torch."""
+"""The ranking of an ensemble's members, from a checkpoint and the records of its run. Free of torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAST_STEPS = 100  # whose mean the training loss is
 
 @dataclass(frozen=True)
 class Ranking:
-    """Of all members of a checkpoint."""
+    """The ranking of all members of a checkpoint."""
 
     goal: Goal  # that decides
     found: tuple[Validation, ...]  # what each is worth by it, in the order of the members
@@ -35,7 +35,7 @@ class Ranking:
         return self.found[member].value(self.goal.metric)
 
     def said(self, member: int) -> str:
-        """What the member is worth, in words."""
+        """The member's worth, in words."""
         if self.trained:
             return f"training loss {in_digits(self.value(member))}, the mean of {self.trained}"
         step = self.found[member].step
@@ -47,7 +47,7 @@ class Ranking:
         return 1 if self.goal.better(self.found[other], self._rival(one)) else 0
 
     def _rival(self, member: int) -> Validation | None:
-        """What is no finite number is worse than anything."""
+        """Returns a validation to compare with; a number that is not finite is worse than anything."""
         return self.found[member] if math.isfinite(self.value(member)) else None
 
 

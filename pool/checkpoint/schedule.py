@@ -68,7 +68,7 @@ class FinalAttempts:
         return now >= self._not_before
 
     def failed(self, now: float) -> bool:
-        """Whether there will be another."""
+        """Notes a failed attempt; tells whether there will be another."""
         self._failed = now if self._failed is None else self._failed
         self._not_before = now + self._pause
         self._pause = min(LONGEST_FINAL_PAUSE, 2 * self._pause)

@@ -49,7 +49,7 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot(RunState):
-    """What an area holds, but for the tensors' bytes."""
+    """The content of an area, but for the tensors' bytes."""
 
     tensors: Mapping[str, tuple[Placed, ...]]  # by kind: weights, optimizer, average
 
@@ -125,7 +125,7 @@ class Writer:
 
 
 def read(area: Area) -> Snapshot | None:
-    """What an area holds, every byte of it summed up; None if that is nothing whole."""
+    """Reads an area, and sums up every byte of it; None if it holds nothing whole."""
     commit, begin, end, total = (int(word) for word in area[: 4 * 8].view(np.int64))
     if commit == 0 or not PAGE <= begin <= end <= area.size or _total(area, commit, begin, end) != total:
         return None
@@ -143,7 +143,7 @@ def _total(area: Area, commit: int, begin: int, end: int) -> int:
 
 
 def _sum(part: Area, offset: int) -> int:
-    """Of a part of an area that begins at a multiple of LINE bytes."""
+    """Sums up a part of an area that begins at a multiple of LINE bytes."""
     return _native.sum_of_lines(part, first_line=offset // LINE)
 
 
@@ -152,12 +152,12 @@ def _sum_of_words(*words: int) -> int:
 
 
 def _signed(total: int) -> int:
-    """As an int64 holds it."""
+    """Returns the sum as an int64 holds it."""
     return ((total + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
 def _placed(tensors: Mapping[str, Sequence[TensorBytes]]) -> tuple[dict[str, list[Placed]], int]:
-    """Where each tensor goes, and where the document begins behind them."""
+    """Places each tensor, and the document behind them."""
     end = PAGE
     places: dict[str, list[Placed]] = {}
     for kind, entries in tensors.items():

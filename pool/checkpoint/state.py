@@ -94,7 +94,7 @@ class OptimizerNumbers:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """What stays as it is from step to step, and must fit when a run goes on."""
+    """Facts of a run that stay as they are from step to step, and must fit when it goes on."""
 
     config: Mapping[str, Any]  # of the run, resolved
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
@@ -110,7 +110,7 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class MemberState:
-    """What steers a member's training, beside its optimizer and validations."""
+    """The state that steers a member's training, beside its optimizer and validations."""
 
     frozen_at: Count | None = None  # the step since which it is trained no further
     unused: Count = 0  # batches of its last steps, where it has lost all of them
@@ -118,8 +118,8 @@ class MemberState:
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:
-    """What each step changes, but for the tensors: on disk (`SavedState`), in memory (`snapshot.Snapshot`), and with
-    tensors (`store.Checkpoint`)."""
+    """The state that each step changes, but for the tensors: on disk (`SavedState`), in memory (`snapshot.Snapshot`),
+    and with tensors (`store.Checkpoint`)."""
 
     step: Count  # steps done; version of the weights
     cursor: Annotated[Cursor, BeforeValidator(_complete), AfterValidator(_in_range)]  # of the next step's first batch
@@ -131,7 +131,7 @@ class RunState:
 
 @dataclass(frozen=True, kw_only=True)
 class SavedState(RunState, RunFacts):
-    """What state.json holds. A file is read by this schema: other types, names or ranges are refused."""
+    """The content of state.json. A file is read by this schema: other types, names or ranges are refused."""
 
     files: Annotated[Mapping[str, FileSums], AfterValidator(_all_files)]
     # Text that files of this network carry if it was read from one, its bytes as Latin-1: it need not be UTF-8.
@@ -142,12 +142,12 @@ _SCHEMA = TypeAdapter(SavedState)
 
 
 def describe_files(files: Sequence[DataFile]) -> list[tuple[str, int]]:
-    """What RunFacts.data says of them: other names or sizes are other data."""
+    """Describes files for RunFacts.data: other names or sizes are other data."""
     return [(file.path.name, file.size) for file in files]
 
 
 def describe_mixture(files: Sequence[DataFile]) -> list[tuple[int, float]]:
-    """What RunFacts.mixture says of them: other shares make other batches."""
+    """Describes the shares of files for RunFacts.mixture: other shares make other batches."""
     groups = groupby(file.component for file in files if file.component is not None)
     return [(len(list(group)), component.share) for component, group in groups]
 

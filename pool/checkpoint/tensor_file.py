@@ -56,7 +56,7 @@ class TensorBytes:
 
 @dataclass(frozen=True)
 class FileSums:
-    """What a file held when it was written."""
+    """The sums of a file when it was written."""
 
     nbytes: _Size
     header_nbytes: Annotated[int, Field(ge=_LENGTH, le=LONGEST_HEADER)]  # with its length

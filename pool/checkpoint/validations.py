@@ -1,6 +1,5 @@
-"""What a run knows of its validations: the newest, the best of those that choose a checkpoint, and how many came since
-the last improvement. Pure.
-"""
+"""The validations of a run: the newest, the best of those that choose a checkpoint, and how many came since the last
+improvement. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 @dataclass(frozen=True)
 class Validation:
-    """What one version of the weights is worth on the validation files."""
+    """The numbers of one version of the weights on the validation files."""
 
     step: Count  # version of the weights
     loss: float
@@ -33,7 +32,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class Goal:
-    """Which number of a validation a run goes by (`train.best_metric`)."""
+    """The number of a validation that a run goes by (`train.best_metric`)."""
 
     metric: str = LOSS
     best: Best = "min"
@@ -68,7 +67,7 @@ class Validations:
 
     @property
     def of_members(self) -> tuple[Validations, ...]:
-        """What is known of each, if there has been one."""
+        """Returns the validations of each member, if there has been one."""
         return self.members or (self,)
 
     def after(self, found: Sequence[Validation], goal: Goal = LOWEST_LOSS) -> Validations:
@@ -103,7 +102,7 @@ _SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that 
 
 
 def comparable(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether validations of runs with these configs measure the same."""
+    """Tells whether validations of runs with these configs measure the same."""
     for key, default in _SETTINGS.items():
         values = (value_at(config, key) for config in (then, now))
         if not same(*(default if value is None else value for value in values)):

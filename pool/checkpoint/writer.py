@@ -51,7 +51,7 @@ class CheckpointWriter:
 
     @property
     def best_step(self) -> int:
-        """Of the checkpoint that `best` points to; -1: none."""
+        """The step of the checkpoint that `best` points to; -1: none."""
         return linked_step(self._folder, BEST)
 
     def begin(self, checkpoint: Checkpoint) -> None:

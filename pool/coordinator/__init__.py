@@ -1,1 +1,1 @@
-"""The coordinator: adds gradients up, runs the optimizer, publishes weights, keeps the books."""
+"""The coordinator: adds gradients up, runs the optimizer, publishes weights, decides who computes what."""

@@ -88,7 +88,7 @@ class Checkpoints:
 
     @property
     def best(self) -> Validation | None:
-        """Of the checkpoint on the disk that validated best."""
+        """The validation of the checkpoint on the disk that validated best."""
         return self._best_on_disk
 
     @property
@@ -139,7 +139,7 @@ class Checkpoints:
             self._ended(written)
 
     def finish(self, step: int) -> bool:
-        """Whether the checkpoint of the run's last step is on the disk; call again until it is."""
+        """Tells whether the checkpoint of the run's last step is on the disk; to be called again until it is."""
         self._land()
         if self._writer.busy:
             return False
@@ -201,7 +201,7 @@ class Checkpoints:
             self._begin()
 
     def _let_wait(self, taken: Checkpoint) -> None:
-        """Of two that wait the better one is the later one."""
+        """Lets a checkpoint wait; of two that wait the later one is the better one."""
         self._waiting = taken
 
     def _take(self, then: Then = None) -> None:

@@ -1,4 +1,5 @@
-"""The coordinator process, from start to end: messages go to the inbox, the decisions of the books to the hands.
+"""The coordinator process, from start to end: messages go to the inbox, the scheduler's
+decisions to the executor.
 
 The only process that changes weights (I3). State that only it has is in its snapshots and checkpoints (I9).
 """
@@ -21,14 +22,14 @@ from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.early_stopping import EarlyStopping
 from pool.coordinator.exchange_setup.exchanges import Exchanges, devices_of
 from pool.coordinator.exchange_setup.workers_memory import WorkersMemory
-from pool.coordinator.executor import CoordinatorHands
+from pool.coordinator.executor import Executor
 from pool.coordinator.history import History
 from pool.coordinator.metrics.metrics import Metrics
-from pool.coordinator.models import Committer
+from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Action, Freeze
 from pool.coordinator.scheduler.inbox import Inbox
 from pool.coordinator.scheduler.rules import Rules
-from pool.coordinator.scheduler.scheduler import Books
+from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.coordinator.snapshots import Snapshots
 from pool.coordinator.state import State
 from pool.coordinator.step_record import Record
@@ -84,12 +85,12 @@ class Coordinator:
         members = list(make_members([config.net for config in configs], layout.plans))
         numerics.check_constants(start.fingerprint, start.peer, members)
         self._exchanges = Exchanges(start, memory, self._shortcut, devices)
-        committer = Committer(configs, members, layout.plans, self._exchanges.members, timing)
+        models = Models(configs, members, layout.plans, self._exchanges.members, timing)
         snapshots = Snapshots(
-            memory.snapshots(), start.snapshot, changes=committer.changes, threads=config.num_coordinator_threads
+            memory.snapshots(), start.snapshot, changes=models.changes, threads=config.num_coordinator_threads
         )
         goal = Goal(config.train.best_metric, start.layout.measured.best(config.train.best_metric))
-        self._state = State(start, memory, committer, snapshots, goal, self._say)
+        self._state = State(start, memory, models, snapshots, goal, self._say)
         self._next_report = 0.0
         self._stopping = EarlyStopping(config.train.early_stopping, goal, config.train.steps)
         self._checkpoints = Checkpoints(
@@ -113,15 +114,15 @@ class Coordinator:
             copies=self._exchanges.copies,
         )
         self._checkpoints.resume(start.step)
-        self._hands = CoordinatorHands(
-            committer,
+        self._executor = Executor(
+            models,
             self._state,
             Record(
                 self._metrics,
                 self._checkpoints,
                 self._trace,
                 first_step=start.step,
-                read_nbytes=lambda: committer.read_nbytes,
+                read_nbytes=lambda: models.read_nbytes,
             ),
             Collected(
                 [metrics_of(member.task, layout.schema) for member in members],
@@ -132,27 +133,27 @@ class Coordinator:
             BadBatches(start, memory, self._say),
             self._hub,
             timing,
-            _history(start, committer),
+            _history(start, models),
         )
         known = self._checkpoints.validations
-        frozen = set(committer.frozen)
+        frozen = set(models.frozen)
         stops = self._stopping.stops(known, start.step, set(range(len(members))) - frozen)
         stopped = len(frozen) + len(stops) == len(members)
         if stopped and stops:
             self._say(self._stopping.why_again(known, stops))
         for member in () if stopped else sorted(stops):
-            committer.freeze(Freeze(start.step, member))
-        self._books = Books(
+            models.freeze(Freeze(start.step, member))
+        self._scheduler = StepScheduler(
             _rules(start),
             start.step,
             start.cursor,
             incarnation=start.peer.incarnation,
             validated=-1 if known.newest is None else known.newest.step,
             stopped=stopped,
-            frozen=committer.frozen,
+            frozen=models.frozen,
             unused=self._state.unused,
         )
-        self._inbox = Inbox(self._books, WorkersMemory(memory, self._shortcut), self._metrics.worker)
+        self._inbox = Inbox(self._scheduler, WorkersMemory(memory, self._shortcut), self._metrics.worker)
         self._nets = NetNews()
         self._waits_for_nets = False
 
@@ -176,8 +177,8 @@ class Coordinator:
             if self._exchanges.lender is not None:
                 self._exchanges.lender.hear()
             self._checkpoints.hear()
-            if again.due() and not self._hands.at_end:
-                self._act(self._books.say_again())
+            if again.due() and not self._executor.at_end:
+                self._act(self._scheduler.say_again())
             self._report()
         self._checkpoints.tidy()
         crash_point("coordinator.before_finished")
@@ -190,7 +191,7 @@ class Coordinator:
 
     def _finished(self) -> bool:
         """Sees to the last checkpoint, and then waits for what is left to do with nets."""
-        saved = self._hands.at_end and self._checkpoints.finish(self._books.step)
+        saved = self._executor.at_end and self._checkpoints.finish(self._scheduler.step)
         self._waits_for_nets = saved and self._nets.settled < self._checkpoints.exported
         return saved and not self._waits_for_nets
 
@@ -224,13 +225,13 @@ class Coordinator:
         self._act(self._inbox.bell())
 
     def _act(self, actions: Iterable[Action]) -> None:
-        self._hands.act(actions)
-        while (version := self._hands.take_validated()) is not None:
+        self._executor.act(actions)
+        while (version := self._executor.take_validated()) is not None:
             known = self._checkpoints.validations
-            stop = self._stopping.stops(known, version, self._books.training)
+            stop = self._stopping.stops(known, version, self._scheduler.training)
             if stop:
                 self._say(self._stopping.why(known, stop))
-            self._hands.act(self._books.judged(version, stop=stop))
+            self._executor.act(self._scheduler.judged(version, stop=stop))
 
     def _report(self, *, finished: bool = False) -> None:
         now = time.monotonic()
@@ -238,7 +239,7 @@ class Coordinator:
             self._next_report = now + REPORT_SECONDS
             self._supervisor.send(
                 self._metrics.report(
-                    self._books.step,
+                    self._scheduler.step,
                     self._checkpoints.saved,
                     self._state.epoch,
                     median_of(self._state.learning_rates),
@@ -251,10 +252,10 @@ class Coordinator:
             )
 
 
-def _history(start: CoordinatorStart, committer: Committer) -> History | None:
+def _history(start: CoordinatorStart, models: Models) -> History | None:
     if not start.config.testing.history:
         return None
-    return History(start.run_dir, start.peer.incarnation, start.step, committer.newest)
+    return History(start.run_dir, start.peer.incarnation, start.step, models.newest)
 
 
 def _rules(start: CoordinatorStart) -> Rules:

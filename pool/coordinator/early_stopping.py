@@ -1,4 +1,4 @@
-"""Whether a run ends before its last step, since its validations get no better (`train.early_stopping`). Pure.
+"""Early stopping: a run ends before its last step if its validations get no better (`train.early_stopping`). Pure.
 
 Decided when a version is validated and no step with it has begun, from what checkpoints and snapshots hold (I9): a
 successor and a resumed run decide the same.
@@ -24,8 +24,8 @@ class EarlyStopping:
     steps: int  # of the whole run
 
     def stops(self, known: Validations, step: int, training: Iterable[int]) -> set[int]:
-        """Those of the members `training`. `step`: the version of the weights. Before the next validation nothing is
-        decided."""
+        """Returns those of the members `training` that stop. `step`: the version of the weights. Before the next
+        validation nothing is decided."""
         if self.patience is None or known.newest is None or known.newest.step != step or step >= self.steps:
             return set()
         return {member for member in training if known.of_members[member].since >= self.patience}
@@ -44,7 +44,7 @@ class EarlyStopping:
         return f"{who}stopped early at step {known.newest.step}: {account} (train.early_stopping = {self.patience})"
 
     def _account(self, known: Validations) -> str:
-        """Of one member."""
+        """Says why one member stops."""
         name = self.goal.metric
         validations = "validation" if known.since == 1 else "validations"
         if known.record is None:

@@ -1,4 +1,4 @@
-"""Carries out the actions that the books decide on."""
+"""Carries out the actions that the scheduler decides on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from pool.checkpoint.validations import Validation
 from pool.coordinator.bad_batches import BadBatches
-from pool.coordinator.models import Committer
+from pool.coordinator.history import History
+from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import (
     Action,
     BadBatch,
@@ -16,7 +17,6 @@ from pool.coordinator.scheduler.actions import (
     Fold,
     Freeze,
     GiveUp,
-    Hands,
     OrderFeeder,
     OrderWorker,
     TakeBuffers,
@@ -32,22 +32,22 @@ from pool.errors import RunError
 from pool.protocol.channel import Hub
 
 
-class CoordinatorHands:
+class Executor:
     """An action that changes the state records the step before it first; orders are sent before that."""
 
     def __init__(
         self,
-        committer: Committer,
+        models: Models,
         state: State,
         record: Record,
         collected: Collected,
         bad_batches: BadBatches,
         hub: Hub,
         timing: Timing,
-        history: Hands | None,
+        history: History | None,
     ) -> None:
         """`history`: notes each action that is carried out."""
-        self._committer = committer
+        self._models = models
         self._state = state
         self._record = record
         self._collected = collected
@@ -59,57 +59,66 @@ class CoordinatorHands:
         self.at_end = False
 
     def act(self, actions: Iterable[Action]) -> None:
-        """In their order. Raises RunError, CheckpointError."""
+        """Carries the actions out in their order. Raises RunError, CheckpointError."""
         for action in actions:
-            action.carry_out(self)
+            self._carry_out(action)
             if self._history is not None:
-                action.carry_out(self._history)
+                self._history.note(action)
         self._settle()
 
-    def fold(self, action: Fold) -> None:
-        self._settle()
-        self._committer.fold(action)
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case OrderWorker():
+                self._models.settle()  # it may be ordered to write what was folded (I4)
+                self._send(action)
+            case OrderFeeder():
+                self._send(action)
+            case Collect():
+                self._collected.take(action)
+            case _:
+                self._settle()
+                self._change_state(action)
 
-    def update(self, action: Update) -> None:
-        self._settle()
-        self._committer.update(action)
+    def _change_state(self, action: Action) -> None:
+        match action:
+            case Fold():
+                self._models.fold(action)
+            case Update():
+                self._models.update(action)
+            case TakeBuffers():
+                self._models.take_buffers(action)
+            case Freeze():
+                self._models.freeze(action)
+            case BadBatch():
+                self._bad_batches.found(action)
+            case Commit():
+                self._commit(action)
+            case Validated():
+                self._note_validation(action)
+            case GiveUp():
+                raise RunError(action.why)
+            case End():
+                self.at_end = True
 
-    def take_buffers(self, action: TakeBuffers) -> None:
-        self._settle()
-        self._committer.take_buffers(action)
-
-    def commit(self, action: Commit) -> None:
-        self._settle()
+    def _commit(self, action: Commit) -> None:
         learning_rates = self._state.learning_rates
         with self._timing.committing(action.step):
-            self._committer.commit(action.step)  # with clip_norm, all of the update
-            self._committer.publish(action.step + 1)
+            self._models.commit(action.step)  # with clip_norm, all of the update
+            self._models.publish(action.step + 1)
             crash_point("coordinator.after_publish")
         if action.validated_next:
-            self._committer.show_averages()
+            self._models.show_averages()
         self._state.committed(action)
         self._record.committed(action, learning_rates)
 
-    def freeze(self, action: Freeze) -> None:
-        self._settle()
-        self._committer.freeze(action)
-
-    def bad_batch(self, action: BadBatch) -> None:
-        self._settle()
-        self._bad_batches.found(action)
-
-    def collect(self, action: Collect) -> None:
-        self._collected.take(action)
-
-    def validated(self, action: Validated) -> None:
-        self._settle()
+    def _note_validation(self, action: Validated) -> None:
         metrics = self._collected.values()
-        found = [
+        validations = [
             Validation(action.version, loss, {metric.name: metric.values[m] for metric in metrics})
             for m, loss in enumerate(action.losses)
         ]
-        self._state.validated(found)
-        self._record.validated(action, metrics, found)
+        self._state.validated(validations)
+        self._record.validated(action, metrics, validations)
         self._validated = action.version
 
     def take_validated(self) -> int | None:
@@ -117,26 +126,10 @@ class CoordinatorHands:
         validated, self._validated = self._validated, None
         return validated
 
-    def order_worker(self, action: OrderWorker) -> None:
-        self._committer.settle()  # it may be ordered to write what was folded (I4)
-        self._send(action)
-
-    def order_feeder(self, action: OrderFeeder) -> None:
-        self._send(action)
-
-    def give_up(self, action: GiveUp) -> None:
-        self._settle()
-        raise RunError(action.why)
-
-    def end(self, action: End) -> None:
-        del action  # it has no fields
-        self._settle()
-        self.at_end = True
-
     def _settle(self) -> None:
-        """What follows from the newest version once the workers know of it, and before anything changes it."""
-        self._committer.average()
-        self._committer.ahead()
+        """Does what follows from the newest version once the workers know of it, and before anything changes it."""
+        self._models.average()
+        self._models.ahead()
         self._record.settle()
 
     def _send(self, action: OrderWorker | OrderFeeder) -> None:

@@ -12,59 +12,40 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pool.coordinator.scheduler.actions import (
-    BadBatch,
-    Collect,
-    Commit,
-    End,
-    Fold,
-    Freeze,
-    GiveUp,
-    OrderFeeder,
-    OrderWorker,
-    TakeBuffers,
-    Update,
-    Validated,
-)
+from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, Fold, Freeze, Update
 from pool.run_folder.opening import open_file
 
 HISTORY = "history.jsonl"
 
 
 class History:
-    """Hands that note what the coordinator has carried out."""
+    """The file that notes what the coordinator has carried out."""
 
     def __init__(self, folder: Path, incarnation: int, step: int, weights: Callable[[], bytes]) -> None:
-        """`weights`: of the newest complete version."""
+        """`weights`: gives those of the newest complete version."""
         self._fd = open_file(folder / HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._weights = weights
         self._write({"incarnation": incarnation, "begin": step, "hash": self._hash()})
 
-    def fold(self, action: Fold) -> None:
+    def note(self, action: Action) -> None:
+        """Notes an action that was carried out, if it is one that a version depends on."""
+        match action:
+            case Fold():
+                self._fold(action)
+            case Update():
+                if action.fold is not None:
+                    self._fold(action.fold)
+                self._write({"update": action.step, "bucket": action.bucket, "batches": action.batches})
+            case Freeze():
+                self._write({"freeze": action.step, "member": action.member})
+            case Commit():
+                self._write({"commit": action.step, "hash": self._hash()})
+            case BadBatch():
+                self._write({"bad": action.step, "batch": action.batch})
+
+    def _fold(self, action: Fold) -> None:
         batches = [batch for contribution in action.contributions for batch in contribution.batches]
         self._write({"fold": action.step, "bucket": action.bucket, "batches": batches, "first": action.first})
-
-    def update(self, action: Update) -> None:
-        if action.fold is not None:
-            self.fold(action.fold)
-        self._write({"update": action.step, "bucket": action.bucket, "batches": action.batches})
-
-    def freeze(self, action: Freeze) -> None:
-        self._write({"freeze": action.step, "member": action.member})
-
-    def commit(self, action: Commit) -> None:
-        self._write({"commit": action.step, "hash": self._hash()})
-
-    def bad_batch(self, action: BadBatch) -> None:
-        self._write({"bad": action.step, "batch": action.batch})
-
-    def take_buffers(self, action: TakeBuffers) -> None: ...
-    def collect(self, action: Collect) -> None: ...
-    def validated(self, action: Validated) -> None: ...
-    def order_worker(self, action: OrderWorker) -> None: ...
-    def order_feeder(self, action: OrderFeeder) -> None: ...
-    def give_up(self, action: GiveUp) -> None: ...
-    def end(self, action: End) -> None: ...
 
     def _hash(self) -> str:
         return hashlib.sha256(self._weights()).hexdigest()

@@ -1,7 +1,7 @@
 """The models whose weights the run trains: made or restored, stepped bucket by bucket, one version after the other.
 
 The only writer of weights (I3). Version t lies in half t mod 2 of the weights' memory; step t reads that half
-and writes the other one, bucket by bucket, as the books decide.
+and writes the other one, bucket by bucket, as the scheduler decides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pool.exchange.plan import Plan
 from pool.optim.joined_state import State, joined_state, states_of
 
 
-class Committer:
+class Models:
     """Owns the members' models and their optimizers. Buckets are numbered through all members."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Committer:
 
     @property
     def learning_rates(self) -> tuple[float, ...]:
-        """Of the next step, one a member."""
+        """The learning rates of the next step, one a member."""
         return tuple(member.optimizers.learning_rate for member in self.members)
 
     @property
@@ -64,7 +64,7 @@ class Committer:
 
     @property
     def read_nbytes(self) -> int:
-        """Of gradients, since the beginning."""
+        """The bytes of gradients that were read since the beginning."""
         return sum(exchange.read_nbytes for exchange in self._exchanges)
 
     def initialize(self, start: Mapping[str, torch.Tensor] | None = None) -> None:
@@ -154,7 +154,7 @@ class Committer:
             self.changes.settle()
 
     def show_averages(self) -> None:
-        """What they are worth is measured now, with the newest version."""
+        """Publishes the averages, to be measured with the newest version."""
         self.average()
         for member in self.members:
             member.show_average(self.version)
@@ -180,7 +180,7 @@ class Committer:
         return joined_state([member.optimizers.state() for member in self.members])
 
     def divided_state(self) -> dict[str, list[torch.Tensor]]:
-        """Of that what lies on several devices, as `BucketOptimizers.divided` gives it."""
+        """Returns the part of the state that lies on several devices, as `BucketOptimizers.divided` gives it."""
         return {name: parts for member in self.members for name, parts in member.optimizers.divided.items()}
 
     def weights(self) -> dict[str, torch.Tensor]:
@@ -188,7 +188,7 @@ class Committer:
         return {name: tensor for member in self.members for name, tensor in member.named.items()}
 
     def _weights_of(self, m: int, weights: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
-        """Those of an ensemble of as many members, by name; or those that each member begins with."""
+        """Returns the weights of an ensemble of as many members, by name; or those that each member begins with."""
         own = prefix(m, len(self.members))
         if any(name.startswith(prefix(0, len(self.members))) for name in weights):
             return {name: tensor for name, tensor in weights.items() if name.startswith(own)}

@@ -33,7 +33,7 @@ class Snapshots:
         self._held: int | None = None
 
     def load(self, index: int, like: Checkpoint) -> Checkpoint:
-        """What a predecessor left; config and fingerprint are those of `like`. The tensors are copies."""
+        """Loads what a predecessor left; config and fingerprint are those of `like`. The tensors are copies."""
         found = snapshot.read(self._areas[index])
         if found is None:
             raise CheckpointError(f"the snapshot in area {index} was whole and is not any more")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pool.checkpoint import store
 from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files, describe_mixture, describe_scales
 from pool.checkpoint.validations import NONE, Goal, Validation, Validations, comparable
-from pool.coordinator.models import Committer
+from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Commit
 from pool.coordinator.snapshots import Snapshots
 from pool.metrics.medians import named
@@ -19,13 +19,13 @@ from pool.shm.memory import Memory
 
 
 class State:
-    """Weights and optimizer are the committer's; the place in the stream and what was changed by hand are kept here."""
+    """Weights and optimizer are the models's; the place in the stream and what was changed by hand are kept here."""
 
     def __init__(
         self,
         start: CoordinatorStart,
         memory: Memory,
-        committer: Committer,
+        models: Models,
         snapshots: Snapshots,
         goal: Goal,
         say: Callable[[str], object],
@@ -33,54 +33,54 @@ class State:
         """`goal`: which number of a validation the run goes by; `say`: to its user."""
         self._own = start
         self._memory = memory
-        self._committer = committer
+        self._models = models
         self._snapshots = snapshots
         self._goal = goal
         self._cursor = start.cursor
-        self._unused = (0,) * len(committer.members)
+        self._unused = (0,) * len(models.members)
         self._say = say
         self._plateaus = [plateau_rule(config, start.layout.measured) for config in start.config.members]
 
     @property
     def epoch(self) -> int:
-        """That the next step begins in."""
+        """The epoch that the next step begins in."""
         return self._cursor.epoch
 
     @property
     def unused(self) -> tuple[int, ...]:
-        """Of each member, as the last commit has said it."""
+        """The batches in a row that each member has lost, as the last commit has said it."""
         return self._unused
 
     @property
     def learning_rates(self) -> tuple[float, ...]:
-        """Of the next step, one a member."""
-        return self._committer.learning_rates
+        """The learning rates of the next step, one a member."""
+        return self._models.learning_rates
 
     def begin(self) -> Validations:
         """Makes or loads the weights and publishes them. Returns what is known of validations.
 
         Raises CheckpointError.
         """
-        start, committer = self._own, self._committer
+        start, models = self._own, self._models
         restored = None
         if start.snapshot is not None:
             restored = self._snapshots.load(start.snapshot, self.checkpoint())
         elif start.checkpoint is not None:
             restored = store.load(start.checkpoint)
         if restored is not None:
-            committer.restore(restored)
+            models.restore(restored)
             if value_at(restored.config, "train.steps") != start.config.train.steps:
-                for member in committer.members:
+                for member in models.members:
                     member.optimizers.follow_length(start.step)
             self._override(start.step)
             self._unused = tuple(member.unused for member in restored.members) or self._unused
         else:
             weights = None if start.start_from is None else store.load_weights(start.start_from).tensors
-            committer.initialize(weights)
-        committer.begin(start.step)
+            models.initialize(weights)
+        models.begin(start.step)
         if restored is None and start.start_from is not None:
             self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may go
-        committer.publish(start.step)
+        models.publish(start.step)
         return NONE if restored is None else self._validations(restored)
 
     def committed(self, action: Commit) -> None:
@@ -93,7 +93,7 @@ class State:
         """The newest version of each member is; the next step may be made with lower learning rates. Raises
         CheckpointError."""
         reduced = defaultdict[str, list[int]](list)
-        for m, (member, rule) in enumerate(zip(self._committer.members, self._plateaus, strict=True)):
+        for m, (member, rule) in enumerate(zip(self._models.members, self._plateaus, strict=True)):
             before = member.optimizers.learning_rate
             if rule is None or member.frozen_at is not None or not member.optimizers.validated(rule, found[m]):
                 continue
@@ -105,9 +105,9 @@ class State:
 
     def checkpoint(self) -> store.Checkpoint:
         """All of it; between two steps only. The tensors are those that the next step changes."""
-        tensors, plain = self._committer.optimizer_state()
+        tensors, plain = self._models.optimizer_state()
         return store.Checkpoint(
-            step=self._committer.version,
+            step=self._models.version,
             cursor=self._cursor,
             config=self._own.config.model_dump(mode="json"),
             fingerprint=self._own.fingerprint,
@@ -117,26 +117,26 @@ class State:
             validation=describe_files(self._own.validation_files),
             goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
-            weights=self._committer.weights(),
-            tied={name: first for member in self._committer.members for name, first in member.tied.items()},
-            transient=[name for member in self._committer.members for name in member.transient],
-            average=self._committer.averages(),
-            averaged=self._committer.averaged,
+            weights=self._models.weights(),
+            tied={name: first for member in self._models.members for name, first in member.tied.items()},
+            transient=[name for member in self._models.members for name in member.transient],
+            average=self._models.averages(),
+            averaged=self._models.averaged,
             optimizer=OptimizerNumbers.of(plain),
             members=tuple(
                 MemberState(member.frozen_at, unused)
-                for member, unused in zip(self._committer.members, self._unused, strict=True)
+                for member, unused in zip(self._models.members, self._unused, strict=True)
             ),
             optimizer_tensors=tensors,
-            divided=self._committer.divided_state(),
+            divided=self._models.divided_state(),
         )
 
     def _validations(self, restored: store.Checkpoint) -> Validations:
-        """What is known of them, if the next ones can be compared with it."""
+        """Returns what is known of the validations, if the next ones can be compared with it."""
         known = restored.validations
         if known == NONE or comparable(restored.config, self._own.config.model_dump(mode="json")):
             return known
-        for member in self._committer.members:
+        for member in self._models.members:
             member.optimizers.forget_validations()
         self._say("validations measure something else now than before: the best checkpoint is chosen anew")
         return NONE
@@ -145,4 +145,4 @@ class State:
         """Before step `step`: what the user wants changed there, unless the state has been through it."""
         for override in self._own.overrides:
             if override.step == step:
-                self._committer.override(override)
+                self._models.override(override)

@@ -1,4 +1,5 @@
-"""What workers have collected of a validation's batches: taken batch by batch, and made into each member's numbers."""
+"""The arrays that workers collect of a validation's batches: taken batch by batch, and made into each member's
+numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 class Collected:
-    """Of one validation at a time; a coordinator that begins, begins with none."""
+    """The arrays of one validation at a time; a coordinator that begins, begins with none."""
 
     def __init__(
         self,
@@ -64,13 +65,13 @@ class Collected:
                 own[name][begin : begin + len(array)] = array
 
     def _numbers(self, collected: Sequence[Arrays]) -> dict[str, tuple[float, ...]]:
-        """By name, one a member."""
+        """Returns the numbers by name, one a member."""
         numbers = [_numbers(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
         return {name: tuple(own[name] for own in numbers) for name in numbers[0]}
 
 
 def _numbers(metrics: Mapping[str, Metric], collected: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
-    """Of one member."""
+    """Returns the numbers of one member."""
     arrays = {name: array.view() for name, array in collected.items()}
     for array in arrays.values():
         array.flags.writeable = False

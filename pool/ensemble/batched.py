@@ -153,7 +153,7 @@ class Stack:
 
     @torch.no_grad()
     def keep_buffers(self, frozen: Collection[int]) -> None:
-        """What the last call has left in the buffers becomes the members' own."""
+        """Moves what the last call has left in the buffers into the members' own."""
         for name, stacked in self._new_buffers.items():
             for place, buffer, new in zip(self._places, self._buffers[name], stacked, strict=True):
                 if place not in frozen:
@@ -173,7 +173,7 @@ class _Loss(nn.Module):
 
 
 def _inside(name: str) -> str:
-    """Of a model's tensor in `_Loss`."""
+    """Returns the name of a model's tensor in `_Loss`."""
     return f"model.{name}"
 
 

@@ -1,4 +1,4 @@
-"""Whether the members of an ensemble are computed together or one after the other.
+"""The choice whether the members of an ensemble are computed together or one after the other.
 
 The choice decides bits, so it is a function of settings, model, layout of a batch and kind of device alone: all workers
 of a run choose alike, and so does a run that is resumed.

@@ -132,7 +132,7 @@ def _described(dtype: torch.dtype, shape: Sequence[int]) -> str:
 
 
 def _is_state(attribute: Attribute) -> bool:
-    """Whether a call could leave something there for the next one."""
+    """Tells whether a call could leave something there for the next one."""
     value = attribute.value
     if isinstance(value, np.ndarray):
         return value.size <= _MOST

@@ -15,7 +15,7 @@ from pool.task.task import Progress
 
 
 class Execution(Protocol):
-    """Of all members of a run, in train mode."""
+    """The computation of all members of a run, in train mode."""
 
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Iterator[Tensor]:
         """Tensors [n], each the losses of the next n members; all members in their order. The caller calls

@@ -67,5 +67,5 @@ class Ensemble(nn.Module):
 
 
 def joined_model(models: Sequence[nn.Module]) -> nn.Module:
-    """Of one model it is that."""
+    """Returns one module of all models; of one model it is that."""
     return models[0] if len(models) == 1 else Ensemble(models)

@@ -42,7 +42,7 @@ class Member:
         return model
 
     def loss(self, batch: TensorBatch, progress: Progress, *, backward: bool) -> Tensor:
-        """What the task gives: one number. Raises PluginError if that can't be used."""
+        """Returns the task's loss: one number. Raises PluginError if that can't be used."""
         with self._watched("loss", self.task.loss):
             loss = self.task.loss(self.model, batch, progress)
             if problem := problem_of(loss, backward=backward):
@@ -50,7 +50,7 @@ class Member:
         return loss
 
     def measure(self, batch: TensorBatch, progress: Progress, collected: Mapping[str, npt.NDArray[Any]]) -> Tensor:
-        """As `loss` without backward, of a task with metrics; what they need goes into `collected`."""
+        """Returns the loss without backward, of a task with metrics; what they need goes into `collected`."""
         assert isinstance(self.task, MeasuredTask)
         validate = self.task.validate
         with self._watched("validate", validate):
@@ -99,7 +99,7 @@ def problem_of(loss: object, *, backward: bool) -> str:
 
 
 def _torch_settings() -> dict[str, object]:
-    """Of this process, that a batch must leave as they were."""
+    """Returns the settings of torch in this process that a batch must leave as they were."""
     return {
         "grad mode": torch.is_grad_enabled(),
         "default dtype": torch.get_default_dtype(),

@@ -1,4 +1,4 @@
-"""What a task gives for its metrics, into memory that outlives the worker."""
+"""Copies the arrays that a task gives for its metrics into memory that outlives the worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which parameters share a bucket: by size and dtype, in the order given.
+"""Assigns parameters to buckets: by size and dtype, in the order given.
 
 The rule is that of torch's DistributedDataParallel (compute_bucket_assignment_by_size): a bucket closes when
 it reaches the current limit of its dtype; each dtype goes through the limits in order and stays at the last.

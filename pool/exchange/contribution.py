@@ -1,4 +1,5 @@
-"""The gradients that a worker hands over, as plain data: the books decide by it, the exchange finds the numbers."""
+"""The gradients that a worker hands over, as plain data: the scheduler decides by it, the exchange finds the
+numbers."""
 
 from __future__ import annotations
 

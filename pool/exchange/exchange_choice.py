@@ -1,4 +1,4 @@
-"""Which exchange a run has: the planner chooses, everybody is told. Free of torch."""
+"""The exchange of a run: the planner chooses it, everybody is told. Free of torch."""
 
 from __future__ import annotations
 
@@ -40,9 +40,11 @@ HOST = Exchange()
 
 
 def after_loss(exchange: Exchange, lost: Collection[str], others: Mapping[int, str]) -> Exchange:
-    """That of a run that goes on without these devices of `exchange`, by the memory that is reserved. `others`: the
-    devices of the workers that are left, at least one, by index. If no device of `exchange` is left, the first of them
-    takes its place."""
+    """Returns the exchange of a run that goes on without these devices of `exchange`, by the memory that is reserved.
+
+    `others`: the devices of the workers that are left, at least one, by index. If no device of `exchange` is left, the
+    first of them takes its place.
+    """
     devices = [device for device in exchange.devices if device not in lost] or [next(iter(others.values()))]
     workers = (tuple(index for index, name in others.items() if name == device) for device in devices)
     gone = [device for device in exchange.devices if device in lost]

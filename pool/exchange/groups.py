@@ -31,5 +31,5 @@ class Groups:
         return batch // self.batches_per_step
 
     def place_of(self, batch: int) -> int:
-        """Of the group that the batch is in."""
+        """Returns the place of the group that the batch is in."""
         return batch % self.batches_per_step // self.batches_per_group

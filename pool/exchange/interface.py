@@ -31,7 +31,7 @@ from pool.kernels.fold import Addend, Touched
 
 
 class PieceMemory(Protocol):
-    """What one bucket holds of one parameter, in all the memory of an exchange: all of it, or some rows."""
+    """The memory of one bucket's part of a parameter, in all the memory of an exchange: all of it, or some rows."""
 
     first_row: int  # feature of the first row; 0 of what is no table
 
@@ -40,7 +40,7 @@ class PieceMemory(Protocol):
         """Contributions define the rows alone that their batches touched."""
 
     def weights(self, version: int) -> Tensor:
-        """Of the newest complete version, or of the one that follows it."""
+        """The weights of the newest complete version, or of the one that follows it."""
 
     def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
         """The gradients of those that have one, to be read once."""
@@ -67,7 +67,7 @@ class PieceMemory(Protocol):
         piece lies. `rows`: of a table, which alone were written since the last `copy_over`; None: any."""
 
     def overwritten(self) -> None:
-        """What was given out is not it any more: `CoordinatorExchange.weights` of the version were written."""
+        """The weights given out are stale: a new version was written in their place (`CoordinatorExchange.weights`)."""
 
 
 class CoordinatorExchange(Protocol):
@@ -76,16 +76,16 @@ class CoordinatorExchange(Protocol):
     read_nbytes: int  # of gradients that were taken, since the beginning
 
     def piece(self, bucket: Bucket, parameter: int) -> PieceMemory:
-        """Of a parameter in the bucket, by index in the plan."""
+        """Returns the memory of a parameter in the bucket, by index in the plan."""
 
     def weights(self, version: int) -> Sequence[Tensor]:
         """All parameters of a version, in the plan's order."""
 
     def buffers(self, version: int) -> Sequence[Tensor]:
-        """What else the model consists of."""
+        """The rest of the model."""
 
     def average(self) -> Sequence[Tensor]:
-        """Where the averaged weights lie, if the run has them: all parameters, then buffers. Workers read them from
+        """The memory of the averaged weights, if the run has them: all parameters, then buffers. Workers read them from
         `publish` of a version that is validated until that has ended."""
 
     def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
@@ -136,7 +136,7 @@ class WorkerExchange(Protocol):
         """They become the averaged weights, as they are when that version is validated."""
 
     def forget(self) -> None:
-        """What was loaded may be of a version that was never completed: its coordinator died."""
+        """Forgets what was loaded: it may be of a version that was never completed, since its coordinator died."""
 
     def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
         """Gradients of a contribution go to this slot of the worker's own: the sum of these batches', left to right."""
@@ -149,7 +149,8 @@ class WorkerExchange(Protocol):
         is finite; a tensor is for `read`."""
 
     def rows(self, parameter: int) -> Tensor:
-        """Where a table's gradient is to be written, row by row: the batch's touched ones only. Asked once a batch."""
+        """Returns the memory where a table's gradient is to be written, row by row: the batch's touched ones only.
+        Asked once a batch."""
 
     def written(self, parameter: int, bucket: Bucket) -> None:
         """The rows that the bucket holds are where `rows` said."""

@@ -13,13 +13,13 @@ from pool.exchange.plan import Plan
 
 
 def prefix(member: int, members: int) -> str:
-    """What the names of a member's tensors begin with; nothing if there is one member only."""
+    """Returns the beginning of the names of a member's tensors; nothing if there is one member only."""
     return "" if members == 1 else f"member.{member}."
 
 
 @dataclass(frozen=True)
 class Part:
-    """Of one member."""
+    """The part of one member."""
 
     plan: Plan  # as if it were alone: offsets from `offset`, numbers from 0
     offset: int  # bytes

@@ -1,4 +1,4 @@
-"""Where every parameter and buffer lies in a version of the weights; gradient slots: `slots`.
+"""The places of all parameters and buffers in a version of the weights; those in gradient slots: `slot_layout`.
 
 A function of the model, the bucket limits and the optimizer's name alone, never of devices or workers: other borders
 would give other bits. Made once, by the planner; plain data, free of torch, so that the supervisor can size memory.
@@ -51,7 +51,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What the layout has to know of a parameter or buffer."""
+    """A parameter or buffer, as far as the layout has to know it."""
 
     name: str
     shape: tuple[int, ...]

@@ -15,7 +15,7 @@ _ITEM = 2  # bytes of a bfloat16
 
 
 def slot_layout(plan: Plan, dtype: str) -> Plan:
-    """Where a member's gradients lie in a slot, of this type (`train.gradient_dtype`). `plan`: of its weights, float32
+    """Places a member's gradients in a slot, of this type (`train.gradient_dtype`). `plan`: of its weights, float32
     where gradients are to be rounded."""
     if dtype == "float32":
         return plan

@@ -25,7 +25,7 @@ def views(memory: npt.NDArray[np.uint8], tensors: Iterable[plans.Tensor]) -> lis
 
 
 def views_of(whole: torch.Tensor, tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
-    """The same in memory of any device (uint8, Plan.nbytes)."""
+    """Returns views of memory of any device (uint8, Plan.nbytes)."""
     return [whole[t.offset : t.offset + t.nbytes].view(torch_dtype(t.dtype)).view(t.shape) for t in tensors]
 
 
@@ -40,7 +40,7 @@ def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
 
 
 def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """What else the weights consist of: buffers, and parameters that are not trained."""
+    """Yields the weights that are not trained: buffers, and parameters that are not trained."""
     yield from ((name, p) for name, p in model.named_parameters() if not p.requires_grad)
     yield from model.named_buffers()
 
@@ -54,7 +54,7 @@ def row_sparse_tables(model: nn.Module) -> Iterator[SparseLinear]:
 
 
 def specs(model: nn.Module) -> tuple[list[plans.TensorSpec], list[plans.TensorSpec]]:
-    """What the plan has to know: trained parameters and carried tensors."""
+    """Returns what the plan has to know: trained parameters and carried tensors."""
     tables = {id(module.weight): module.field for module in row_sparse_tables(model)}
 
     def spec(name: str, tensor: torch.Tensor) -> plans.TensorSpec:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class RingFeeder:
-    """One ring: its stream and its books."""
+    """One ring: its stream and its state."""
 
     def __init__(self, start: FeederStart, memory: Memory, purpose: Purpose, trace: Trace) -> None:
         self._purpose = purpose

@@ -1,4 +1,4 @@
-"""The feeder's books of one ring. Pure: no sockets, no stream.
+"""The feeder's state of one ring. Pure: no sockets, no stream.
 
 Batch k goes to slot k mod slots, when the coordinator has freed that slot.
 """
@@ -13,7 +13,7 @@ from pool.protocol.messages import StreamOrders, StreamReport
 
 @dataclass(frozen=True)
 class Fill:
-    """What to do with the stream: first seek, if a cursor is given, then give it these slots, in order."""
+    """Orders for the stream: first seek, if a cursor is given, then fill these slots, in order."""
 
     seek: Cursor | None
     slots: tuple[int, ...]

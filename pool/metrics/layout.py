@@ -1,4 +1,4 @@
-"""What a task measures: the names of its numbers, and where the arrays behind them lie in memory for one batch."""
+"""The numbers that a task measures: their names, and where the arrays behind them lie in memory for one batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAGE = 4096
 
 @dataclass(frozen=True)
 class Measured:
-    """As the planner finds it; empty for a task without metrics."""
+    """The metrics of a task, as the planner finds them; empty for a task without metrics."""
 
     batch_size: int = 0
     metrics: tuple[tuple[str, Best], ...] = ()  # in the task's order
@@ -37,7 +37,7 @@ class Measured:
 
     @property
     def nbytes(self) -> int:
-        """Of one batch's arrays, whole pages; 0 if nothing is collected."""
+        """The bytes of one batch's arrays, whole pages; 0 if nothing is collected."""
         return _pages(sum(_aligned(column.nbytes(self.batch_size)) for _, column in self.columns))
 
     def arrays(self, place: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[Any]]:
@@ -56,7 +56,8 @@ class Measured:
     def of_averages(
         self, place: npt.NDArray[np.uint8], members: int
     ) -> tuple[npt.NDArray[np.float64], list[dict[str, npt.NDArray[Any]]]]:
-        """The same of each member's averaged weights, which comes behind that; and before it the losses, [members]."""
+        """Returns the arrays of each member's averaged weights, which come behind the others; and before them the
+        losses, [members]."""
         behind = place[members * self.nbytes :]
         losses, arrays = behind[: 8 * members].view(np.float64), behind[_pages(8 * members) :]
         return losses, self.of_members(arrays, members)
@@ -67,7 +68,7 @@ class Measured:
         return bool(self.columns) or self.averages
 
     def collected_nbytes(self, members: int) -> int:
-        """Of what is collected of one batch: `of_members`, and `of_averages` if there are any."""
+        """Returns the bytes of what is collected of one batch: `of_members`, and `of_averages` if there are any."""
         return members * self.nbytes + (_pages(8 * members) + members * self.nbytes if self.averages else 0)
 
     def all_arrays(self, batches: int) -> dict[str, npt.NDArray[Any]]:
@@ -76,7 +77,7 @@ class Measured:
         return {name: np.empty(column.shape(samples), column.dtype) for name, column in self.columns}
 
     def best(self, name: str) -> Best:
-        """Which values of it are better. Raises ValueError for a name that is not measured."""
+        """Tells which values of a metric are better. Raises ValueError for a name that is not measured."""
         known: dict[str, Best] = {LOSS: "min", **dict(self.metrics)}
         if self.averages:
             known |= {AVERAGE + each: best for each, best in known.items()}
@@ -86,8 +87,8 @@ class Measured:
 
 
 def measured(metrics: Mapping[str, Metric], batch_size: int, *, averages: bool = False) -> Measured:
-    """What a task's metrics come to; `averages`: of averaged weights, too. Raises ValueError for the first that can't
-    be used."""
+    """Measures what a task's metrics come to; `averages`: of averaged weights, too. Raises ValueError for the first
+    that can't be used."""
     if not isinstance(metrics, Mapping):
         raise ValueError(f"must be a mapping of names to metrics, not {reprlib.repr(metrics)}")
     if len(metrics) > MOST:

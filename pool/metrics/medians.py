@@ -12,7 +12,7 @@ MEMBERS = "members"  # in a record of metrics.jsonl: lists by name, in the order
 
 
 def median_of(values: Iterable[float]) -> float:
-    """Of those that are numbers; NaN if none is."""
+    """Returns the median of those that are numbers; NaN if none is."""
     numbers = [value for value in values if not math.isnan(value)]
     return median(numbers) if numbers else math.nan
 

@@ -51,7 +51,7 @@ PREPARED = 2  # batches at most: older ones were taken back
 
 @dataclass(frozen=True)
 class Computed:
-    """What has come of an assignment."""
+    """The result of an assignment."""
 
     outcomes: tuple[Outcome, ...]  # one a batch
     absent: tuple[int, ...] = ()  # parameters that got no gradient
@@ -189,8 +189,8 @@ class Computer:
         return forward_pass(self._device, self._dense_products)
 
     def _backward(self, losses: Tensor) -> None:
-        """Of the sum of the losses. Given its gradient, torch imports sympy, half a second of each worker; what that
-        saves is a device's launches."""
+        """Runs backward of the sum of the losses. Given its gradient, torch imports sympy, half a second of each
+        worker; what that saves is a device's launches."""
         if self._device.type == "cpu":
             losses.sum().backward()  # type: ignore[no-untyped-call]
         else:
@@ -260,6 +260,6 @@ def _joined(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _without(frozen: Collection[int], outcome: Outcome) -> Outcome:
-    """Of members that are not trained any more nothing is unsound."""
+    """Returns the outcome without the members that are not trained any more: nothing of them is unsound."""
     unsound = tuple("" if member in frozen else what for member, what in enumerate(outcome.unsound))
     return Outcome(outcome.losses, unsound)

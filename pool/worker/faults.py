@@ -15,7 +15,7 @@ from pool.device.names import Device, Fault, Phase
 
 
 class Faults:
-    """Of one worker; empty after its first incarnation, so that a restart can succeed."""
+    """The scripted faults of one worker; empty after its first incarnation, so that a restart can succeed."""
 
     def __init__(self, device: Device, incarnation: int) -> None:
         self._compute_seconds = device.compute_ms / 1000
@@ -31,7 +31,7 @@ class Faults:
             time.sleep(self._compute_seconds)
 
     def begin_batch(self, step: int) -> None:
-        """What is scripted for its forward."""
+        """Does what is scripted for a batch's forward."""
         self._nan = None
         self.at(step, "forward")
 

@@ -30,7 +30,7 @@ Announce = Callable[[int], None]  # bucket
 
 @dataclass(frozen=True)
 class _Check:
-    """Of a gradient of one batch, or of the group's as it is handed over."""
+    """The check of a gradient of one batch, or of the group's as it is handed over."""
 
     batch: int  # index in the group; the last one of what is handed over
     parameter: int
@@ -250,5 +250,5 @@ class GradientWriter:
 
 
 def _tell_nobody() -> None:
-    """Of a member's last bucket `end_members` tells; of the last of all, and of one without gradients, the end of the
-    group."""
+    """Announces nothing: `end_members` tells of a member's last bucket; the end of the group tells of the last of all,
+    and of one without gradients."""

@@ -27,7 +27,7 @@ NEXT = {
 
 @dataclass(eq=False)
 class Job:
-    """The computing thread keeps it even after the desk has forgotten it: the result of a revoked job changes nothing,
+    """The computing thread keeps it even after the queue has forgotten it: the result of a revoked job changes nothing,
     even if the same batch was assigned again."""
 
     assignment: Assignment

@@ -1,8 +1,8 @@
 """The jobs of a worker and how far each is. Pure: no sockets, no torch, no threads.
 
-A new coordinator begins with an empty desk, but a job in work still reads the ring and the weights until it ends. Until
-then the worker sends the new coordinator nothing: its first message says that no job of the old incarnation is in work
-(I4). One job is computed at a time; on a device others may be on their way to it meanwhile.
+A new coordinator begins with an empty queue, but a job in work still reads the ring and the weights until it ends.
+Until then the worker sends the new coordinator nothing: its first message says that no job of the old incarnation is
+in work (I4). One job is computed at a time; on a device others may be on their way to it meanwhile.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pool.protocol.messages import Assignment, AssignmentReport, Outcome, Worker
 from pool.worker.job import Job, Stage
 
 
-class Desk:
-    """Of one worker, for its computing thread to take from and for its mailbox to fill."""
+class JobQueue:
+    """The jobs of one worker, for its computing thread to take from and for its mailbox to fill."""
 
     def __init__(self, incarnation: int) -> None:
         """`incarnation`: of the coordinator."""

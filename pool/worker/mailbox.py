@@ -1,6 +1,6 @@
 """The worker's thread for messages: owns the sockets, so that a worker that computes still sends and receives.
 
-The computing thread and autograd's threads only change the desk under its lock. Finished batches and complete versions
+The computing thread and autograd's threads only change the queue under its lock. Finished batches and complete versions
 are signalled through shared memory (`pool.shm.signals`), directly between the computing thread and the coordinator.
 For all other messages the computing thread wakes this one.
 """
@@ -27,7 +27,7 @@ from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
 from pool.shm.signals import Bell, WorkerEnd
 from pool.telemetry.trace import Trace
 from pool.worker.job import Job
-from pool.worker.job_queue import Desk, is_sound
+from pool.worker.job_queue import JobQueue, is_sound
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +43,9 @@ class Mailbox(threading.Thread):
         self._own = start
         self._shortcut = shortcut
         self._trace = trace
-        self._desk = Desk(start.coordinator.incarnation)
+        self._queue = JobQueue(start.coordinator.incarnation)
         self._seconds: dict[Spent, float] = {"computing": 0.0, "waiting_for_batches": 0.0, "waiting_for_weights": 0.0}
-        self._lock = threading.Lock()  # of the desk
+        self._lock = threading.Lock()  # of the queue
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
         self._notices = deque[str]()  # for the run's user, not yet sent
         self._to_say = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # rung for this thread
@@ -54,20 +54,20 @@ class Mailbox(threading.Thread):
         """Waits until there is something to do; counts what it waited for."""
         while True:
             with self._lock:
-                if self._desk.complete(self._shortcut.newest(self._desk.incarnation)):
-                    self._trace.mark("weights complete", version=self._desk.version)
-                if (job := self._desk.next()) is not None:
+                if self._queue.complete(self._shortcut.newest(self._queue.incarnation)):
+                    self._trace.mark("weights complete", version=self._queue.version)
+                if (job := self._queue.next()) is not None:
                     return job, "compute"
-                if (job := self._desk.next_to_prepare()) is not None:
+                if (job := self._queue.next_to_prepare()) is not None:
                     return job, "prepare"
-                kind: Spent = "waiting_for_weights" if self._desk.waits_for_weights else "waiting_for_batches"
+                kind: Spent = "waiting_for_weights" if self._queue.waits_for_weights else "waiting_for_batches"
             with self._measured(kind), self._trace.span(kind.replace("_", " ")):
                 self._shortcut.wait()
 
     def next_to_prepare(self) -> Job | None:
         """A batch whose copying may begin while another is computed; None if there is none."""
         with self._lock:
-            return self._desk.next_to_prepare()
+            return self._queue.next_to_prepare()
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -90,14 +90,14 @@ class Mailbox(threading.Thread):
     def prepared(self, job: Job) -> None:
         """The batch is ready for its weights. Safe from any thread."""
         with self._lock:
-            waited_for = self._desk.prepared(job)
+            waited_for = self._queue.prepared(job)
         if waited_for:
             self._to_say.ring()
 
     def finish(self, job: Job, outcomes: tuple[Outcome, ...], absent: tuple[int, ...] = ()) -> None:
         """Announces the end of a job; `absent`: parameters that got no gradient."""
         with self._lock:
-            waited_for = self._desk.finish(job, outcomes, absent)
+            waited_for = self._queue.finish(job, outcomes, absent)
         if not absent and is_sound(outcomes):
             losses = [loss for outcome in outcomes for loss in outcome.losses]
             self._shortcut.finish(job.assignment.attempt, losses, self._times)
@@ -143,7 +143,7 @@ class Mailbox(threading.Thread):
                     if isinstance(message, Roster) and coordinator.follow(message):
                         followed = True
                         with self._lock:
-                            self._desk.new_coordinator(coordinator.other.incarnation)
+                            self._queue.new_coordinator(coordinator.other.incarnation)
             waited_for = coordinator.socket in events and self._take_orders(coordinator)
             if rung := self._to_say.fileno() in events:
                 self._to_say.silence()
@@ -156,16 +156,16 @@ class Mailbox(threading.Thread):
         if not orders:
             return False
         with self._lock:
-            waited_for = self._desk.orders(orders[-1])
+            waited_for = self._queue.orders(orders[-1])
         self._shortcut.wake()
         return waited_for
 
     def _report(self) -> WorkerReport | None:
         """None while the coordinator must not hear of this worker."""
         with self._lock:
-            if not self._desk.may_speak:
+            if not self._queue.may_speak:
                 return None
-            return WorkerReport(self._desk.reports(), self._times, self._desk.settled)
+            return WorkerReport(self._queue.reports(), self._times, self._queue.settled)
 
     @property
     def _times(self) -> Times:

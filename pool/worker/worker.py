@@ -181,7 +181,7 @@ class Worker:
             crash_point("worker.after_finish")
 
     def _do(self, job: Job, todo: Todo) -> Computed | None:
-        """What came out, None if it is only prepared."""
+        """Does a job; None if it is only prepared."""
         assignment = job.assignment
         if todo == "prepare":
             self._prepare(job)
@@ -235,7 +235,7 @@ class Worker:
 
 
 def _log() -> str:
-    """Where this process's output goes, wherever that has been moved."""
+    """Returns the path of this process's output, wherever that has been moved."""
     try:
         return str(Path("/proc/self/fd/2").readlink())
     except OSError:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SIMULATION = ("tests.pool.simulation", "--seeds", "4000", "--failures", "1", "--processes", "1")
-BOOKS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_books.py")
+BOOKS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_scheduler.py")
 STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_points.py", "-k", "still_being_written")
 TRACE = ("pytest", "-q", "-x", "tests/pool/telemetry/test_trace.py", "-k", "same_bits")
-BLAME = ("pytest", "-q", "-x", "tests/pool/coordinator/test_blame.py")
+BLAME = ("pytest", "-q", "-x", "tests/pool/coordinator/test_fault_tracker.py")
 FAILURE = ("pytest", "-q", "-x", "tests/pool/process/test_failure.py")
 SHORTCUT = ("pytest", "-q", "-x", "tests/pool/shm/test_signals.py")
 MAILBOX = ("pytest", "-q", "-x", "tests/pool/worker/test_mailbox.py")
@@ -44,16 +44,16 @@ MUTANTS = (
         "a batch of which nothing is heard in time is taken from its worker, which is silent and not dead",
         "pool/coordinator/scheduler/scheduler.py",
         """\
-        self._crew.say_again()
+        self._workers.say_again()
         self._feeder_sent = None
         return list(self._orders())
 """,
         """\
         for batch, work in list(self._work.items()):
             if work.assignment.step == self.step and not work.buckets:
-                self._crew.take_back(work.worker, work.assignment)
+                self._workers.take_back(work.worker, work.assignment)
                 del self._work[batch]
-        self._crew.say_again()
+        self._workers.say_again()
         self._feeder_sent = None
         return self._advance()
 """,
@@ -62,7 +62,7 @@ MUTANTS = (
         "successor does not wait",
         "a coordinator's successor has the ring filled again while batches are read for the dead one",
         "pool/coordinator/scheduler/scheduler.py",
-        "if self._feeder is not None and self._crew.all_heard:",
+        "if self._feeder is not None and self._workers.all_heard:",
         "if self._feeder is not None:",
     ),
     Mutant(
@@ -76,7 +76,7 @@ MUTANTS = (
         "mailbox speaks too early",
         "the same, in the thread that sends",
         "pool/worker/mailbox.py",
-        "if not self._desk.may_speak:",
+        "if not self._queue.may_speak:",
         "if False:",
         MAILBOX,
     ),
@@ -100,7 +100,7 @@ MUTANTS = (
         "pool/coordinator/scheduler/scheduler.py",
         "            work.absent = report.absent\n",
         "            work.absent = report.absent\n"
-        "            self._crew.release(work.worker, work.assignment.gradient_slot)\n",
+        "            self._workers.release(work.worker, work.assignment.gradient_slot)\n",
     ),
     # --- versions and slots of a step (I3) ---
     Mutant(
@@ -114,15 +114,15 @@ MUTANTS = (
         "ring slot freed before commit",
         "with a step the first batch of the next one is freed",
         "pool/coordinator/scheduler/scheduler.py",
-        "self.train.free(self._crew.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))",
+        "self.train.free(self._workers.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))",
         "self.train.free(min(self.train.filled, self.step * self.rules.batches_per_step + 1))",
     ),
     Mutant(
         "version announced early",
         "workers hear of the next version when its first bucket is summed",
         "pool/coordinator/scheduler/scheduler.py",
-        "yield from self._crew.orders(self.step, self._frozen)",
-        "yield from self._crew.orders(self.step + self._step.begun, self._frozen)",
+        "yield from self._workers.orders(self.step, self._frozen)",
+        "yield from self._workers.orders(self.step + self._step.begun, self._frozen)",
     ),
     Mutant(
         "batch begun with old weights",
@@ -168,7 +168,7 @@ MUTANTS = (
         "pool/worker/job_queue.py",
         "return orders.wants_answer and self._settled == self._number",
         "return False",
-        ("pytest", "-q", "-x", "tests/pool/worker/test_desk.py", "-k", "want_an_answer"),
+        ("pytest", "-q", "-x", "tests/pool/worker/test_job_queue.py", "-k", "want_an_answer"),
     ),
     Mutant(
         "taken back, answered late",
@@ -210,8 +210,8 @@ MUTANTS = (
         "first batch blamed",
         "who dies in a group died of its first batch",
         "pool/coordinator/scheduler/scheduler.py",
-        "self._blame.ended(held, in_work, raised)",
-        "self._blame.ended(held, held.batch, raised)",
+        "self._faults.ended(held, in_work, raised)",
+        "self._faults.ended(held, held.batch, raised)",
     ),
     Mutant(
         "rows of a group begin as they are",
@@ -348,15 +348,15 @@ MUTANTS = (
         "orders said once only",
         "orders to workers that are lost are never made up for",
         "pool/coordinator/scheduler/scheduler.py",
-        "        self._crew.say_again()\n",
+        "        self._workers.say_again()\n",
         "",
     ),
     Mutant(
         "orders to the feeder said once only",
         "orders to the feeder that are lost are never made up for",
         "pool/coordinator/scheduler/scheduler.py",
-        "        self._crew.say_again()\n        self._feeder_sent = None\n",
-        "        self._crew.say_again()\n",
+        "        self._workers.say_again()\n        self._feeder_sent = None\n",
+        "        self._workers.say_again()\n",
     ),
     Mutant(
         "generation ignored by the feeder",
@@ -366,7 +366,7 @@ MUTANTS = (
         "if self._generation < 0:",
     ),
     Mutant(
-        "generation ignored by the books",
+        "generation ignored by the scheduler",
         "what was filled for a dead coordinator is taken for the successor's",
         "pool/coordinator/scheduler/ring.py",
         "if report is None or report.generation != self.generation:",
@@ -474,12 +474,12 @@ MUTANTS = (
         "workers begin while the version is still being written",
         "pool/coordinator/executor.py",
         """\
-            self._committer.commit(action.step)  # with clip_norm, all of the update
-            self._committer.publish(action.step + 1)
+            self._models.commit(action.step)  # with clip_norm, all of the update
+            self._models.publish(action.step + 1)
 """,
         """\
-            self._committer.publish(action.step + 1)
-            self._committer.commit(action.step)  # with clip_norm, all of the update
+            self._models.publish(action.step + 1)
+            self._models.commit(action.step)  # with clip_norm, all of the update
 """,
         STANDSTILL,
     ),
@@ -502,7 +502,7 @@ MUTANTS = (
         "nothing published",
         "a complete version takes the long way only",
         "pool/coordinator/executor.py",
-        "            self._committer.publish(action.step + 1)\n",
+        "            self._models.publish(action.step + 1)\n",
         "",
         TRACE,
     ),

@@ -1,1 +1,1 @@
-"""What others write and the coordinator reads, and the other way round."""
+"""Memory that others write and the coordinator reads, and the other way round."""

@@ -31,8 +31,8 @@ from pool.shm.signals import CoordinatorEnd
 
 
 def devices_of(start: CoordinatorStart) -> Sequence[torch.device]:
-    """Those that the exchange is on, as this process has them: it sees them alone, by the cards' own names. When a card
-    is lost the others may get other numbers."""
+    """Returns the devices of the exchange, as this process has them: it sees them alone, by the cards' own names. When
+    a card is lost the others may get other numbers."""
     names, module = start.exchange.devices, start.config.testing.device_module
     if names:
         add_devices(module)

@@ -7,7 +7,7 @@ from pool.shm.signals import CoordinatorEnd, Finished
 
 
 class WorkersMemory:
-    """Implements `books.inbox.WorkersMemory`."""
+    """Implements `scheduler.inbox.WorkersMemory`."""
 
     def __init__(self, memory: Memory, shortcut: CoordinatorEnd) -> None:
         self._memory = memory

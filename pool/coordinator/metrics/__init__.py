@@ -1,1 +1,1 @@
-"""What a run says of itself: numbers made once a step, and the sinks that they go to."""
+"""The numbers of a run, made once a step, and the sinks that they go to."""

@@ -111,7 +111,7 @@ class Metrics:
             self._sinks.add(version, scalars)
 
     def tried(self, found: Sequence[NetNumbers]) -> None:
-        """What the user's command says of nets; those of a step once."""
+        """Takes the numbers that the user's command gives for nets; those of a step once."""
         for net in found:
             if net.step > self._noted:
                 self._noted = net.step

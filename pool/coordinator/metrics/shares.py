@@ -1,4 +1,4 @@
-"""What bounds the speed of a run, from the times that workers and coordinator report. Pure."""
+"""The part that bounds the speed of a run, from the times that workers and coordinator report. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Spent:
 
 
 def shares(before: Spent, now: Spent, workers: int) -> Shares | None:
-    """Of the time between two measurements; None if no time has passed.
+    """Returns the shares of the time between two measurements; None if no time has passed.
 
     While the coordinator adds up or steps, all workers may be waiting for it; how much of its work they did not wait
     for, since they computed meanwhile, is no part of what the run is bound by.

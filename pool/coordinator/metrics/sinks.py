@@ -1,4 +1,4 @@
-"""Where the numbers of a run go. No sink can stop the training: a failure is told once."""
+"""Sinks of a run's numbers. No sink can stop the training: a failure is told once."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Sinks:
 
 
 def _place_of(sink: Sink) -> str:
-    """As the user knows it; a sink of the user's may have anything for its `path`."""
+    """Names a sink as the user knows it; a sink of the user's may have anything for its `path`."""
     try:
         return str(sink.path)
     except Exception:

@@ -1,1 +1,1 @@
-"""What the coordinator decides, and from what it hears: pure, driven by events, without sockets, torch or clock."""
+"""The coordinator's decisions, from the events that it hears: pure, without sockets, torch or clock."""

@@ -1,12 +1,9 @@
-"""Actions that the books decide on. Plain data; `Hands` carry them out.
-
-There are three implementations of `Hands`: the coordinator's, its history for tests, the simulated coordinator's.
-"""
+"""Actions that the scheduler decides on: plain data. They are carried out in their order, each to its end, by the
+coordinator's executor and by the simulated coordinator of the tests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from loader.stream.interface import Cursor
 from pool.exchange.contribution import Contribution
@@ -25,9 +22,6 @@ class Fold:
     last: bool  # the sum is complete
     batches: int  # that make the step
 
-    def carry_out(self, hands: Hands) -> None:
-        hands.fold(self)
-
 
 @dataclass(frozen=True)
 class Update:
@@ -44,9 +38,6 @@ class Update:
         """Nothing of this step is in the sum yet."""
         return self.batches == 0 if self.fold is None else self.fold.first
 
-    def carry_out(self, hands: Hands) -> None:
-        hands.update(self)
-
 
 @dataclass(frozen=True)
 class BadBatch:
@@ -60,9 +51,6 @@ class BadBatch:
     members: tuple[int, ...] = ()  # that it is bad for; empty: all that are trained
     freezes: tuple[int, ...] = ()  # members that go no further because of it
 
-    def carry_out(self, hands: Hands) -> None:
-        hands.bad_batch(self)
-
 
 @dataclass(frozen=True)
 class TakeBuffers:
@@ -72,9 +60,6 @@ class TakeBuffers:
     member: int
     source: Contribution | None  # None: the old ones stay, also if some have been taken
 
-    def carry_out(self, hands: Hands) -> None:
-        hands.take_buffers(self)
-
 
 @dataclass(frozen=True)
 class Freeze:
@@ -82,9 +67,6 @@ class Freeze:
 
     step: int
     member: int
-
-    def carry_out(self, hands: Hands) -> None:
-        hands.freeze(self)
 
 
 @dataclass(frozen=True)
@@ -97,31 +79,23 @@ class Commit:
     unused: tuple[int, ...] = ()  # of each member: batches of its last steps, where it has lost all of them
     validated_next: bool = False  # before anything else is done, the new version is validated
 
-    def carry_out(self, hands: Hands) -> None:
-        hands.commit(self)
-
 
 @dataclass(frozen=True)
 class Collect:
-    """What the worker has collected of this validation batch is taken, before anything else is assigned to it (I4)."""
+    """Take the arrays that the worker has collected of this validation batch, before anything else is assigned to it
+    (I4)."""
 
     batch: int
     worker: int
 
-    def carry_out(self, hands: Hands) -> None:
-        hands.collect(self)
-
 
 @dataclass(frozen=True)
 class Validated:
-    """The mean losses of the validation batches with this version of the weights, one a member. The books go on when
-    they are told what follows from it (`Books.judged`)."""
+    """The mean losses of the validation batches with this version of the weights, one a member. The scheduler goes on
+    when it is told what follows from it (`StepScheduler.judged`)."""
 
     version: int
     losses: tuple[float, ...]
-
-    def carry_out(self, hands: Hands) -> None:
-        hands.validated(self)
 
 
 @dataclass(frozen=True)
@@ -129,17 +103,11 @@ class OrderWorker:
     peer: Peer
     orders: WorkerOrders
 
-    def carry_out(self, hands: Hands) -> None:
-        hands.order_worker(self)
-
 
 @dataclass(frozen=True)
 class OrderFeeder:
     peer: Peer
     orders: FeederOrders
-
-    def carry_out(self, hands: Hands) -> None:
-        hands.order_feeder(self)
 
 
 @dataclass(frozen=True)
@@ -148,16 +116,10 @@ class GiveUp:
 
     why: str
 
-    def carry_out(self, hands: Hands) -> None:
-        hands.give_up(self)
-
 
 @dataclass(frozen=True)
 class End:
     """Nothing is left to do: all steps are committed and validated, or the run was told to drain."""
-
-    def carry_out(self, hands: Hands) -> None:
-        hands.end(self)
 
 
 Action = (
@@ -174,20 +136,3 @@ Action = (
     | GiveUp
     | End
 )
-
-
-class Hands(Protocol):
-    """A method for each action. Actions are carried out in their order, each to its end."""
-
-    def fold(self, action: Fold) -> None: ...
-    def update(self, action: Update) -> None: ...
-    def take_buffers(self, action: TakeBuffers) -> None: ...
-    def freeze(self, action: Freeze) -> None: ...
-    def commit(self, action: Commit) -> None: ...
-    def bad_batch(self, action: BadBatch) -> None: ...
-    def collect(self, action: Collect) -> None: ...
-    def validated(self, action: Validated) -> None: ...
-    def order_worker(self, action: OrderWorker) -> None: ...
-    def order_feeder(self, action: OrderFeeder) -> None: ...
-    def give_up(self, action: GiveUp) -> None: ...
-    def end(self, action: End) -> None: ...

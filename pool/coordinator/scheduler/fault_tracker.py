@@ -1,4 +1,4 @@
-"""Which batches can't be computed, judged by the deaths of the workers that held them. Pure.
+"""Judges which batches can't be computed, by the deaths of the workers that held them. Pure.
 
 A single death proves nothing, so a batch is bad when several workers have died while they held it. An exception of the
 task's code is likely to come again, so a batch that raises in two incarnations is bad. If every batch is bad, the
@@ -19,8 +19,8 @@ HOPELESS = 8  # batches of whole steps, one after the other, that were all left 
 _Key = tuple[str, int, int]  # purpose, step, batch
 
 
-class Blame:
-    """Of the batches of the step in progress and the next."""
+class FaultTracker:
+    """The faults of the batches of the step in progress and the next."""
 
     def __init__(self, unused: Sequence[int]) -> None:
         """`unused`: of each member: batches of the steps before this one that were left out whole."""

@@ -1,4 +1,4 @@
-"""Turns messages, rosters and bells into events for the books. Pure: the caller reads sockets and bells."""
+"""Turns messages, rosters and bells into events for the scheduler. Pure: the caller reads sockets and bells."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from pool.coordinator.scheduler.actions import Action
-from pool.coordinator.scheduler.scheduler import Books
+from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import FeederReport, Message, Roster, Times, WorkerReport
 from pool.shm.signals import Finished
 
 
 class WorkersMemory(Protocol):
-    """What workers leave in memory that outlives them."""
+    """Memory of workers that outlives them."""
 
     def finished(self, worker: int) -> Finished:
-        """What it has finished last."""
+        """Returns the batch that a worker has finished last."""
 
     def in_work(self, worker: int) -> tuple[int, int]:
         """The attempt that it computes, or died of, 0: none; and which of its batches."""
@@ -26,16 +26,16 @@ class WorkersMemory(Protocol):
 
 
 class Inbox:
-    def __init__(self, books: Books, memory: WorkersMemory, spent: Callable[[int, Times], object]) -> None:
+    def __init__(self, scheduler: StepScheduler, memory: WorkersMemory, spent: Callable[[int, Times], object]) -> None:
         """`spent`: takes what a worker, by index, says of its time."""
-        self._books = books
+        self._scheduler = scheduler
         self._memory = memory
         self._spent = spent
         self.alive: frozenset[Peer] = frozenset()  # feeder and workers; empty before the first roster
         self.joined: set[Peer] = set()  # those that have spoken
         self._readers: dict[tuple[str, type], Callable[[Peer, Any], list[Action]]] = {
             (WORKER, WorkerReport): self._worker_report,
-            (FEEDER, FeederReport): books.feeder_report,
+            (FEEDER, FeederReport): scheduler.feeder_report,
         }
 
     def roster(self, roster: Roster) -> list[Action]:
@@ -46,15 +46,15 @@ class Inbox:
             self.joined.remove(peer)
             actions += self._lost(peer)
         self.alive = alive
-        actions += self._books.roster({peer for peer in alive if peer.role == WORKER})
-        return actions + (self._books.drain() if roster.drain else [])
+        actions += self._scheduler.roster({peer for peer in alive if peer.role == WORKER})
+        return actions + (self._scheduler.drain() if roster.drain else [])
 
     def message(self, sender: Peer, message: Message) -> list[Action]:
-        """Of the feeder or of a worker; with its first message it joins."""
+        """Takes a message of the feeder or of a worker; with its first message it joins."""
         actions: list[Action] = []
         if sender not in self.joined:
             self.joined.add(sender)
-            joined = self._books.feeder_joined if sender.role == FEEDER else self._books.worker_joined
+            joined = self._scheduler.feeder_joined if sender.role == FEEDER else self._scheduler.worker_joined
             actions += joined(sender)
         read = self._readers.get((sender.role, type(message)))
         return actions if read is None else actions + read(sender, message)
@@ -64,14 +64,14 @@ class Inbox:
         news = {peer: self._memory.finished(peer.index) for peer in sorted(self.joined) if peer.role == WORKER}
         for peer, finished in news.items():
             self._spent(peer.index, finished.times)
-        return self._books.finished(news)
+        return self._scheduler.finished(news)
 
     def _lost(self, peer: Peer) -> list[Action]:
         if peer.role == FEEDER:
-            return self._books.feeder_lost(peer)
+            return self._scheduler.feeder_lost(peer)
         attempt, batch = self._memory.in_work(peer.index)
-        return self._books.worker_lost(peer, attempt, batch, self._memory.raised(peer.index, attempt))
+        return self._scheduler.worker_lost(peer, attempt, batch, self._memory.raised(peer.index, attempt))
 
     def _worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
         self._spent(peer.index, report.times)
-        return self._books.worker_report(peer, report)
+        return self._scheduler.worker_report(peer, report)

@@ -1,4 +1,4 @@
-"""The books of one ring of batch slots: what is filled, what is free. Pure: no sockets, no memory.
+"""The state of one ring of batch slots: what is filled, what is free. Pure: no sockets, no memory.
 
 A ring is a queue: batch k lies in slot k mod slots, batches are filled and freed in order. Two numbers are its whole
 state: batches below `freed` are done, batches below `filled` are ready.
@@ -19,11 +19,11 @@ class RingBook:
         self._cursors = {start.batch: start}
 
     def cursor(self, batch: int) -> Cursor:
-        """Where a batch in freed .. filled begins."""
+        """Returns the place where a batch in freed .. filled begins."""
         return self._cursors[batch]
 
     def report(self, report: StreamReport | None) -> None:
-        """Which batches are ready. Old reports, and those of an earlier generation, change nothing."""
+        """Notes which batches are ready. Old reports, and those of an earlier generation, change nothing."""
         if report is None or report.generation != self.generation:
             return
         for i, cursor in enumerate(report.cursors):

@@ -1,4 +1,4 @@
-"""Settings of a run that the coordinator's books need; they never change."""
+"""Settings of a run that the scheduler needs; they never change."""
 
 from __future__ import annotations
 

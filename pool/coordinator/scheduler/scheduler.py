@@ -1,4 +1,4 @@
-"""The coordinator's books: who computes which batch, what is folded, when a step is complete.
+"""The scheduler: who computes which batch, what is folded, when a step is complete.
 
 Pure: no sockets, no torch, no clock. Events go in (`worker_joined`, `worker_lost`, `worker_report`, ...),
 actions come out; the caller carries them out in order. Reads like the invariants:
@@ -9,7 +9,7 @@ actions come out; the caller carries them out in order. Reads like the invariant
 - a gradient slot belongs to its worker until every bucket in it is folded, or to nobody when that worker is
   dead: what it had finished stays valid, the rest is computed again (I4);
 - when the coordinator has died, its successor orders the feeder nothing before every worker that was alive at its
-  start has spoken to it or is dead: so no ring slot is filled again under a reader (I4, `Crew.all_heard`).
+  start has spoken to it or is dead: so no ring slot is filled again under a reader (I4, `WorkerPool.all_heard`).
   Weights need no such wait. What is computed with half of the old ones is reported to nobody, and the gradient
   slot that it lies in is assigned again to the same worker, which begins the next job when that one has ended.
   The same is true of a batch that was taken back and is begun nevertheless.
@@ -22,12 +22,12 @@ from itertools import product
 
 from loader.stream.interface import Cursor
 from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, End, Freeze, GiveUp, OrderFeeder
-from pool.coordinator.scheduler.fault_tracker import Blame
+from pool.coordinator.scheduler.fault_tracker import FaultTracker
 from pool.coordinator.scheduler.ring import RingBook
 from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.step_book import StepBook, Work
 from pool.coordinator.scheduler.validation_book import ValidationBook
-from pool.coordinator.scheduler.worker_pool import Crew, Worker
+from pool.coordinator.scheduler.worker_pool import Worker, WorkerPool
 from pool.protocol.identity import Peer
 from pool.protocol.messages import (
     Assignment,
@@ -45,7 +45,7 @@ _MOST_NAMED = 3  # parameters, in a line
 _Key = tuple[int, int]  # of a group: step and place
 
 
-class Books:
+class StepScheduler:
     def __init__(
         self,
         rules: Rules,
@@ -67,7 +67,7 @@ class Books:
         self.step = step  # the step in progress, and so the newest complete version
         self.train = RingBook(start, generation)
         self.validation = ValidationBook(rules, generation, validated) if rules.validate_every else None
-        self._crew = Crew(rules.gradient_slots, successor=incarnation > 1)
+        self._workers = WorkerPool(rules.gradient_slots, successor=incarnation > 1)
         self._feeder: Peer | None = None
         self._feeder_sent: FeederOrders | None = None
         self._groups = rules.groups
@@ -75,7 +75,7 @@ class Books:
         self._attempts = generation  # no number twice: a worker may die of a batch of an earlier incarnation
         self._member_of = rules.member_of or (0,) * rules.num_buckets
         self._training = set(range(rules.members)) - set(frozen)
-        self._blame = Blame(unused or (0,) * rules.members)
+        self._faults = FaultTracker(unused or (0,) * rules.members)
         self._step = self._open_step()
         self._draining = False
         self._stopped = stopped
@@ -84,13 +84,13 @@ class Books:
     # --- events ---
 
     def roster(self, workers: Set[Peer]) -> list[Action]:
-        """Which workers are alive, those that have not joined included."""
-        self._crew.roster(workers)
+        """Notes which workers are alive, those that have not joined included."""
+        self._workers.roster(workers)
         return list(self._orders())
 
     def worker_joined(self, peer: Peer) -> list[Action]:
         """A worker is up; of an index that is new, or whose last holder was reported lost."""
-        self._crew.join(peer)
+        self._workers.join(peer)
         return self._advance()
 
     def worker_lost(self, peer: Peer, attempt: int = 0, in_work: int = -1, raised: str = "") -> list[Action]:
@@ -99,9 +99,9 @@ class Books:
         `attempt`: that it was computing, 0 if it was computing none; `in_work`: which of its batches; `raised`: the
         exception in it that ended the worker, empty if none did.
         """
-        if (worker := self._crew.find(peer)) is None:
+        if (worker := self._workers.find(peer)) is None:
             return []
-        self._crew.leave(worker)
+        self._workers.leave(worker)
         for key, work in list(self._work.items()):
             if work.worker == peer.index and not work.finished:
                 self._drop_work(key)
@@ -110,27 +110,27 @@ class Books:
         self._take_back_next_step()
         actions: list[Action] = []
         for held in [assignment for assignment in worker.assignments if assignment.attempt == attempt]:
-            self._blame.ended(held, in_work, raised)
+            self._faults.ended(held, in_work, raised)
             if held.purpose == "validate" and (why := self._verdict(in_work, "validate")):
                 self._ended = True
                 actions.append(GiveUp(f"validation batch {in_work} of version {held.step}: {why}"))
         return actions + self._advance()
 
     def worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
-        if (worker := self._crew.find(peer)) is None:
+        if (worker := self._workers.find(peer)) is None:
             return []
         actions: list[Action] = []
-        self._crew.settled(worker, report.settled)
+        self._workers.settled(worker, report.settled)
         for each in report.assignments:
             if each.assignment in worker.assignments:
                 actions += self._report(worker, each)
         return actions + self._advance()
 
     def finished(self, news: Mapping[Peer, Finished]) -> list[Action]:
-        """What each of these workers has finished last: all of it is in its slot, and sound."""
+        """Notes what each of these workers has finished last: all of it is in its slot, and sound."""
         actions: list[Action] = []
         for peer, last in news.items():
-            if (worker := self._crew.find(peer)) is None:
+            if (worker := self._workers.find(peer)) is None:
                 continue
             for assignment in [each for each in worker.assignments if each.attempt == last.attempt]:
                 actions += self._report(worker, AssignmentReport(assignment, outcomes=self._outcomes(assignment, last)))
@@ -158,8 +158,8 @@ class Books:
         return self._advance()
 
     def judged(self, version: int, *, stop: Collection[int]) -> list[Action]:
-        """What follows from the validation of this version is done: the step that begins with it may begin, without the
-        members of `stop`; if these are all, the run ends."""
+        """Goes on when everything that follows from the validation of this version is done: the step that begins with
+        it may begin, without the members of `stop`; if these are all, the run ends."""
         assert self.validation is not None
         assert version == self.step, f"version {version} is judged in step {self.step}"
         self.validation.judged(version)
@@ -180,7 +180,7 @@ class Books:
 
     def say_again(self) -> list[Action]:
         """All orders once more, for whoever may have missed them (I5)."""
-        self._crew.say_again()
+        self._workers.say_again()
         self._feeder_sent = None
         return list(self._orders())
 
@@ -230,9 +230,9 @@ class Books:
     def _assign_validation(self) -> None:
         assert self.validation is not None
         for batch in self.validation.wanted():
-            if (worker := self._crew.least_busy()) is None:
+            if (worker := self._workers.least_busy()) is None:
                 return
-            self._crew.assign(worker, self._assignment("validate", self.step, (batch,), -1))
+            self._workers.assign(worker, self._assignment("validate", self.step, (batch,), -1))
             self.validation.assigned(batch, worker.peer.index)
 
     def _assign(self) -> None:
@@ -246,11 +246,11 @@ class Books:
             if self._draining and not self._begun:
                 return
             now, share = step == self.step, self._groups.per_step
-            worker = self._crew.least_busy(with_slot=True) if now else self._crew.least_busy_ahead(step, share)
+            worker = self._workers.least_busy(with_slot=True) if now else self._workers.least_busy_ahead(step, share)
             if worker is None:
                 return
-            assignment = self._assignment("train", step, batches, self._crew.free_slots(worker)[0])
-            self._crew.assign(worker, assignment)
+            assignment = self._assignment("train", step, batches, self._workers.free_slots(worker)[0])
+            self._workers.assign(worker, assignment)
             self._work[step, place] = Work(assignment, worker.peer.index, worker.peer.incarnation)
 
     def _assignment(self, purpose: Purpose, step: int, batches: tuple[int, ...], slot: int) -> Assignment:
@@ -262,7 +262,7 @@ class Books:
 
     @property
     def _places(self) -> range:
-        """Of a step's groups."""
+        """Returns the places of a step's groups."""
         return range(self._groups.per_step)
 
     def _wanted(self, step: int, place: int) -> tuple[int, ...]:
@@ -280,11 +280,11 @@ class Books:
     def _take_back_next_step(self) -> None:
         """Batches of the next step are given out early; their gradient slots can be had back. Who prepares one, or
         begins it since the version comes to him before these orders, goes on reading for a while: the ring keeps the
-        batch (`Crew.first_read`), its result names an attempt that nobody waits for, and what comes next into its
+        batch (`WorkerPool.first_read`), its result names an attempt that nobody waits for, and what comes next into its
         gradient slot the same worker computes after it."""
         for key, work in list(self._work.items()):
             if work.assignment.step > self.step:
-                self._crew.take_back(work.worker, work.assignment)
+                self._workers.take_back(work.worker, work.assignment)
                 del self._work[key]
 
     def _make_room(self) -> bool:
@@ -292,10 +292,10 @@ class Books:
         it: then the last of these is given up, to be computed again, for nobody knows when a successor comes, if ever.
         True if there was one to give up."""
         missing = next(self._missing, None)
-        if missing is None or not self._crew.out_of_slots:
+        if missing is None or not self._workers.out_of_slots:
             return False
         works = (item for item in self._work.items() if item[0][0] == self.step)
-        held = {key[1]: work for key, work in works if self._crew.is_alive(work.worker)}
+        held = {key[1]: work for key, work in works if self._workers.is_alive(work.worker)}
         finished = [place for place, work in held.items() if work.finished]
         if not finished or min(held) < missing:  # that one's slot is free when it is folded
             return False
@@ -306,7 +306,7 @@ class Books:
     def _drop_work(self, key: _Key) -> None:
         """Its gradients are not needed any more where they lie."""
         work = self._work.pop(key)
-        self._crew.release(work.worker, work.assignment.gradient_slot)
+        self._workers.release(work.worker, work.assignment.gradient_slot)
 
     def _report(self, worker: Worker, report: AssignmentReport) -> Iterator[Action]:
         assignment = report.assignment
@@ -326,22 +326,22 @@ class Books:
             self._step.losses.update({batch: outcome.losses for batch, outcome in work.outcomes.items()})
 
     def _outcomes(self, assignment: Assignment, last: Finished) -> tuple[Outcome, ...]:
-        """Of each of its batches, all of it sound."""
+        """Returns the outcomes of each of a group's batches, all of it sound."""
         members = self.rules.members
         return tuple(Outcome(last.losses[i * members :][:members]) for i in range(len(assignment.batches)))
 
     def _key_of(self, batch: int) -> _Key:
-        """Of the group that the batch is in."""
+        """Returns the key of the group that the batch is in."""
         return self._groups.step_of(batch), self._groups.place_of(batch)
 
     def _work_of(self, place: int) -> Work | None:
-        """Of a group of the step in progress."""
+        """Returns the work of a group of the step in progress."""
         return self._work.get((self.step, place))
 
     def _verdict(self, batch: int, purpose: Purpose = "train") -> str:
         """Why nobody is to compute it any more; empty if somebody may."""
         step = self.step if purpose == "validate" else self._groups.step_of(batch)
-        return self._blame.verdict(purpose, step, batch)
+        return self._faults.verdict(purpose, step, batch)
 
     def _judge(self) -> Iterator[Action]:
         """Batches of this step that can't be used, or computed; some workers may have ended when they prepared one.
@@ -358,8 +358,8 @@ class Books:
                 yield from self._leave_out(batch, why, members)
 
     def _judge_numbers(self, batch: int, work: Work, outcome: Outcome) -> Iterator[Action]:
-        """What was left out for a member is so already if the batch had to be computed again. `work`: that may have
-        been dropped since, for another batch of its group."""
+        """Leaves a batch out for the members that it is bad for; one that had to be computed again is left out already.
+        `work` may have been dropped since, for another batch of its group."""
         using = self._using(batch)
         unsound = {member: what for member, what in enumerate(outcome.unsound) if what and member in using}
         if unsound:
@@ -397,7 +397,7 @@ class Books:
     def _is_hopeless(self, member: int, batch: int) -> bool:
         """The batch is the last that is left of its step, and the member has lost those before, too."""
         is_last = list(self._step.batches_of(member)) == [batch]
-        return is_last and self._blame.hopeless(member, self.rules.batches_per_step)
+        return is_last and self._faults.hopeless(member, self.rules.batches_per_step)
 
     def _freeze(self, member: int) -> Freeze:
         """From the step in progress on the member is not trained."""
@@ -430,7 +430,7 @@ class Books:
     @property
     def _starved(self) -> bool:
         """A group of this step is ready, and there are workers, but none has a gradient slot for it."""
-        return self._crew.out_of_slots and next(self._missing, None) is not None
+        return self._workers.out_of_slots and next(self._missing, None) is not None
 
     @property
     def _missing(self) -> Iterator[int]:
@@ -445,19 +445,19 @@ class Books:
         losses = tuple(self._step.losses_of(m) for m in members)
         lost = [m in self._training and not self._step.batches_of(m) for m in members]
         step, cursor = self.step, self.train.cursor(end)
-        self._blame.committed(step, [self.rules.batches_per_step * each for each in lost])
+        self._faults.committed(step, [self.rules.batches_per_step * each for each in lost])
         self.step += 1
         self._step = self._open_step()
-        return Commit(step, losses, cursor, self._blame.unused, self._validation_due)
+        return Commit(step, losses, cursor, self._faults.unused, self._validation_due)
 
     def _free(self) -> None:
         """Batches of committed steps, but for those that are still read."""
-        self.train.free(self._crew.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))
+        self.train.free(self._workers.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))
 
     def _orders(self) -> Iterator[Action]:
         """Orders that differ from what the addressee was told last."""
-        yield from self._crew.orders(self.step, self._frozen)
-        if self._feeder is not None and self._crew.all_heard:
+        yield from self._workers.orders(self.step, self._frozen)
+        if self._feeder is not None and self._workers.all_heard:
             validation = None if self.validation is None else self.validation.ring.orders()
             orders = FeederOrders(self.train.orders(), validation)
             if orders != self._feeder_sent:
@@ -466,6 +466,6 @@ class Books:
 
 
 def _first_of(unsound: Mapping[int, str]) -> str:
-    """Of what is not finite, by member: each once, and no long list."""
+    """Names what is not finite, by member: each once, and no long list."""
     different = list(dict.fromkeys(unsound.values()))
     return ", ".join(different[:_MOST_NAMED]) + (", ..." if len(different) > _MOST_NAMED else "")

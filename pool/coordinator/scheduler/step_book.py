@@ -1,4 +1,4 @@
-"""The books of one step: which groups of its batches are in the sum, bucket by bucket. Pure.
+"""The state of one step: which groups of its batches are in the sum, bucket by bucket. Pure.
 
 A bucket is stepped when it is complete and no batch of the step can be left out of it any more: when all are known to
 be sound (all their numbers finite). If a bad batch is not left out, but ends the run or freezes a member (`eager`), it
@@ -38,7 +38,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Part:
-    """Of a group the batches that are in a member's step, at least one."""
+    """The batches of a group that are in a member's step, at least one."""
 
     place: int
     batches: tuple[int, ...]
@@ -48,7 +48,7 @@ WorkOf = Callable[[int], Work | None]  # place of a group -> what is known of it
 
 
 class StepBook:
-    """Of the members that are trained in this step; each has its own batches, which are all of the step's but for those
+    """The members that are trained in this step; each has its own batches, which are all of the step's but for those
     that were left out for it."""
 
     def __init__(
@@ -95,15 +95,15 @@ class StepBook:
         return all(batch in self.losses for batch in self.batches)
 
     def batches_of(self, member: int) -> Sequence[int]:
-        """That make its step; none if it is frozen."""
+        """Returns the batches that the member's step is made of; none if it is frozen."""
         return self._batches.get(member, ())
 
     def losses_of(self, member: int) -> tuple[float, ...]:
-        """Of its batches, in their order; all of them are finished."""
+        """Returns the losses of the member's batches, in their order; all of them are finished."""
         return tuple(self.losses[batch][member] for batch in self.batches_of(member))
 
     def left_out_of(self, batches: Collection[int]) -> tuple[LeftOut, ...]:
-        """Which of the batches are not in which member's step."""
+        """Tells which of the batches are not in which member's step."""
         return tuple(sorted(each for each in self._left_out if each.batch in batches))
 
     def is_folded(self, place: int) -> bool:
@@ -138,7 +138,7 @@ class StepBook:
         self._settle_batches()
 
     def give_up(self, place: int) -> None:
-        """What was finished of a group has to be computed again; what is in a sum stays in it."""
+        """Forgets what was finished of a group: it has to be computed again; what is in a sum stays in it."""
         for batch in self._groups.batches(self.step, place):
             self.losses.pop(batch, None)
 
@@ -203,7 +203,7 @@ class StepBook:
         return self._buckets[member] <= work.buckets
 
     def _settle_batches(self) -> None:
-        """What no member wants is forgotten."""
+        """Forgets batches that no member wants."""
         wanted = set().union(*self._batches.values())
         for batch in self.batches:
             if batch not in wanted:

@@ -1,4 +1,4 @@
-"""The books of validations: which version is due, which worker computes which batch, the result. Pure.
+"""The state of validations: which version is due, which worker computes which batch, the result. Pure.
 
 A validation is a pass over the first batches of the validation stream with one version of the weights; the step
 that begins with this version waits for it, and for what is decided from its result (`judged`).

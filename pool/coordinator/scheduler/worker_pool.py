@@ -1,7 +1,7 @@
 """The workers that are alive: their assignments, and which of their gradient slots are still needed. Pure.
 
 After the coordinator's death workers may still compute for it. A worker sends nothing to the successor while it does
-(`Desk.may_speak`). The successor has the ring filled again when every worker that was alive at its start has sent
+(`JobQueue.may_speak`). The successor has the ring filled again when every worker that was alive at its start has sent
 something or is dead (I4).
 """
 
@@ -29,7 +29,7 @@ class Worker:
     taken_back: dict[int, int] = field(default_factory=dict)  # first batch -> number of the orders without it
 
 
-class Crew:
+class WorkerPool:
     def __init__(self, gradient_slots: int, *, successor: bool) -> None:
         """`gradient_slots`: of each worker; `successor`: a coordinator has died, and its workers may still be alive."""
         self._gradient_slots = gradient_slots
@@ -38,7 +38,7 @@ class Crew:
         self._unheard: set[Peer] | None = None if successor else set()  # may hold old jobs; None: not known yet
 
     def roster(self, alive: Set[Peer]) -> None:
-        """Which workers are alive. Those of a successor's first roster may still compute for the dead one."""
+        """Notes which workers are alive. Those of a successor's first roster may still compute for the dead one."""
         self._unheard = set(alive) if self._unheard is None else self._unheard & alive
 
     @property
@@ -136,6 +136,6 @@ class Crew:
                 yield OrderWorker(worker.peer, orders)
 
     def say_again(self) -> None:
-        """What was sent may be lost (I5)."""
+        """Sends all orders again: those that were sent may be lost (I5)."""
         for worker in self._workers.values():
             worker.to_tell = True

@@ -34,7 +34,7 @@ class Steppings:
 def choose(
     config: Config, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, timing: Timing
 ) -> Steppings:
-    """Those of all buckets."""
+    """Chooses the way in which each bucket is stepped."""
     train, scale = config.train, _scale(config)
     changes = _changes(plan, optimizers)
     pieces = [_pieces(b, plan, optimizers, exchange, changes) for b in range(len(plan.buckets))]
@@ -85,7 +85,7 @@ def _writes_touched_rows(optimizers: BucketOptimizers, b: int) -> bool:
 
 
 def _scale(config: Config) -> Scale:
-    """Of the sum of a step: a mean over batches, or over nothing."""
+    """Returns the scale of the sum of a step: a mean over batches, or over nothing."""
 
     def scale(batches: int) -> float:
         if config.train.reduction == "sum":

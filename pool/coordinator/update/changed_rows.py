@@ -1,4 +1,4 @@
-"""Which rows of which tables have changed since each copy of them was made: the rest need not be copied again.
+"""Rows of tables that have changed since each copy of them was made: the rest need not be copied again.
 
 Known of tables whose optimizer writes touched rows only; weights and the optimizer's state change in the same rows.
 """
@@ -16,7 +16,7 @@ from pool.kernels.fold import Touched
 
 
 class ChangedRows:
-    """Of one table, for each of its copies."""
+    """The changed rows of one table, for each of its copies."""
 
     def __init__(self, rows: int, copies: int) -> None:
         words = -(-rows // 64)
@@ -26,7 +26,7 @@ class ChangedRows:
         self._since: list[Rows] = [np.zeros(words, np.uint64) for _ in range(copies)]
 
     def mark(self, touched: Touched) -> None:
-        """By feature number; within the table, ascending. The list is kept until `settle`."""
+        """Marks rows as changed, by feature number; within the table, ascending. The list is kept until `settle`."""
         self._lists.append(touched)
 
     def settle(self) -> None:
@@ -48,12 +48,12 @@ class ChangedRows:
         return self._since[copy]
 
     def copied(self, copy: int) -> None:
-        """What `since` has given is copied."""
+        """Notes that what `since` has given is copied."""
         self._since[copy][:] = 0
 
 
 class Changes:
-    """Of all tables that it is known of."""
+    """The changed rows of all tables that they are known of."""
 
     def __init__(self, rows: Mapping[str, int], copies: int) -> None:
         """`rows`: how many each table has, by name of the parameter."""
@@ -74,7 +74,8 @@ class Changes:
         return self._tables[parameter]
 
     def since(self, copy: int, tensors: Iterable[TensorBytes]) -> dict[str, Rows]:
-        """By name of the tensor (`parameter` or `parameter/key`), for those that have a table's rows."""
+        """Returns the changed rows by name of the tensor (`parameter` or `parameter/key`), for those that have a
+        table's rows."""
         known = {name: (table.rows, table.since(copy)) for name, table in self._tables.items()}
         found: dict[str, Rows] = {}
         for tensor in tensors:

@@ -25,7 +25,8 @@ class WithWholeGradient:
 
 
 class ClipNorm:
-    """As torch.nn.utils.clip_grad_norm_: the whole gradient is scaled by limit / (norm + 1e-6), never up."""
+    """Gradient clipping as torch.nn.utils.clip_grad_norm_ does it: the whole gradient is scaled by limit / (norm +
+    1e-6), never up."""
 
     def __init__(self, limit: float, buckets: Sequence[SumThenStep], exchange: CoordinatorExchange) -> None:
         self._limit = limit

@@ -17,7 +17,7 @@ _NONE: Touched = np.zeros(0, np.uint32)
 
 
 class CarryOver(Protocol):
-    """Of one piece."""
+    """The copying of one part's unchanged numbers into the next version."""
 
     def ahead(self, version: int, /) -> None:
         """The version is complete, and its gradients are still to come: copies what `over` would have to. May be left
@@ -89,7 +89,7 @@ class WritesTouchedRows:
     gradients there, the ones that are not written again."""
 
     def __init__(self, memory: PieceMemory, rows: int, changes: ChangedRows) -> None:
-        """Of a table, of which the piece has so many rows; `changes`: to be told."""
+        """Makes that of a table, of which the part has so many rows; `changes`: to be told."""
         self._memory = memory
         self._first_row = memory.first_row
         self._rows = rows
@@ -114,7 +114,7 @@ class WritesTouchedRows:
         return self._changed
 
     def _copy(self, version: int, but_not: Touched | None, *, share: int = 1) -> None:
-        """What may differ; `share`: of the threads that are worth starting one in so many."""
+        """Copies what may differ; `share`: of the threads that are worth starting one in so many."""
         if self._changed is None:
             self._memory.copy_over(version)
         elif len(self._changed) > 0:

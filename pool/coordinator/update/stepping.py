@@ -11,7 +11,7 @@ Scale = Callable[[int], float]  # by how many batches are in the sum: what it is
 
 
 class Stepping(Protocol):
-    """Of one bucket. A step is any number of `fold`, then one `update`."""
+    """The step of one bucket: any number of `fold`, then one `update`."""
 
     def fold(self, action: Fold) -> None:
         """Adds up what is there early; nothing reads these contributions afterwards."""

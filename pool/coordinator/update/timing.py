@@ -32,7 +32,7 @@ class Timing:
 
     @contextmanager
     def ahead(self, version: int) -> Iterator[None]:
-        """The same."""
+        """Measures what is done ahead."""
         with self._trace.span("copy ahead", version=version):
             yield
 

@@ -33,7 +33,7 @@ class WeightAverage:
 
     @property
     def named(self) -> Mapping[str, Tensor]:
-        """By name; empty before the first."""
+        """The averages by name; empty before the first."""
         return dict(zip(self._names, self._place, strict=True)) if self.count else {}
 
     def restore(self, count: int, saved: Mapping[str, Tensor]) -> None:

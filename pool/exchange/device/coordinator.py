@@ -30,7 +30,7 @@ TouchedRows = Callable[[Contribution, str], Touched]  # by sparse field
 
 @dataclass(frozen=True)
 class Remote:
-    """Of a member's part of host memory, uint8, page-locked: what workers on other devices use."""
+    """A member's part of host memory, uint8, page-locked, for workers on other devices."""
 
     halves: Sequence[Tensor]  # the two versions of the weights
     average: Tensor | None  # of them
@@ -157,7 +157,8 @@ class DeviceCoordinator:
         return self._numbers[key]
 
     def _give_out_rest(self, half: int) -> None:
-        """What was not given out piece by piece, from the first home: buffers, and what was written in `weights`."""
+        """Gives out what was not given out part by part, from the first home: buffers, and what was written in
+        `weights`."""
         for bucket, parameter in (piece for piece in self._placed if piece not in self.given_out):
             self._to_others([rows_of(weights[half][parameter], bucket) for weights in self._weights])
         self.given_out.clear()
@@ -166,7 +167,7 @@ class DeviceCoordinator:
             self._to_others([halves[half][begin:] for halves in self._halves])
 
     def _to_others(self, places: Sequence[Tensor]) -> None:
-        """What the first home has, to the same place on each of the others; `places`: one a home."""
+        """Copies from the first home to the same place on each of the others; `places`: one a home."""
         if others := list(zip(self.homes.stores[1:], places[1:], strict=True)):
             self.homes.first.send(places[0], others)
 

@@ -46,7 +46,7 @@ class Lender:
         return self._socket.fileno()
 
     def alive(self, pids: Mapping[Peer, int]) -> None:
-        """Who is who, by the newest roster."""
+        """Takes the newest roster: who is who."""
         self._workers = {pid: peer for peer, pid in pids.items() if peer.index in self._homes.of_worker}
         self._serve()
 

@@ -1,4 +1,4 @@
-"""Which device adds up and steps which piece of the weights, where several share them out. Pure.
+"""Places the parts of the weights on devices that add up and step them, where several share them out. Pure.
 
 A piece is what one bucket holds of one parameter. Devices get about as many bytes each: the largest piece first, to the
 device that has least. So the parts of a table, which are of one size, go to the devices in turn. Which rows batches

@@ -24,7 +24,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Lent:
-    """What a worker uses of the coordinator's memory, uint8."""
+    """The part of the coordinator's memory that a worker uses, uint8."""
 
     weights: Tensor  # [2 x nbytes]: both versions, then their average, if the run has one; it only reads them
     slots: Tensor  # [gradient slots x slot_nbytes]: its own
@@ -91,7 +91,7 @@ class DeviceStore:
         return self._brought(there, host)
 
     def fetch(self, gradient: Tensor, other: DeviceStore) -> Tensor:
-        """The same of what lies in another store, where nothing that is queued still writes it."""
+        """Copies what lies in another store, where nothing that is queued still writes it."""
         with other._lending, self._inward:
             there = torch.empty(gradient.shape, dtype=gradient.dtype, device=self.device)
             there.copy_(gradient, non_blocking=True)
@@ -127,11 +127,11 @@ class DeviceStore:
         self.used(made, numbers)
 
     def received(self) -> None:
-        """What was sent here is there, for the current stream."""
+        """Waits, on the current stream, until what was sent here is there."""
         self.here.wait_stream(self._arriving)
 
     def used(self, *tensors: object) -> None:
-        """What was queued now uses them."""
+        """Notes that what was queued now uses them."""
         self._kept.extend(tensors)
         self.is_settled = False
 

@@ -159,7 +159,7 @@ class DeviceWorker:
         return len(self._group.batches) > 1
 
     def _part(self, parameter: int, bucket: Bucket) -> tuple[Tensor, Tensor]:
-        """What a bucket holds of a gradient, and its place in the slot."""
+        """Returns the part of a gradient that a bucket holds, and its place in the slot."""
         gradient, place = self._made[parameter], self._places[self._slot][parameter]
         field = self._plan.parameters[parameter].sparse_field
         if field is None:

@@ -44,7 +44,7 @@ class Adding:
         self._now = set()
 
     def place(self, parameter: int) -> Tensor:
-        """Where this batch's gradient is to be written; of a table its touched rows."""
+        """Returns the memory where this batch's gradient is to be written; of a table its touched rows."""
         self._now.add(parameter)
         if parameter in self._before:
             return self._beside[parameter]

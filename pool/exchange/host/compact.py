@@ -7,7 +7,7 @@ from pool.kernels.fold import Touched, within
 
 
 def compact_rows(touched: Touched, bucket: Bucket, num_rows: int) -> slice:
-    """Of a table of `num_rows` rows of which a batch touched those listed: which of them, in the list's order, the
-    bucket holds."""
+    """Tells which of the rows that a batch touched, of a table of `num_rows` rows, the bucket holds, in the list's
+    order."""
     begin, end = within(touched, *(bucket.rows or (0, num_rows)))
     return slice(begin, end)

@@ -74,16 +74,16 @@ class HostCoordinator:
         return self.sums(0)[parameter]
 
     def gather(self) -> None:
-        """That is where it was written."""
+        """Gathers nothing: the sum is where it was written."""
 
     def settle(self) -> None:
-        """What the CPU has folded, it has read."""
+        """Waits for nothing: what the CPU has folded, it has read."""
 
     def give_out(self, version: int) -> None:
         """It lies where workers read it."""
 
     def give_out_average(self) -> None:
-        """So do they."""
+        """Gives out nothing: readers see the average itself."""
 
     def newest(self, version: int) -> bytes:
         return self._halves[version % 2].tobytes()
@@ -161,7 +161,7 @@ class HostPiece:
         """It lies in one place."""
 
     def overwritten(self) -> None:
-        """So it does then."""
+        """Notes nothing: readers see the new weights at once."""
 
     def _addend(self, contribution: Contribution) -> Addend:
         gradient, touched = self._gradients[contribution.worker, contribution.slot], self._touched(contribution)

@@ -32,6 +32,6 @@ class Group:
 
 
 def _union(lists: Sequence[Touched]) -> Touched:
-    """Of ascending lists. (numpy's `unique` takes forty times as long.)"""
+    """Returns the union of ascending lists. (numpy's `unique` takes forty times as long.)"""
     rows = np.empty(sum(map(len, lists)), np.uint32)
     return rows[: _native.union_rows(rows, lists, first=0, last=1 << 32)].astype(lists[0].dtype)

@@ -1,4 +1,4 @@
-"""Which rows of the tables a group of batches touches: lists behind the gradients in a gradient slot.
+"""Lists of the rows of tables that a group of batches touches, behind the gradients in a gradient slot.
 
 A batch's own list is in its ring slot (`SparseBatch`); that of several batches, their union, the worker writes. A batch
 may be left out for one member, so each member has lists of its own.
@@ -23,7 +23,7 @@ Slot = npt.NDArray[np.uint8]
 
 
 class TouchedLists:
-    """Where the lists of one gradient slot lie. A batch a group needs none: `nbytes` is 0."""
+    """The places of the lists of one gradient slot. A batch a group needs none: `nbytes` is 0."""
 
     def __init__(self, schema: BatchSchema, members: int, batches_per_group: int) -> None:
         self.batches_per_group = batches_per_group

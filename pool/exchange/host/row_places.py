@@ -1,4 +1,4 @@
-"""Where the rows that a batch touches lie among those of its group, on a device: numbers that travel there once a
+"""Places of the rows that a batch touches among those of its group, on a device: numbers that travel there once a
 group, from page-locked memory."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pool.exchange.host.group import Group
 
 
 class RowPlaces:
-    """Of one group at a time."""
+    """The row places of one group at a time."""
 
     def __init__(self, device: torch.device, stream: torch.Stream) -> None:
         """`stream`: that copies."""

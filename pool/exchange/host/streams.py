@@ -19,5 +19,5 @@ class Streams:
 
     @property
     def here(self) -> torch.Stream:
-        """That computes."""
+        """The stream that computes."""
         return torch.accelerator.current_stream(self.device)

@@ -19,10 +19,11 @@ Slot = npt.NDArray[np.uint8]
 
 
 class DeviceWeights(Protocol):
-    """Of the model that they were made with, whose tensors they replace."""
+    """The weights of the model that they were made with, whose tensors they replace."""
 
     def load(self, version: int) -> None:
-        """As `WorkerExchange.load`; the current stream waits for it, and for what the inward stream has copied."""
+        """Loads as `WorkerExchange.load` does; the current stream waits for it, and for what the inward stream has
+        copied."""
 
     def load_average(self, version: int) -> None: ...
     def forget(self) -> None: ...
@@ -83,7 +84,7 @@ def spans(tensors: Sequence[PlannedTensor]) -> list[slice]:
 
 
 def moves(tensors: Sequence[PlannedTensor], others: Sequence[PlannedTensor]) -> list[tuple[slice, slice]]:
-    """The same in two layouts: pieces of equal sizes, in each."""
+    """Returns the pieces of equal sizes in two layouts, in each."""
     found: list[tuple[slice, slice]] = []
     for one, other in sorted(zip(tensors, others, strict=True), key=lambda pair: pair[0].offset):
         begin = one.offset, other.offset

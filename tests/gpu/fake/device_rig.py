@@ -25,7 +25,7 @@ from loader.stream.slots import allocate_slots
 from pool.checkpoint.store import Checkpoint
 from pool.config.load import parse_config
 from pool.coordinator.exchange_setup.copies import FromDevices
-from pool.coordinator.models import Committer
+from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Fold, TakeBuffers, Update
 from pool.coordinator.update.timing import Timing
 from pool.device.batches import DeviceBatches
@@ -132,7 +132,7 @@ class DeviceRig:
             assert fakegpu.host_register(memory.ctypes.data, memory.nbytes) == 0
         for slot, batch in zip(self._host["ring"], given.batches, strict=True):
             slot[:] = batch
-        self._committer: Committer = self._boss.submit(self._made_committer).result()
+        self._models: Models = self._boss.submit(self._made_committer).result()
         self.arrivals = Arrivals()
         self.computer = Computer(
             lambda: [Member(given.task, build_model(given.task, 1), seed=1, settings=())],
@@ -182,7 +182,7 @@ class DeviceRig:
 
     def divided_state(self) -> dict[str, list[torch.Tensor]]:
         """Of the optimizer, the parts of what lies on several devices, by name."""
-        return self._committer.divided_state()
+        return self._models.divided_state()
 
     def _waits(self) -> dict[str, int]:
         """By who waits; `autograd`: any other thread."""
@@ -226,7 +226,7 @@ class DeviceRig:
 
     # --- the coordinator's thread ---
 
-    def _made_committer(self) -> Committer:
+    def _made_committer(self) -> Models:
         name = "pool.optim.SparseAdam" if self._touched_only else "pool.optim.Adam"
         settings = {"name": name, "args": {"lr": 0.01}}
         data = {"source": "synthetic", "batch_size": 64}
@@ -234,7 +234,7 @@ class DeviceRig:
         torch.manual_seed(3)
         task = Clipping(self._given.task)
         member = Member(task, task.build_model(), seed=1, settings=())
-        return Committer([config], [member], [self._given.plan], [self._made_exchange()], Timing(_NO_METRICS, _TRACE))
+        return Models([config], [member], [self._given.plan], [self._made_exchange()], Timing(_NO_METRICS, _TRACE))
 
     def _made_exchange(self) -> CoordinatorExchange:
         plan, host, its = self._given.plan, self._host, self._code
@@ -274,9 +274,9 @@ class DeviceRig:
         return made
 
     def _begin(self) -> None:
-        self._committer.initialize()
-        self._committer.begin(0)
-        self._committer.publish(0)
+        self._models.initialize()
+        self._models.begin(0)
+        self._models.publish(0)
 
     def _take(self, step: int, bucket: int, found: Contribution) -> None:
         batches, last = self._groups.batches_per_step, found.place == PER_STEP - 1
@@ -284,19 +284,19 @@ class DeviceRig:
         contributions = (found,) if self._early else (first, found)
         fold = Fold(step, bucket, contributions, contributions[0].place == 0, last, batches)
         if last:
-            self._committer.ahead()  # as late as can be
-            self._committer.update(Update(step, bucket, batches, fold))
+            self._models.ahead()  # as late as can be
+            self._models.update(Update(step, bucket, batches, fold))
         elif self._early:
-            self._committer.fold(fold)
+            self._models.fold(fold)
 
     def _take_buffers(self, step: int, found: Contribution) -> None:
-        self._committer.take_buffers(TakeBuffers(step, 0, found))
+        self._models.take_buffers(TakeBuffers(step, 0, found))
         if self._early:
-            self._committer.settle()
+            self._models.settle()
 
     def _commit(self, step: int) -> None:
-        self._committer.commit(step)
-        self._committer.publish(step + 1)
+        self._models.commit(step)
+        self._models.publish(step + 1)
 
     def _tensors(self) -> dict[str, bytes]:
         copied = FromDevices([torch.device(device) for device in DEVICES]).begin(self._state())
@@ -306,9 +306,9 @@ class DeviceRig:
 
     def _state(self) -> Checkpoint:
         facts: dict[str, Any] = dict.fromkeys(field.name for field in fields(Checkpoint))
-        tensors, _ = self._committer.optimizer_state()
-        state = {"weights": self._committer.weights(), "optimizer_tensors": tensors, "average": {}}
-        return Checkpoint(**{**facts, **state, "divided": self._committer.divided_state()})
+        tensors, _ = self._models.optimizer_state()
+        state = {"weights": self._models.weights(), "optimizer_tensors": tensors, "average": {}}
+        return Checkpoint(**{**facts, **state, "divided": self._models.divided_state()})
 
     # --- the worker ---
 

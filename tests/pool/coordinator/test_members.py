@@ -1,4 +1,4 @@
-"""The books of several members: what concerns one of them concerns no other."""
+"""The scheduler of several members: what concerns one of them concerns no other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pool.coordinator.scheduler.actions import (
     Validated,
 )
 from pool.coordinator.scheduler.fault_tracker import HOPELESS
-from pool.coordinator.scheduler.scheduler import Books
+from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
@@ -33,7 +33,7 @@ from pool.protocol.messages import (
     Times,
     WorkerReport,
 )
-from tests.pool.coordinator.test_books import START, filled, rules
+from tests.pool.coordinator.test_scheduler import START, filled, rules
 
 SOUND = ("", "")
 Kind = TypeVar("Kind")
@@ -58,14 +58,14 @@ class Run:
             steps, batches, buckets=3, slots=2, buffers=True, on_bad_batch=on_bad_batch, validate_every=validate_every
         )
         of_run = replace(of_run, member_of=(0, 1, 1), batches_per_group=group)
-        self.books = Books(of_run, 0, START, frozen=frozen, unused=unused)
+        self.scheduler = StepScheduler(of_run, 0, START, frozen=frozen, unused=unused)
         self.worker = Peer(WORKER)
         self.told: tuple[int, ...] = ()
         self.assigned: tuple[Assignment, ...] = ()
-        self.books.feeder_joined(Peer(FEEDER))
-        self._note(self.books.worker_joined(self.worker))
-        filled(self.books, Peer(FEEDER), steps * batches)
-        self._note(self.books.say_again())
+        self.scheduler.feeder_joined(Peer(FEEDER))
+        self._note(self.scheduler.worker_joined(self.worker))
+        filled(self.scheduler, Peer(FEEDER), steps * batches)
+        self._note(self.scheduler.say_again())
 
     def _note(self, actions: list[Action]) -> list[Action]:
         for action in actions:
@@ -78,27 +78,27 @@ class Run:
         first, *rest = self.assigned
         self.assigned = tuple(rest)
         report = AssignmentReport(first, (), outcomes=(Outcome((float(first.batch), first.batch + 0.5), unsound),))
-        return self._note(self.books.worker_report(self.worker, WorkerReport((report,), Times())))
+        return self._note(self.scheduler.worker_report(self.worker, WorkerReport((report,), Times())))
 
     def finish_group(self, unsound: Sequence[tuple[str, ...]]) -> list[Action]:
         """The first assignment; what is not finite in each of its batches."""
         outcomes = tuple(Outcome((0.5, 0.5), each) for each in unsound)
         report = AssignmentReport(self.assigned[0], (), outcomes=outcomes)
-        return self._note(self.books.worker_report(self.worker, WorkerReport((report,), Times())))
+        return self._note(self.scheduler.worker_report(self.worker, WorkerReport((report,), Times())))
 
     def announce(self, buckets: tuple[int, ...]) -> list[Action]:
         """Of the first batch that is assigned."""
         report = AssignmentReport(self.assigned[0], buckets)
-        return self._note(self.books.worker_report(self.worker, WorkerReport((report,), Times())))
+        return self._note(self.scheduler.worker_report(self.worker, WorkerReport((report,), Times())))
 
     def validate(self) -> list[Action]:
         """The three batches of a validation."""
-        assert self.books.validation is not None
+        assert self.scheduler.validation is not None
         cursors = tuple(Cursor(i, 0, 0, i) for i in range(4))
-        report = FeederReport(None, StreamReport(self.books.validation.ring.generation, 0, cursors))
-        actions = self._note(self.books.feeder_report(Peer(FEEDER), report))
+        report = FeederReport(None, StreamReport(self.scheduler.validation.ring.generation, 0, cursors))
+        actions = self._note(self.scheduler.feeder_report(Peer(FEEDER), report))
         for _ in range(3):
-            self._note(self.books.say_again())
+            self._note(self.scheduler.say_again())
             actions += self.finish()
         return actions
 
@@ -143,7 +143,7 @@ def test_a_bad_batch_freezes_its_member_and_the_worker_is_told() -> None:
     assert commit.losses == ((), (0.5, 1.5))
     assert run.told == (0,)
     run.finish(("", "a.weight"))
-    assert run.books.training == {1}
+    assert run.scheduler.training == {1}
 
 
 def test_the_last_member_that_has_a_bad_batch_ends_the_run() -> None:
@@ -200,9 +200,9 @@ def test_a_member_that_can_use_no_batch_for_long_is_frozen(known: int) -> None:
 def test_what_kills_workers_is_left_out_for_all() -> None:
     run = Run("skip")
     for _ in range(2):
-        actions = run.books.worker_lost(run.worker, run.assigned[0].attempt, run.assigned[0].batch, "ValueError")
+        actions = run.scheduler.worker_lost(run.worker, run.assigned[0].attempt, run.assigned[0].batch, "ValueError")
         run.worker = Peer(WORKER, 0, run.worker.incarnation + 1)
-        run._note(run.books.worker_joined(run.worker))
+        run._note(run.scheduler.worker_joined(run.worker))
     (bad,) = found(BadBatch, actions)
     assert (bad.batch, bad.members, bad.fatal) == (0, (), False)
     (commit,) = found(Commit, run.finish())
@@ -214,7 +214,7 @@ def test_members_stop_early_one_by_one_and_the_run_ends_with_the_last() -> None:
     for version, stop in ((0, ()), (1, (1,)), (2, (0,))):
         actions = run.validate()
         assert [action.version for action in found(Validated, actions)] == [version]
-        actions = run._note(run.books.judged(version, stop=stop))
+        actions = run._note(run.scheduler.judged(version, stop=stop))
         assert found(Freeze, actions) == ([Freeze(1, 1)] if version == 1 else [])
         assert bool(found(End, actions)) == (version == 2)
         if version < 2:
@@ -228,12 +228,12 @@ def test_a_bad_batch_waits_for_what_follows_from_the_validation_of_its_version()
     early, with the same state, and no other one loses the batch with which it would have ended the run."""
     run = Run("stop", batches=1, validate_every=1)
     run.validate()
-    run._note(run.books.judged(0, stop=()))
+    run._note(run.scheduler.judged(0, stop=()))
     assert [(each.step, each.batch) for each in run.assigned] == [(0, 0), (1, 1)]
     assert found(Commit, run.finish())
     assert not found(BadBatch, run.finish(("the loss", "the loss")))
     assert found(Validated, run.validate())
-    actions = run._note(run.books.judged(1, stop=(1,)))
+    actions = run._note(run.scheduler.judged(1, stop=(1,)))
     assert [type(action) for action in actions[:2]] == [Freeze, BadBatch]
     (bad,) = found(BadBatch, actions)
     assert (bad.members, bad.fatal) == ((0,), True)
@@ -243,13 +243,13 @@ def test_a_batch_that_is_wanted_by_nobody_any_more_gives_its_slot_back() -> None
     """It is bad for one member, and the other one stops early before it."""
     run = Run("skip", batches=1, validate_every=1)
     run.validate()
-    run._note(run.books.judged(0, stop=()))
+    run._note(run.scheduler.judged(0, stop=()))
     run.finish()
     run.finish(("the loss", ""))
     run.validate()
-    (commit,) = found(Commit, run._note(run.books.judged(1, stop=(1,))))
+    (commit,) = found(Commit, run._note(run.scheduler.judged(1, stop=(1,))))
     assert commit.losses == ((), ())
-    assert list(run.books._work) == [(2, 0)], "that of the next step"
+    assert list(run.scheduler._work) == [(2, 0)], "that of the next step"
 
 
 def test_a_batch_that_is_bad_for_several_members_is_told_once() -> None:

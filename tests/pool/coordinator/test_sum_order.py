@@ -64,7 +64,7 @@ class NoTiming:
 
 
 class Step:
-    """Step 0 of `count` batches with gradients of very different magnitudes, from the books' decisions to weights."""
+    """Step 0 of `count` batches with gradients of very different magnitudes, from decisions to weights."""
 
     def __init__(self, count: int, config: Config, seed: int) -> None:
         self.count = count

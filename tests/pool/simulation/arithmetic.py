@@ -1,5 +1,5 @@
 """The numbers of a simulated run: chains of hashes, so that whatever is added twice, left out, taken from
-elsewhere or in another order ends in other numbers. What a step must give is written here once more, without books,
+elsewhere or in another order ends in other numbers. What a step must give is written here once more, without scheduler,
 messages or slots."""
 
 from __future__ import annotations

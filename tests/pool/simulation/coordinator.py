@@ -1,6 +1,6 @@
-"""A simulated coordinator: the real inbox and books, and hands that carry out one action after the other.
+"""A simulated coordinator: the real inbox and scheduler, and hands that carry out one action after the other.
 
-What it alone knows (optimizer state, the sums, the books) dies with it; its successor begins with what was saved.
+What it alone knows (optimizer state, the sums, the scheduler) dies with it; its successor begins with what was saved.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pool.coordinator.scheduler.actions import (
     Validated,
 )
 from pool.coordinator.scheduler.inbox import Inbox
-from pool.coordinator.scheduler.scheduler import Books
+from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.kernels.tree import most_nodes, nodes, tree_sum
 from pool.protocol.admission import Admission
 from pool.protocol.identity import Peer
@@ -123,7 +123,7 @@ class SimCoordinator(Process):
         training = set(world.setup.members) - self._frozen
         stops = self._stopping.stops(saved.validations, saved.step, training)
         self._to_freeze = set() if stops == training else stops
-        self.books = Books(
+        self.scheduler = StepScheduler(
             world.setup.rules,
             saved.step,
             saved.cursor,
@@ -133,7 +133,7 @@ class SimCoordinator(Process):
             frozen=self._frozen | self._to_freeze,
             unused=saved.unused,
         )
-        self._inbox = Inbox(self.books, WorkersMemory(world, self._shortcut), lambda *_: None)
+        self._inbox = Inbox(self.scheduler, WorkersMemory(world, self._shortcut), lambda *_: None)
         self._buffers_taken: set[int] = set()
         self._collected: dict[int, tuple[int, ...]] = {}  # by validation batch, a number a member
         self._to_save: Saved | None = None  # until it is validated
@@ -152,13 +152,13 @@ class SimCoordinator(Process):
             action = self._todo.popleft()
             if not isinstance(action, OrderWorker | OrderFeeder | Collect):
                 self._settle()
-            action.carry_out(self)
+            self.carry_out(action)
             if not self._todo:
                 self._settle()
         elif self._at_end:
             self.world.ended |= self.world.chance() < ENDED  # the last checkpoint is written
         elif self._again():
-            self._todo += self.books.say_again()
+            self._todo += self.scheduler.say_again()
         elif (envelope := self.world.network.receive(self.peer.place, from_supervisor=True)) is not None:
             if not self._from_supervisor.refusal(envelope):
                 assert isinstance(envelope.message, Roster)
@@ -176,6 +176,33 @@ class SimCoordinator(Process):
                 self._todo += self._inbox.message(envelope.sender, envelope.message)
 
     # --- hands ---
+
+    def carry_out(self, action: Action) -> None:
+        match action:
+            case TakeBuffers():
+                self.take_buffers(action)
+            case Freeze():
+                self.freeze(action)
+            case BadBatch():
+                self.bad_batch(action)
+            case Collect():
+                self.collect(action)
+            case Validated():
+                self.validated(action)
+            case OrderWorker():
+                self.order_worker(action)
+            case OrderFeeder():
+                self.order_feeder(action)
+            case GiveUp():
+                self.give_up(action)
+            case End():
+                self.end(action)
+            case Fold():
+                self.fold(action)
+            case Update():
+                self.update(action)
+            case Commit():
+                self.commit(action)
 
     def take_buffers(self, action: TakeBuffers) -> None:
         self._buffers_taken.discard(action.member)
@@ -212,10 +239,10 @@ class SimCoordinator(Process):
         self._validations = self._validations.after(found, self._stopping.goal)
         if self._to_save is not None:
             self.world.save(replace(self._to_save, validations=self._validations))
-        stop = self._stopping.stops(self._validations, action.version, self.books.training)
+        stop = self._stopping.stops(self._validations, action.version, self.scheduler.training)
         if stop:
             self.world.seen["stopped early"] += 1
-        self._todo += self.books.judged(action.version, stop=stop)
+        self._todo += self.scheduler.judged(action.version, stop=stop)
 
     def order_worker(self, action: OrderWorker) -> None:
         self.world.network.send(self.peer, action.peer, action.orders)

@@ -1,4 +1,4 @@
-"""A simulated feeder: the real books of two rings, and streams that write one slot after the other."""
+"""A simulated feeder: the real scheduler of two rings, and streams that write one slot after the other."""
 
 from __future__ import annotations
 

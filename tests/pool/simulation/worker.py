@@ -1,4 +1,4 @@
-"""A simulated worker: the real desk between a mailbox and a computing thread that reads and writes the memory."""
+"""A simulated worker: the real queue between a mailbox and a computing thread that reads and writes the memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Assignment, LeftOut, Outcome, Times, WorkerOrders, WorkerReport
 from pool.worker.job import Job
-from pool.worker.job_queue import Desk, is_sound
+from pool.worker.job_queue import JobQueue, is_sound
 from tests.pool.simulation.arithmetic import BUFFERS, Weights, add, collected, gradient, loss, weights_of
 from tests.pool.simulation.memory import TORN
 from tests.pool.simulation.process import Child
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SimWorker(Child):
     def __init__(self, world: World, peer: Peer, ready: int, coordinator: Peer) -> None:
         super().__init__(world, peer, ready, coordinator)
-        self._desk = Desk(coordinator.incarnation)
+        self._queue = JobQueue(coordinator.incarnation)
         self._shortcut = world.memory.worker_end(peer.index)
         self._bell = True
         self._pace = 0.1 + 0.6 * world.chance()  # share of its moves that compute
@@ -53,15 +53,15 @@ class SimWorker(Child):
 
     def _serve(self) -> None:
         if self.follow():
-            self._desk.new_coordinator(self.coordinator.incarnation)
+            self._queue.new_coordinator(self.coordinator.incarnation)
             self._bell = True
         elif (message := self.hear()) is not None:
             assert isinstance(message, WorkerOrders)
-            self._bell |= self._desk.orders(message)
+            self._bell |= self._queue.orders(message)
         if self._bell or self._again():
-            if self._desk.may_speak:
+            if self._queue.may_speak:
                 self._bell = False
-                self.tell(WorkerReport(self._desk.reports(), Times(), self._desk.settled))
+                self.tell(WorkerReport(self._queue.reports(), Times(), self._queue.settled))
             else:
                 self.world.seen["worker not finished with the old life"] += 1
 
@@ -69,10 +69,10 @@ class SimWorker(Child):
 
     def _compute(self) -> None:
         if self._computing is None:
-            self._desk.complete(self._shortcut.newest(self._desk.incarnation))
-            if (job := self._desk.next()) is not None:
+            self._queue.complete(self._shortcut.newest(self._queue.incarnation))
+            if (job := self._queue.next()) is not None:
                 self._computing = self._work(job)
-            elif (job := self._desk.next_to_prepare()) is not None:
+            elif (job := self._queue.next_to_prepare()) is not None:
                 self._computing = self._prepare(job)
             else:
                 return
@@ -88,7 +88,7 @@ class SimWorker(Child):
             return
         self._end_reading(assignment, assignment.batch)
         self.world.memory.attempts[self.peer.index] = 0, 0
-        self._bell |= self._desk.prepared(job)
+        self._bell |= self._queue.prepared(job)
 
     def _work(self, job: Job) -> Iterator[None]:
         assignment = job.assignment
@@ -106,7 +106,7 @@ class SimWorker(Child):
             if len(assignment.batches) > 1:
                 self.world.seen["batch of a group computed"] += 1
         self.world.memory.attempts[self.peer.index] = 0, 0
-        self._bell |= self._desk.finish(job, tuple(outcomes), ())
+        self._bell |= self._queue.finish(job, tuple(outcomes), ())
         if is_sound(outcomes):
             losses = [number for outcome in outcomes for number in outcome.losses]
             self._shortcut.finish(assignment.attempt, losses, Times())

@@ -1,4 +1,4 @@
-"""The coordinator's books, event by event. test_simulation.py has them run whole runs."""
+"""The coordinator's scheduler, event by event. test_simulation.py has them run whole runs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from pool.coordinator.scheduler.actions import (
     Validated,
 )
 from pool.coordinator.scheduler.rules import Rules
-from pool.coordinator.scheduler.scheduler import Books
-from pool.coordinator.scheduler.worker_pool import Crew
+from pool.coordinator.scheduler.scheduler import StepScheduler
+from pool.coordinator.scheduler.worker_pool import WorkerPool
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
@@ -66,20 +66,20 @@ def computed(assignment: Assignment, loss: float, unsound: str = "") -> WorkerRe
     return WorkerReport((AssignmentReport(assignment, (0,), outcomes=(outcome,)),), Times())
 
 
-def filled(books: Books, feeder: Peer, count: int) -> None:
+def filled(scheduler: StepScheduler, feeder: Peer, count: int) -> None:
     cursors = tuple(Cursor(i, 0, 0, i) for i in range(count + 1))
-    books.feeder_report(feeder, FeederReport(StreamReport(books.train.generation, 0, cursors), None))
+    scheduler.feeder_report(feeder, FeederReport(StreamReport(scheduler.train.generation, 0, cursors), None))
 
 
-def with_two_workers(rules: Rules, batches: int) -> tuple[Books, Peer, Peer]:
+def with_two_workers(rules: Rules, batches: int) -> tuple[StepScheduler, Peer, Peer]:
     """Of a run that begins, with so many batches in the ring."""
-    books = Books(rules, 0, START)
+    scheduler = StepScheduler(rules, 0, START)
     feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
-    books.feeder_joined(feeder)
-    books.worker_joined(first)
-    books.worker_joined(second)
-    filled(books, feeder, batches)
-    return books, first, second
+    scheduler.feeder_joined(feeder)
+    scheduler.worker_joined(first)
+    scheduler.worker_joined(second)
+    filled(scheduler, feeder, batches)
+    return scheduler, first, second
 
 
 def orders_of(actions: list[Action], peer: Peer) -> WorkerOrders:
@@ -93,34 +93,34 @@ def folds_of(actions: list[Action]) -> list[Fold]:
 
 
 def test_a_worker_gets_two_batches_at_most_and_none_beyond_the_next_step() -> None:
-    books = Books(rules(batches=1, slots=4), 0, START)
+    scheduler = StepScheduler(rules(batches=1, slots=4), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
-    books.feeder_joined(feeder)
-    filled(books, feeder, 8)
-    actions = books.worker_joined(worker)
+    scheduler.feeder_joined(feeder)
+    filled(scheduler, feeder, 8)
+    actions = scheduler.worker_joined(worker)
     assert [a.batch for a in orders_of(actions, worker).assignments] == [0, 1]
 
 
 def test_a_finished_batch_is_known_by_its_attempt_and_counts_once() -> None:
-    books, first, second = with_two_workers(rules(steps=1, batches=2, buckets=1), 3)
-    (one,), (other,) = (orders_of(books.say_again(), worker).assignments for worker in (first, second))
+    scheduler, first, second = with_two_workers(rules(steps=1, batches=2, buckets=1), 3)
+    (one,), (other,) = (orders_of(scheduler.say_again(), worker).assignments for worker in (first, second))
     stranger = Peer(WORKER, 0, 2)
     for peer, attempt in ((first, other.attempt), (first, 0), (stranger, one.attempt)):
-        assert books.finished({peer: Finished(attempt, (0.5,), Times())}) == []
-    assert books.finished({first: Finished(one.attempt, (0.5,), Times())}) == []
+        assert scheduler.finished({peer: Finished(attempt, (0.5,), Times())}) == []
+    assert scheduler.finished({first: Finished(one.attempt, (0.5,), Times())}) == []
     late = WorkerReport((AssignmentReport(one, (0,)),), Times())
-    assert books.worker_report(first, late) == []  # it was sent before the batch was finished
+    assert scheduler.worker_report(first, late) == []  # it was sent before the batch was finished
     news = {first: Finished(one.attempt, (0.5,), Times()), second: Finished(other.attempt, (1.5,), Times())}
-    commits = [action for action in books.finished(news) if isinstance(action, Commit)]
+    commits = [action for action in scheduler.finished(news) if isinstance(action, Commit)]
     assert [commit.losses for commit in commits] == [((0.5, 1.5),)]
 
 
 def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
     """Till then it repeats what is known, once in half a second."""
-    books, first, second = with_two_workers(rules(batches=2, buckets=1, slots=4), 8)
-    orders = {worker: orders_of(books.say_again(), worker) for worker in (first, second)}
-    assert books.finished({first: Finished(orders[first].assignments[0].attempt, (0.5,), Times())}) == []
-    actions = books.finished({second: Finished(orders[second].assignments[0].attempt, (0.5,), Times())})
+    scheduler, first, second = with_two_workers(rules(batches=2, buckets=1, slots=4), 8)
+    orders = {worker: orders_of(scheduler.say_again(), worker) for worker in (first, second)}
+    assert scheduler.finished({first: Finished(orders[first].assignments[0].attempt, (0.5,), Times())}) == []
+    actions = scheduler.finished({second: Finished(orders[second].assignments[0].attempt, (0.5,), Times())})
     for worker in (first, second):
         told = orders_of(actions, worker)
         assert told.version == 1
@@ -128,17 +128,17 @@ def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
 
 
 def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away() -> None:
-    books, first, second = with_two_workers(rules(steps=1, batches=2, buckets=1), 3)
-    done = orders_of(books.say_again(), first).assignments[0]
-    books.worker_report(first, computed(done, 0.5))
-    assert books.worker_lost(first) == []  # batch 0 stays where it lies, batch 1 is the other's
-    lost = books.worker_lost(second)
+    scheduler, first, second = with_two_workers(rules(steps=1, batches=2, buckets=1), 3)
+    done = orders_of(scheduler.say_again(), first).assignments[0]
+    scheduler.worker_report(first, computed(done, 0.5))
+    assert scheduler.worker_lost(first) == []  # batch 0 stays where it lies, batch 1 is the other's
+    lost = scheduler.worker_lost(second)
     assert lost == []
     back = Peer(WORKER, 1, 2)
-    actions = books.worker_joined(back)
+    actions = scheduler.worker_joined(back)
     again = orders_of(actions, back).assignments
     assert [a.batch for a in again] == [1]
-    actions = books.worker_report(back, computed(again[0], 1.5))
+    actions = scheduler.worker_report(back, computed(again[0], 1.5))
     folds = folds_of(actions)
     assert [each.batches for each in folds[0].contributions] == [(0,), (1,)]
     assert [each.place for each in folds[0].contributions] == [0, 1]
@@ -148,18 +148,18 @@ def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away
 
 def test_a_batch_that_a_dead_worker_had_goes_before_what_the_others_have_finished_behind_it() -> None:
     """No successor comes: the other's last gradients are given up, and computed again with the same bits."""
-    books, first, second = with_two_workers(rules(steps=1, batches=4, buckets=1), 5)
-    (_, two), (one, three) = (orders_of(books.say_again(), worker).assignments for worker in (first, second))
+    scheduler, first, second = with_two_workers(rules(steps=1, batches=4, buckets=1), 5)
+    (_, two), (one, three) = (orders_of(scheduler.say_again(), worker).assignments for worker in (first, second))
     assert (one.batch, two.batch, three.batch) == (1, 2, 3)
     for assignment in (one, three):
-        assert folds_of(books.worker_report(second, computed(assignment, 0.5))) == []
-    assert [a.batch for a in orders_of(books.worker_lost(first), second).assignments] == [0]
+        assert folds_of(scheduler.worker_report(second, computed(assignment, 0.5))) == []
+    assert [a.batch for a in orders_of(scheduler.worker_lost(first), second).assignments] == [0]
     done: list[Fold] = []
     commits: list[Commit] = []
     for batch in (0, 2, 3):
-        told = orders_of(books.say_again(), second).assignments
+        told = orders_of(scheduler.say_again(), second).assignments
         assert told[0].batch == batch
-        actions = books.worker_report(second, computed(told[0], float(batch)))
+        actions = scheduler.worker_report(second, computed(told[0], float(batch)))
         done += folds_of(actions)
         commits += [action for action in actions if isinstance(action, Commit)]
     assert [batch for fold in done for each in fold.contributions for batch in each.batches] == [0, 1, 2, 3]
@@ -167,22 +167,22 @@ def test_a_batch_that_a_dead_worker_had_goes_before_what_the_others_have_finishe
 
 
 def test_draining_finishes_the_step_that_was_begun_and_begins_no_other() -> None:
-    books = Books(rules(steps=9, batches=1, buckets=1), 0, START)
+    scheduler = StepScheduler(rules(steps=9, batches=1, buckets=1), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
-    books.feeder_joined(feeder)
-    books.worker_joined(worker)
-    filled(books, feeder, 5)
-    assignment = orders_of(books.say_again(), worker).assignments[0]
-    assert End() not in books.drain()
-    actions = books.worker_report(worker, computed(assignment, 1.0))
+    scheduler.feeder_joined(feeder)
+    scheduler.worker_joined(worker)
+    filled(scheduler, feeder, 5)
+    assignment = orders_of(scheduler.say_again(), worker).assignments[0]
+    assert End() not in scheduler.drain()
+    actions = scheduler.worker_report(worker, computed(assignment, 1.0))
     assert any(isinstance(a, Commit) for a in actions)
     assert End() in actions
-    assert books.step == 1
+    assert scheduler.step == 1
 
 
 def test_draining_before_the_first_batch_ends_at_once() -> None:
-    books = Books(rules(), 0, START)
-    assert books.drain() == [End()]
+    scheduler = StepScheduler(rules(), 0, START)
+    assert scheduler.drain() == [End()]
 
 
 def ordered_feeder(actions: list[Action]) -> bool:
@@ -190,23 +190,25 @@ def ordered_feeder(actions: list[Action]) -> bool:
 
 
 def test_the_first_coordinator_orders_the_feeder_at_once() -> None:
-    books = Books(rules(), 0, START)
-    assert not ordered_feeder(books.roster({Peer(WORKER, 0), Peer(WORKER, 1)}))
-    assert ordered_feeder(books.feeder_joined(Peer(FEEDER)))
+    scheduler = StepScheduler(rules(), 0, START)
+    assert not ordered_feeder(scheduler.roster({Peer(WORKER, 0), Peer(WORKER, 1)}))
+    assert ordered_feeder(scheduler.feeder_joined(Peer(FEEDER)))
 
 
 def test_a_successor_orders_the_feeder_nothing_before_every_worker_has_spoken_or_is_dead() -> None:
     """I4: who has not spoken may still read a ring slot for the dead coordinator."""
-    books = Books(rules(), 0, START, incarnation=2)
+    scheduler = StepScheduler(rules(), 0, START, incarnation=2)
     first, second, third = (Peer(WORKER, index) for index in range(3))
-    assert not ordered_feeder(books.feeder_joined(Peer(FEEDER)))  # before it knows whom to wait for
-    assert not ordered_feeder(books.roster({first, second, third}))
-    assert not ordered_feeder(books.worker_joined(second))
-    assert not ordered_feeder(books.worker_joined(first))
-    assert not ordered_feeder(books.say_again())
-    assert not ordered_feeder(books.worker_lost(second))
-    assert ordered_feeder(books.roster({first}))  # the third is dead and never spoke
-    assert not ordered_feeder(books.roster({first, Peer(WORKER, 1, 2)}))  # said already; a new life holds nothing old
+    assert not ordered_feeder(scheduler.feeder_joined(Peer(FEEDER)))  # before it knows whom to wait for
+    assert not ordered_feeder(scheduler.roster({first, second, third}))
+    assert not ordered_feeder(scheduler.worker_joined(second))
+    assert not ordered_feeder(scheduler.worker_joined(first))
+    assert not ordered_feeder(scheduler.say_again())
+    assert not ordered_feeder(scheduler.worker_lost(second))
+    assert ordered_feeder(scheduler.roster({first}))  # the third is dead and never spoke
+    assert not ordered_feeder(
+        scheduler.roster({first, Peer(WORKER, 1, 2)})
+    )  # said already; a new life holds nothing old
 
 
 def test_attempts_of_an_earlier_coordinator_are_nobodys_now() -> None:
@@ -214,46 +216,46 @@ def test_attempts_of_an_earlier_coordinator_are_nobodys_now() -> None:
     feeder, worker = Peer(FEEDER), Peer(WORKER)
     of_lives = []
     for incarnation in (1, 2):
-        books = Books(rules(), 0, START, incarnation=incarnation)
-        books.roster(set())
-        books.feeder_joined(feeder)
-        filled(books, feeder, 1)
-        of_lives.append({a.attempt for a in orders_of(books.worker_joined(worker), worker).assignments})
+        scheduler = StepScheduler(rules(), 0, START, incarnation=incarnation)
+        scheduler.roster(set())
+        scheduler.feeder_joined(feeder)
+        filled(scheduler, feeder, 1)
+        of_lives.append({a.attempt for a in orders_of(scheduler.worker_joined(worker), worker).assignments})
     assert all(of_lives)
     assert of_lives[0].isdisjoint(of_lives[1])
 
 
-def finished(books: Books, peer: Peer, batch: int, unsound: str = "") -> list[Action]:
-    assignment = next(a for a in orders_of(books.say_again(), peer).assignments if a.batch == batch)
-    return books.worker_report(
+def finished(scheduler: StepScheduler, peer: Peer, batch: int, unsound: str = "") -> list[Action]:
+    assignment = next(a for a in orders_of(scheduler.say_again(), peer).assignments if a.batch == batch)
+    return scheduler.worker_report(
         peer,
         computed(assignment, float(batch), unsound),
     )
 
 
-def held(books: Books, peer: Peer) -> list[int]:
-    return [a.batch for a in orders_of(books.say_again(), peer).assignments]
+def held(scheduler: StepScheduler, peer: Peer) -> list[int]:
+    return [a.batch for a in orders_of(scheduler.say_again(), peer).assignments]
 
 
 def test_batches_to_be_computed_again_come_before_those_of_the_next_step() -> None:
     """Else these keep the places that those need, and wait for a step that can't end."""
-    books = Books(rules(batches=5, buckets=1, slots=3), 0, START)
+    scheduler = StepScheduler(rules(batches=5, buckets=1, slots=3), 0, START)
     feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
-    books.feeder_joined(feeder)
-    books.worker_joined(first)
-    filled(books, feeder, 10)
+    scheduler.feeder_joined(feeder)
+    scheduler.worker_joined(first)
+    filled(scheduler, feeder, 10)
     for batch in range(3):
-        finished(books, first, batch)
-    assert held(books, first) == [3, 4]  # 0 and 1 are in the sum, and their slots were needed
-    books.worker_joined(second)
-    assert held(books, second) == [5, 6]
-    actions = finished(books, first, 3, "the loss")
+        finished(scheduler, first, batch)
+    assert held(scheduler, first) == [3, 4]  # 0 and 1 are in the sum, and their slots were needed
+    scheduler.worker_joined(second)
+    assert held(scheduler, second) == [5, 6]
+    actions = finished(scheduler, first, 3, "the loss")
     assert [a.batch for a in actions if isinstance(a, BadBatch)] == [3]
-    assert {*held(books, first), *held(books, second)} >= {0, 1, 4}
+    assert {*held(scheduler, first), *held(scheduler, second)} >= {0, 1, 4}
     actions = []
     for peer in (first, second):
-        for batch in [batch for batch in held(books, peer) if batch < 5]:
-            actions += finished(books, peer, batch)
+        for batch in [batch for batch in held(scheduler, peer) if batch < 5]:
+            actions += finished(scheduler, peer, batch)
     assert [a.losses for a in actions if isinstance(a, Commit)] == [((0.0, 1.0, 2.0, 4.0),)]
 
 
@@ -261,36 +263,36 @@ def test_batches_to_be_computed_again_come_before_those_of_the_next_step() -> No
 def test_a_bucket_is_stepped_before_the_batch_ends_only_if_no_batch_can_be_left_out(
     on_bad_batch: Literal["stop", "skip"], at_once: bool
 ) -> None:
-    books = Books(rules(batches=1, on_bad_batch=on_bad_batch), 0, START)
+    scheduler = StepScheduler(rules(batches=1, on_bad_batch=on_bad_batch), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
-    books.feeder_joined(feeder)
-    books.worker_joined(worker)
-    filled(books, feeder, 1)
-    assignment = orders_of(books.say_again(), worker).assignments[0]
+    scheduler.feeder_joined(feeder)
+    scheduler.worker_joined(worker)
+    filled(scheduler, feeder, 1)
+    assignment = orders_of(scheduler.say_again(), worker).assignments[0]
     report = AssignmentReport(assignment, (0,))
-    actions = books.worker_report(worker, WorkerReport((report,), Times()))
+    actions = scheduler.worker_report(worker, WorkerReport((report,), Times()))
     assert [fold.bucket for fold in folds_of(actions)] == [0]
     assert [a.bucket for a in actions if isinstance(a, Update)] == ([0] if at_once else [])
-    actions = finished(books, worker, 0)
+    actions = finished(scheduler, worker, 0)
     assert [fold.bucket for fold in folds_of(actions)] == [1]
     assert [a.bucket for a in actions if isinstance(a, Update)] == ([1] if at_once else [0, 1])
     assert [a.step for a in actions if isinstance(a, Commit)] == [0]
 
 
 def test_a_batch_that_ends_the_run_ends_its_step_too() -> None:
-    books = Books(rules(batches=1, on_bad_batch="stop"), 0, START)
+    scheduler = StepScheduler(rules(batches=1, on_bad_batch="stop"), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
-    books.feeder_joined(feeder)
-    books.worker_joined(worker)
-    filled(books, feeder, 2)
-    actions = finished(books, worker, 0, "the loss")
+    scheduler.feeder_joined(feeder)
+    scheduler.worker_joined(worker)
+    filled(scheduler, feeder, 2)
+    actions = finished(scheduler, worker, 0, "the loss")
     assert [a.fatal for a in actions if isinstance(a, BadBatch)] == [True]
     assert not [a for a in actions if isinstance(a, Commit | Fold | Update)]
 
 
 def test_a_batch_that_was_taken_back_keeps_its_ring_slot_until_its_worker_has_let_go() -> None:
     """I4: the worker may be preparing it, which reads the slot."""
-    crew = Crew(2, successor=False)
+    crew = WorkerPool(2, successor=False)
     peer = Peer(WORKER)
     crew.join(peer)
     worker = crew.find(peer)
@@ -314,59 +316,59 @@ def test_a_batch_that_was_taken_back_keeps_its_ring_slot_until_its_worker_has_le
 
 
 def test_a_batch_that_kills_who_prepares_it_is_left_out_when_its_step_comes() -> None:
-    books = Books(rules(batches=1, buckets=1), 0, START)
+    scheduler = StepScheduler(rules(batches=1, buckets=1), 0, START)
     feeder = Peer(FEEDER)
     alive = {index: Peer(WORKER, index) for index in range(2)}
-    books.feeder_joined(feeder)
+    scheduler.feeder_joined(feeder)
     for peer in alive.values():
-        books.worker_joined(peer)
-    filled(books, feeder, 4)
+        scheduler.worker_joined(peer)
+    filled(scheduler, feeder, 4)
     for _ in range(3):
-        actions = books.say_again()
+        actions = scheduler.say_again()
         peer, attempt = next(
             (peer, a.attempt) for peer in alive.values() for a in orders_of(actions, peer).assignments if a.batch == 1
         )
-        assert not [a for a in books.worker_lost(peer, attempt, 1) if isinstance(a, BadBatch)]
+        assert not [a for a in scheduler.worker_lost(peer, attempt, 1) if isinstance(a, BadBatch)]
         alive[peer.index] = Peer(WORKER, peer.index, peer.incarnation + 1)
-        books.worker_joined(alive[peer.index])
-    holder = next(peer for peer in alive.values() if 0 in held(books, peer))
-    assert not any(1 in held(books, peer) for peer in alive.values())
-    actions = finished(books, holder, 0)
+        scheduler.worker_joined(alive[peer.index])
+    holder = next(peer for peer in alive.values() if 0 in held(scheduler, peer))
+    assert not any(1 in held(scheduler, peer) for peer in alive.values())
+    actions = finished(scheduler, holder, 0)
     assert [(a.step, a.batch) for a in actions if isinstance(a, BadBatch)] == [(1, 1)]
 
 
-def validated(books: Books, worker: Peer) -> list[Action]:
+def validated(scheduler: StepScheduler, worker: Peer) -> list[Action]:
     """The worker computes the three batches of a validation, one after the other; what came of it."""
     feeder, actions = Peer(FEEDER), []
-    assert books.validation is not None
+    assert scheduler.validation is not None
     cursors = tuple(Cursor(i, 0, 0, i) for i in range(4))
-    report = StreamReport(books.validation.ring.generation, 0, cursors)
-    actions += books.feeder_report(feeder, FeederReport(None, report))
+    report = StreamReport(scheduler.validation.ring.generation, 0, cursors)
+    actions += scheduler.feeder_report(feeder, FeederReport(None, report))
     for batch in range(3):
-        assignments = orders_of(books.say_again(), worker).assignments
+        assignments = orders_of(scheduler.say_again(), worker).assignments
         (assignment,) = [each for each in assignments if each.purpose == "validate" and each.batch == batch]
-        actions += books.finished({worker: Finished(assignment.attempt, (float(batch),), Times())})
+        actions += scheduler.finished({worker: Finished(assignment.attempt, (float(batch),), Times())})
     return actions
 
 
 @pytest.mark.parametrize("stop", [False, True])
 def test_the_step_after_a_validation_waits_for_what_follows_from_its_result(stop: bool) -> None:
-    books = Books(replace(rules(batches=1, buckets=1, validate_every=1), collects=True), 0, START)
+    scheduler = StepScheduler(replace(rules(batches=1, buckets=1, validate_every=1), collects=True), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
-    books.feeder_joined(feeder)
-    books.worker_joined(worker)
-    filled(books, feeder, 3)
-    actions = validated(books, worker)
+    scheduler.feeder_joined(feeder)
+    scheduler.worker_joined(worker)
+    filled(scheduler, feeder, 3)
+    actions = validated(scheduler, worker)
     assert [a for a in actions if isinstance(a, Collect)] == [Collect(batch, 0) for batch in range(3)]
     assert [a for a in actions if isinstance(a, Validated)] == [Validated(0, (1.0,))]
-    assert not orders_of(books.say_again(), worker).assignments
-    actions = books.judged(0, stop={0} if stop else ())
+    assert not orders_of(scheduler.say_again(), worker).assignments
+    actions = scheduler.judged(0, stop={0} if stop else ())
     assert (End() in actions) == stop
-    assert bool(orders_of(books.say_again(), worker).assignments) != stop
+    assert bool(orders_of(scheduler.say_again(), worker).assignments) != stop
 
 
 def test_a_run_that_has_stopped_early_ends_without_a_step() -> None:
-    books = Books(rules(validate_every=2), 4, Cursor(8, 0, 0, 8), incarnation=2, validated=4, stopped=True)
-    actions = books.worker_joined(Peer(WORKER))
+    scheduler = StepScheduler(rules(validate_every=2), 4, Cursor(8, 0, 0, 8), incarnation=2, validated=4, stopped=True)
+    actions = scheduler.worker_joined(Peer(WORKER))
     assert End() in actions
-    assert not orders_of(books.say_again(), Peer(WORKER)).assignments
+    assert not orders_of(scheduler.say_again(), Peer(WORKER)).assignments

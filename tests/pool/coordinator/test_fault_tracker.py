@@ -1,4 +1,4 @@
-"""Which batches can't be computed, and when the run gives up: the books, told of workers' ends."""
+"""Which batches can't be computed, and when the run gives up: the scheduler, told of workers' ends."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from loader.stream.interface import Cursor
 from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, GiveUp, OrderWorker, TakeBuffers
-from pool.coordinator.scheduler.fault_tracker import DEADLY, HOPELESS, RAISED, Blame
+from pool.coordinator.scheduler.fault_tracker import DEADLY, HOPELESS, RAISED, FaultTracker
 from pool.coordinator.scheduler.rules import Rules
-from pool.coordinator.scheduler.scheduler import Books
+from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
@@ -27,19 +27,19 @@ HELD = Assignment("train", 4, (9,), 0, 7)
 
 
 class OneWorker:
-    """Books of a run with one worker, who takes what is assigned in order and ends as it is told."""
+    """StepScheduler of a run with one worker, who takes what is assigned in order and ends as it is told."""
 
     def __init__(self, rules: Rules, batches: int = 100) -> None:
-        self.books = Books(rules, 0, Cursor(0, 0, 0, 0))
+        self.scheduler = StepScheduler(rules, 0, Cursor(0, 0, 0, 0))
         self._peer = Peer(WORKER)
         self._assigned: tuple[Assignment, ...] = ()
-        self.books.feeder_joined(Peer(FEEDER))
+        self.scheduler.feeder_joined(Peer(FEEDER))
         cursors = tuple(Cursor(i, 0, 0, i) for i in range(batches + 1))
-        train = StreamReport(self.books.train.generation, 0, cursors)
-        validation = self.books.validation
+        train = StreamReport(self.scheduler.train.generation, 0, cursors)
+        validation = self.scheduler.validation
         of_validation = None if validation is None else StreamReport(validation.ring.generation, 0, cursors[:4])
-        self._take(self.books.feeder_report(Peer(FEEDER), FeederReport(train, of_validation)))
-        self._take(self.books.worker_joined(self._peer))
+        self._take(self.scheduler.feeder_report(Peer(FEEDER), FeederReport(train, of_validation)))
+        self._take(self.scheduler.worker_joined(self._peer))
 
     def _take(self, actions: Sequence[Action]) -> Sequence[Action]:
         for action in actions:
@@ -53,13 +53,13 @@ class OneWorker:
 
     def raises(self, why: str = WHY) -> Sequence[Action]:
         """In the first batch that it has; and is back in its next life."""
-        actions = self._take(self.books.worker_lost(self._peer, self.next.attempt, self.next.batch, why))
+        actions = self._take(self.scheduler.worker_lost(self._peer, self.next.attempt, self.next.batch, why))
         self._peer = Peer(WORKER, 0, self._peer.incarnation + 1)
-        return [*actions, *self._take(self.books.worker_joined(self._peer))]
+        return [*actions, *self._take(self.scheduler.worker_joined(self._peer))]
 
     def finishes(self) -> Sequence[Action]:
         report = WorkerReport((AssignmentReport(self.next, (), outcomes=(Outcome((0.5,), ("",)),)),), Times())
-        return self._take(self.books.worker_report(self._peer, report))
+        return self._take(self.scheduler.worker_report(self._peer, report))
 
 
 def rules(batches: int, *, stop: bool = False, validate_every: int = 0) -> Rules:
@@ -71,7 +71,7 @@ def bad(actions: Sequence[Action]) -> list[BadBatch]:
 
 
 def test_a_batch_is_bad_that_raises_in_a_second_life_or_that_three_die_of() -> None:
-    blame = Blame((0,))
+    blame = FaultTracker((0,))
     for number in range(DEADLY):
         assert not blame.verdict("train", 4, 9)
         blame.ended(HELD, 9, WHY if number == 0 else "")
