@@ -55,7 +55,7 @@ demo: $(STAMP)  ## installs, then `pool demo`: trains the bundled sample (45 s),
 wheel-check: $(STAMP)  ## the wheel, built and used from an empty folder: 2 minutes
 	$(BIN)/python -m pytest -m wheel tests/project/test_wheel.py
 
-bare-check: $(STAMP)  ## `make demo` on a Debian with nothing but Python, g++ and make, as root (debootstrap): 6 minutes
+bare-check: $(STAMP)  ## `make demo` on a Debian with nothing but Python, g++ and make, as root (debootstrap): 8 minutes
 	$(BIN)/python -m pytest -m bare tests/project/test_bare.py
 
 image-check:  ## the steps of deploy/Dockerfile without docker, as root: 2 minutes
