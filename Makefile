@@ -105,11 +105,12 @@ test-chaos: test-crashes  ## the same, and kills at random: minutes
 test-hostile: $(STAMP)  ## each attack of the hostile suite once: minutes
 	$(BIN)/python -m pytest --numprocesses 2 -m hostile tests/hostile
 
-check: $(STAMP) $(LINT) $(NATIVE_BUILD)/CMakeCache.txt  ## ruff, mypy, clang-format, clang-tidy: 2 minutes
+check: $(STAMP) $(LINT) $(NATIVE_BUILD)/CMakeCache.txt  ## ruff, mypy, docstrings, clang-format, clang-tidy: 2 minutes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks
+	$(BIN)/python -m tests.structure --docstrings
 	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS) $(KERNELS)
 	printf '%s\n' $(filter-out %/bind.cpp,$(foreach file,$(filter %.cpp,$(NATIVE)),$(if $(findstring /bind/,$(file)),,$(file)))) | \
 	    xargs --max-args=2 --max-procs=2 $(BIN)/clang-tidy -p $(NATIVE_BUILD) --quiet

@@ -68,7 +68,7 @@ def column_sum(
     """out[c] = the sum of column c: sums of 256 rows each, added from the first. float32 [N, O] and [O]."""
 
 class SparsePlan:
-    """How the bags of one batch are summed with few reads; see pool/kernels/cpu/sparse/plan/sparse_plan.h. Keeps no view of its input.
+    """How the bags of one batch are summed with few reads; see pool/kernels/cpu/sparse/sparse_plan.h. Keeps no view of its input.
 
     Forward and backward compute what sparse_forward and sparse_backward_rows do, in another order of additions,
     which depends on the bags alone.
@@ -172,7 +172,7 @@ def adam(
     scale: float = 1.0,
     threads: int = 1,
 ) -> None:
-    """A step of Adam whose gradient is the fold of the sources, in one pass; formula: pool/kernels/cpu/optim/adam.h.
+    """A step of Adam whose gradient is the fold of the sources, in one pass; formula: pool/kernels/cpu/optim/optimizers.h.
 
     All float32 [n], sources also bfloat16. weights are written, old are those of the version before (or the same
     memory); mean and square, the moments, change in place. `step` counts from 1. The same bits as `fold` and then this
@@ -222,7 +222,7 @@ def clipped_adamw(
     scale: float = 1.0,
     threads: int = 1,
 ) -> None:
-    """A step of bullet's AdamW, as `adam`; formula: pool/kernels/cpu/optim/adam.h. All float32 [n]."""
+    """A step of bullet's AdamW, as `adam`; formula: pool/kernels/cpu/optim/optimizers.h. All float32 [n]."""
 
 def clipped_adamw_rows(
     weights: torch.Tensor | numpy.typing.NDArray[Any],
@@ -259,7 +259,7 @@ def adagrad(
     scale: float = 1.0,
     threads: int = 1,
 ) -> None:
-    """A step of Adagrad, as `adam`; formula: pool/kernels/cpu/optim/adagrad.h. All float32 [n]."""
+    """A step of Adagrad, as `adam`; formula: pool/kernels/cpu/optim/optimizers.h. All float32 [n]."""
 
 def rowwise_adagrad(
     weights: torch.Tensor | numpy.typing.NDArray[Any],
@@ -293,7 +293,7 @@ def ftrl(
     scale: float = 1.0,
     threads: int = 1,
 ) -> None:
-    """A step of FTRL-proximal, as `adam`; formula: pool/kernels/cpu/optim/ftrl.h. All float32 [n]."""
+    """A step of FTRL-proximal, as `adam`; formula: pool/kernels/cpu/optim/optimizers.h. All float32 [n]."""
 
 def ftrl_rows(
     weights: torch.Tensor | numpy.typing.NDArray[Any],
@@ -379,7 +379,7 @@ def mark_rows(
 def sum_of_lines(data: torch.Tensor | numpy.typing.NDArray[Any], *, first_line: int, threads: int = 1) -> int:
     """A sum of uint8 [n] by lines of 64 bytes, of which the first one has the number `first_line`.
 
-    What it is and what it notices: pool/kernels/cpu/rows/lines.h. A last line that is not whole goes on with zeros.
+    What it is and what it notices: pool/kernels/cpu/memory/lines.h. A last line that is not whole goes on with zeros.
     """
 
 def copy_lines(
@@ -418,7 +418,7 @@ def crash_point(name: str) -> None:
     """Does what is armed for this place; nothing, if nothing is."""
 
 class StackForm:
-    """What follows the first layer of a chess network, as data; see pool/tasks/chess/cpu/form/form.h."""
+    """What follows the first layer of a chess network, as data; see pool/tasks/chess/cpu/form.h."""
 
     def __init__(
         self,

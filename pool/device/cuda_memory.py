@@ -14,7 +14,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class _Mapped:
-    """What torch makes a tensor of that lies there."""
+    """The object from which torch makes a tensor of memory that lies there."""
 
     address: int
     nbytes: int

@@ -1,4 +1,4 @@
-"""What of NVIDIA's software a machine has, found out without opening a device. Free of torch."""
+"""NVIDIA's software on a machine, found out without opening a device. Free of torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 
 
 def driver_version(root: Path = Path("/")) -> str:
-    """Of the kernel module, 580.65.06; empty if it is not known."""
+    """Returns the version of the kernel module, as 580.65.06; empty if it is not known."""
     for name in ("sys/module/nvidia/version", "proc/driver/nvidia/version"):
         try:
             text = (root / name).read_text(encoding="utf-8", errors="replace")
@@ -23,6 +23,7 @@ def driver_version(root: Path = Path("/")) -> str:
 
 
 def mps_serves(root: Path = Path("/")) -> bool:
-    """Whether processes of this environment find a Multi-Process Service: kernels of a killed one may then go on."""
+    """Tells whether processes of this environment find a Multi-Process Service: kernels of a killed one may then go
+    on."""
     folder = os.environ.get(_PIPES) or root / "tmp/nvidia-mps"
     return (Path(folder) / "control").exists()

@@ -20,7 +20,8 @@ def choose_computing(*, own_kernels: bool, dense_products: DenseProducts) -> Non
 
 
 def forward_pass(device: torch.device, dense_products: DenseProducts) -> AbstractContextManager[object]:
-    """What a forward pass runs in, its backward not: that follows. Parameters and their gradients stay float32."""
+    """Returns the context of a forward pass; its backward follows it without one. Parameters and their gradients stay
+    float32."""
     if device.type == "cpu" or dense_products != "bfloat16":
         return nullcontext()
     return torch.autocast(device.type, torch.bfloat16)

@@ -1,5 +1,6 @@
-"""What was seen of sharing a device's memory between processes: `make gpu-check` tries it on a machine's cards and
-writes it down in the user's cache folder. The planner reads it, so that `pool.exchange = auto` takes a device there.
+"""Notes of what was seen of sharing a device's memory between processes: `make gpu-check` tries it on a machine's cards
+and writes it down in the user's cache folder. The planner reads it, so that `pool.exchange = auto` takes a device that
+is known to work.
 
 What was seen holds for one kind of card, one driver, with MPS or without. Free of torch.
 """
@@ -54,7 +55,7 @@ class Verdict:
 
 
 def judged(setup: Setup, records: Sequence[Record]) -> Verdict:
-    """Whether an exchange on a device is known to work."""
+    """Judges whether an exchange on a device is known to work."""
     here = next((record for record in records if record.setup == setup), None)
     if here is not None:
         return _judged(here)
@@ -74,7 +75,7 @@ def _judged(record: Record) -> Verdict:
 
 
 def records() -> tuple[Record, ...]:
-    """What is noted; a damaged file is none."""
+    """Returns the notes; a damaged file has none."""
     try:
         file = _file()
         return () if file is None else tuple(map(_record, json.loads(file.read_bytes())))

@@ -28,16 +28,16 @@ class Exported:
 
 
 class SharedMemory(Protocol):
-    """Of one kind of device."""
+    """The sharing of memory of one kind of device."""
 
     def setup(self, device: torch.device) -> Setup | None:
-        """What it has to be seen to work with; None: it works."""
+        """The software and cards that it has to be seen to work with; None: it works."""
 
     def allocate(self, device: torch.device, nbytes: int) -> Tensor:
         """uint8 [nbytes] that can be exported, never freed. Raises what the device says if there is too little."""
 
     def export(self, memory: Tensor) -> Exported:
-        """Of what `allocate` gave, whole."""
+        """Exports what `allocate` gave, whole."""
 
     def open(self, device: torch.device, exported: Exported) -> Tensor:
         """uint8 [nbytes]: another process's memory, in this one. Closes the descriptor."""

@@ -1,4 +1,4 @@
-"""What a device does when, as bars of the trace: measured by its own events, read when they have happened.
+"""Bars of the trace that show what a device does when: measured by its own events, read when they have happened.
 
 Without a trace (`run.trace`) nothing is recorded and nobody waits.
 """
@@ -25,7 +25,8 @@ class Begun:
 
 class Bars(Protocol):
     def begin(self, stream: torch.Stream | None = None) -> Begun | None:
-        """What is queued on a stream from now on, None: the current one. None if there is no trace."""
+        """Begins a bar of what is queued on a stream from now on, None: the current one. Returns None if there is no
+        trace."""
 
     def end(self, begun: Begun | None, row: str, name: str, **arguments: Any) -> None:
         """Until now."""

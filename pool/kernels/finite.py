@@ -1,4 +1,4 @@
-"""What has come of a group's batches: losses, and which gradients are finite. As one tensor, for one copy to the host.
+"""The outcome of a group's batches: losses, and which gradients are finite. As one tensor, for one copy to the host.
 
 Where there are kernels, a batch's gradients are looked at in one launch (cuda/src/finite.cu), elsewhere by torch's
 operations.

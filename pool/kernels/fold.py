@@ -52,7 +52,7 @@ class Fold:
 
     @property
     def is_of_rows(self) -> bool:
-        """Whether it is the sum of a table's rows. A table's gradients are all made of rows."""
+        """True if it is the sum of a table's rows. A table's gradients are all made of rows."""
         of_rows = sum(addend.touched is not None for addend in self.addends)
         assert of_rows in (0, len(self.addends)), "rows of a table, and all of it"
         return of_rows > 0
@@ -147,7 +147,7 @@ def fold_by_torch(out: Tensor, job: Fold) -> None:
 
 
 def _added(left: RowSum, right: RowSum) -> RowSum:
-    """Where one of them has no row it is the other's, whose zero may be negative."""
+    """Adds two sums of rows; where one of them has no row it is the other's, whose zero may be negative."""
     one = torch.where(left.there, left.rows, right.rows)
     return RowSum(torch.where(left.there & right.there, left.rows + right.rows, one), left.there | right.there)
 

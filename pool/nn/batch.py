@@ -17,7 +17,7 @@ __all__ = ["SparseInput", "TensorBatch"]
 
 @dataclass(frozen=True)
 class TensorBatch:
-    """What a task's loss is given. Samples are ordered by output bucket."""
+    """The batch that a task's loss gets. Samples are ordered by output bucket."""
 
     number: int
     sparse: Mapping[str, SparseInput]
@@ -40,7 +40,7 @@ class TensorBatch:
         )
 
     def copy(self) -> TensorBatch:
-        """The same in memory of its own."""
+        """Returns a copy in memory of its own."""
         return TensorBatch(
             number=self.number,
             sparse=Fields({name: field.copy() for name, field in self.sparse.items()}),

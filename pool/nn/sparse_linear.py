@@ -19,21 +19,21 @@ from pool.kernels.sparse import SparseInput
 
 
 class TableSink(Protocol):
-    """Where the table's gradient goes instead of `weight.grad`; once for each backward of a batch."""
+    """The place where the table's gradient goes instead of `weight.grad`; once for each backward of a batch."""
 
     def begin(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
         """Memory of weight's shape and dtype, and the rows, ascending, up to which `written` is wanted; the last is
         their number. Only rows that the batch touched will be written, none read."""
 
     def written(self, weight: Tensor, rows: int) -> None:
-        """Of the first `rows` rows the touched ones are written."""
+        """Notes that of the first `rows` rows the touched ones are written."""
 
     def done(self, weight: Tensor, finite: Tensor | bool) -> None:
         """All are. `finite` (a tensor of bool without dimensions, or a bool): False if anything in them is not."""
 
 
 class RowsSink(Protocol):
-    """The same for a device with memory of its own."""
+    """A TableSink for a device with memory of its own."""
 
     def take(self, weight: Tensor, rows: Tensor) -> None:
         """The touched rows, [touched, out_features], in the order of the batch's list; queued on the current stream."""
@@ -100,12 +100,13 @@ class SparseLinear(nn.Module):
         return out
 
     def in_effect(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:  # noqa: ARG002
-        """What is summed up in the place of `weight` and `bias`, shaped as they are; of the table only rows that the
-        batch touches are read."""
+        """Returns what is summed up in the place of `weight` and `bias`, shaped as they are; of the table only rows
+        that the batch touches are read."""
         return weight, bias
 
     def prepare(self, sparse: SparseInput) -> None:
-        """What `forward` needs of these bags and can be had without weights. ValueError as `forward`."""
+        """Prepares what `forward` needs of these bags and can be had without weights. Raises ValueError as
+        `forward`."""
         kernels.plan_of(self.weight, sparse)
 
     def extra_repr(self) -> str:
@@ -120,7 +121,8 @@ class SparseLinear(nn.Module):
         return self.write_in_place(partial(kernels.backward_rows, sparse, grad_out))
 
     def write_in_place(self, write: WriteRows) -> tuple[Tensor | None, Tensor]:
-        """The same; the touched rows are added up by `write`, each where it belongs in memory of the table's shape."""
+        """Writes the gradient in place: the touched rows are added up by `write`, each where it belongs in memory of
+        the table's shape."""
         weight, sink = self.weight, self.gradient_sink
         if sink is None:
             grad = torch.zeros_like(weight, memory_format=torch.contiguous_format)
@@ -168,7 +170,7 @@ class _SparseLinear(torch.autograd.Function):
 
 
 class _Transformed(torch.autograd.Function):
-    """The same in the form that transformations of torch.func know. A call takes a third longer (torch looks into the
+    """The layer in the form that transformations of torch.func know. A call takes a third longer (torch looks into the
     signature of `forward`), so it serves them alone."""
 
     @staticmethod

@@ -157,7 +157,7 @@ class BucketOptimizers:
         self.take_numbers(with_rates(json.loads(json.dumps(plain)), rate))
 
     def forget_validations(self) -> None:
-        """Those to come measure something else."""
+        """Forgets the validations so far: those to come measure something else."""
         self._plateau = Plateau()
 
     @property
@@ -282,7 +282,7 @@ class BucketOptimizers:
         return found
 
     def _is_divided(self, bucket: Bucket) -> bool:
-        """Whether it is some rows of a table whose others lie on other devices, too."""
+        """Tells whether it is some rows of a table whose others lie on other devices, too."""
         return bucket.rows is not None and len(self._devices[self._plan.parameters[bucket.parameters[0]].name]) > 1
 
     def _where_it_lies(self, name: str, saved: Tensor) -> Tensor:
@@ -310,12 +310,12 @@ class BucketOptimizers:
 
 
 def _has_rows(state: Tensor, parameter: Sequence[int]) -> bool:
-    """Whether a tensor of the state has numbers for each row of the parameter: as many as that, or one."""
+    """Tells whether a tensor of the state has numbers for each row of the parameter: as many as that, or one."""
     return tuple(state.shape) in (tuple(parameter), (parameter[0], 1))
 
 
 def _shape_of(parts: Sequence[Tensor]) -> Tensor:
-    """Of parts that lie one after the other."""
+    """Returns the shape of parts that lie one after the other."""
     return parts[0].new_empty((sum(map(len, parts)), *parts[0].shape[1:]), device="meta")
 
 

@@ -19,7 +19,8 @@ class Settings(Protocol):
 
 
 def made(make: Any, first: Any, config: Settings, key: str) -> Any:
-    """What the class `make` makes of `first` and the config's arguments. Raises ConfigError that names the key."""
+    """Returns what the class `make` makes of `first` and the config's arguments. Raises ConfigError that names the
+    key."""
     try:
         return make(first, **tuples(config.args))
     except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything

@@ -50,7 +50,7 @@ def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) ->
 
 
 def _of_member(m: int, members: int, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Those with the member's prefix; the first member gets what has none of the prefixes, too."""
+    """Returns the entries with the member's prefix; the first member gets what has none of the prefixes, too."""
     own = {name: value for name, value in named.items() if name.startswith(prefix(m, members))}
     if m > 0:
         return own

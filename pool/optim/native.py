@@ -1,4 +1,4 @@
-"""What our own optimizers have in common: they add up their gradients themselves, in one native pass over memory."""
+"""The base of our own optimizers: they add up their gradients themselves, in one native pass over memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whether numbers out of a checkpoint can be those of an optimizer or a schedule: compared with a fresh one's own.
+"""Checks whether numbers out of a checkpoint can be those of an optimizer or a schedule: compared with a fresh one's
+own.
 
 What is let in here is worked with in every step, by classes that look at nothing twice.
 """
@@ -43,7 +44,8 @@ def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
 
 
 def _fits(own: Any, saved: Any) -> bool:
-    """Of one kind; bool and None are one (foreach, fused), and what is None in a fresh one may have become anything."""
+    """Tells whether two are of one kind; bool and None are one (foreach, fused), and what is None in a fresh one may
+    have become anything."""
     if own is None:
         return True
     if isinstance(own, bool):

@@ -71,7 +71,7 @@ class Parts:
             group.update(values)
 
     def skip_to(self, step: int) -> None:
-        """As if so many steps had been done, all within the part in force: for trials only."""
+        """Goes on as if so many steps had been done, all within the part in force: for trials only."""
         self.last_epoch = step
         skip_to(self._scheduler, step - self.begins[self._index])
 

@@ -187,7 +187,6 @@ def test_decisions_are_made_without_sockets_clocks_threads_or_torch() -> None:
     assert not wrong
 
 
-@pytest.mark.xfail(reason="until the end of issue 26", strict=False)
 @pytest.mark.parametrize("package", structure.PACKAGES)
 def test_files_and_folders_know_one_another_without_circles(package: str) -> None:
     """Late imports count: a circle that one of them hides is a circle."""
@@ -197,7 +196,6 @@ def test_files_and_folders_know_one_another_without_circles(package: str) -> Non
     assert structure.two_way(structure.folder_arrows(found)) == []
 
 
-@pytest.mark.xfail(reason="until the end of issue 26", strict=False)
 @pytest.mark.parametrize("package", structure.PACKAGES)
 def test_a_late_import_says_its_reason(package: str) -> None:
     """`# late: REASON` on its line or above its block; `# late imports: REASON` in a module that has one for all."""

@@ -53,7 +53,7 @@ class Source:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What the file may include, by name: headers of its own folder and the common ones."""
+        """Returns the headers that the file may include, by name: those of its own folder and the common ones."""
         return _headers(self.path.parent)
 
     @property

@@ -39,7 +39,8 @@ def fold_rows(
     first_row: int,
     touched_only: bool,
 ) -> None:
-    """The same of a table [rows, columns]: rows that no gradient has become zeros, or with `touched_only` stay."""
+    """Adds up gradients of a table [rows, columns]: rows that no gradient has become zeros, or with `touched_only`
+    stay."""
     leaves, narrow, sources = _sources(gradients, places)
     rows, columns = out.shape
     row_numbers = _row_numbers(touched, places, leaves, first_row, rows)
@@ -73,8 +74,8 @@ def adam_rows(
     step: Sequence[float],
     which: Sequence[int],
 ) -> None:
-    """The same of a table [rows, columns]. `which`: the first row, and 1 if rows that no gradient has are neither read
-    nor written (SparseAdam)."""
+    """Steps a table [rows, columns]. `which`: the first row, and 1 if rows that no gradient has are neither read nor
+    written (SparseAdam)."""
     (weights, mean, square), (first_row, touched_only) = state, which
     leaves, narrow, sources = _sources(gradients, places)
     rows, columns = weights.shape

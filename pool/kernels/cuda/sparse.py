@@ -39,7 +39,7 @@ def _(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None, st
 
 @operation()
 def sum_long_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
-    """The same, without a start, for lists of very different lengths: long ones are summed in pieces."""
+    """Sums lists of very different lengths, without a start: long ones are summed in pieces."""
     lists, columns = _shape(table, offsets)
     out = table.new_empty(lists, columns)
     windows = -(-numbers.numel() // PIECE)

@@ -1,4 +1,4 @@
-"""What follows the first layer as one native operation: clipping, products or squares, and the layer stacks; and the
+"""The layers behind the first one as one native operation: clipping, products or squares, and the layer stacks; and the
 same with the first layer itself, in one pass along the plan of the batch.
 
 The same maths as the models' plain torch paths, which are its oracle and serve every other device and dtype; see

@@ -1,5 +1,5 @@
-"""What follows a network's first layer, a stack of small layers for each output bucket: its form, which code computes
-it, and the way to the kernels for CUDA devices. Native code for CPUs: `pool.tasks.chess.fused`."""
+"""The layers behind a network's first one, a stack of small layers for each output bucket: its form, which code
+computes it, and the way to the kernels for CUDA devices. Native code for CPUs: `pool.tasks.chess.fused`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Form:
-    """What follows the first layer: an activation, hidden layers, and a layer with one output; a stack of them for each
-    output bucket.
+    """The form of the layers behind the first one: an activation, hidden layers, and a layer with one output; a stack
+    of them for each output bucket.
 
     crelu: clamped to 0 .. largest_sum (of hidden layers largest_input); screlu: the same squared; pairwise: clamped,
     and the first half of the outputs multiplied by the second.

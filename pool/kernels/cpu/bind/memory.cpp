@@ -142,7 +142,7 @@ Both are uint16 or uint32 [m], strictly ascending, numbered so that the first ro
         "data"_a, nb::kw_only(), "first_line"_a, "threads"_a = 1,
         R"(A sum of uint8 [n] by lines of 64 bytes, of which the first one has the number `first_line`.
 
-What it is and what it notices: pool/kernels/cpu/rows/lines.h. A last line that is not whole goes on with zeros.)");
+What it is and what it notices: pool/kernels/cpu/memory/lines.h. A last line that is not whole goes on with zeros.)");
     module.def("copy_lines", &copy_bytes, "out"_a, "source"_a, nb::kw_only(), "first_line"_a, "changed"_a = nb::none(),
                "row_nbytes"_a = 0, "threads"_a = 1,
                R"(Copies source, uint8 [n], to out, uint8 [n rounded up to lines], and returns its `sum_of_lines`.

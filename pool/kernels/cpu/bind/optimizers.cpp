@@ -70,7 +70,7 @@ void bind_optimizers(nb::module_& module) {
         "weights"_a, "old"_a, "mean"_a, "square"_a, "sources"_a, nb::kw_only(), "places"_a = nb::none(),
         "learning_rate"_a, "beta1"_a, "beta2"_a, "epsilon"_a, "weight_decay"_a, "decoupled"_a, "step"_a,
         "scale"_a = 1.0, "threads"_a = 1,
-        R"(A step of Adam whose gradient is the fold of the sources, in one pass; formula: pool/kernels/cpu/optim/adam.h.
+        R"(A step of Adam whose gradient is the fold of the sources, in one pass; formula: pool/kernels/cpu/optim/optimizers.h.
 
 All float32 [n], sources also bfloat16. weights are written, old are those of the version before (or the same
 memory); mean and square, the moments, change in place. `step` counts from 1. The same bits as `fold` and then this
@@ -106,7 +106,7 @@ With `touched_only`, rows that no source touched keep their moments, and those o
         "weights"_a, "old"_a, "mean"_a, "square"_a, "sources"_a, nb::kw_only(), "places"_a = nb::none(),
         "learning_rate"_a, "beta1"_a, "beta2"_a, "epsilon"_a, "weight_decay"_a, "lowest"_a, "highest"_a,
         "scale"_a = 1.0, "threads"_a = 1,
-        R"(A step of bullet's AdamW, as `adam`; formula: pool/kernels/cpu/optim/adam.h. All float32 [n].)");
+        R"(A step of bullet's AdamW, as `adam`; formula: pool/kernels/cpu/optim/optimizers.h. All float32 [n].)");
     module.def(
         "clipped_adamw_rows",
         [](const OutArray& weights, const Array& old, const OutArray& mean, const OutArray& square,
@@ -134,7 +134,7 @@ With `touched_only`, rows that no source touched keep their moments, and those o
         },
         "weights"_a, "old"_a, "sum"_a, "sources"_a, nb::kw_only(), "places"_a = nb::none(), "learning_rate"_a,
         "epsilon"_a, "weight_decay"_a, "scale"_a = 1.0, "threads"_a = 1,
-        R"(A step of Adagrad, as `adam`; formula: pool/kernels/cpu/optim/adagrad.h. All float32 [n].)");
+        R"(A step of Adagrad, as `adam`; formula: pool/kernels/cpu/optim/optimizers.h. All float32 [n].)");
     module.def(
         "rowwise_adagrad",
         [](const OutArray& weights, const Array& old, const OutArray& sum, const RowPairs& sources,
@@ -158,7 +158,7 @@ With `touched_only`, rows that no source touched keep their moments, and those o
         },
         "weights"_a, "old"_a, "linear"_a, "square"_a, "sources"_a, nb::kw_only(), "places"_a = nb::none(),
         "learning_rate"_a, "beta"_a, "l1"_a, "l2"_a, "scale"_a = 1.0, "threads"_a = 1,
-        R"(A step of FTRL-proximal, as `adam`; formula: pool/kernels/cpu/optim/ftrl.h. All float32 [n].)");
+        R"(A step of FTRL-proximal, as `adam`; formula: pool/kernels/cpu/optim/optimizers.h. All float32 [n].)");
     module.def(
         "ftrl_rows",
         [](const OutArray& weights, const Array& old, const OutArray& linear, const OutArray& square,

@@ -95,7 +95,7 @@ void plan_backward(const SparsePlan& plan, const Array& grad_out, const OutArray
 void bind_sparse_plan(nb::module_& module) {
     nb::class_<SparsePlan>(
         module, "SparsePlan",
-        R"(How the bags of one batch are summed with few reads; see pool/kernels/cpu/sparse/plan/sparse_plan.h. Keeps no view of its input.
+        R"(How the bags of one batch are summed with few reads; see pool/kernels/cpu/sparse/sparse_plan.h. Keeps no view of its input.
 
 Forward and backward compute what sparse_forward and sparse_backward_rows do, in another order of additions,
 which depends on the bags alone.)")

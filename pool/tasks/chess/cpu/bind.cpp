@@ -159,7 +159,7 @@ void backward_along(const SparsePlan& plan, const StackForm& form, const std::ve
 void bind(nb::module_& module) {
     nb::class_<StackForm>(
         module, "StackForm",
-        R"(What follows the first layer of a chess network, as data; see pool/tasks/chess/cpu/form/form.h.)")
+        R"(What follows the first layer of a chess network, as data; see pool/tasks/chess/cpu/form.h.)")
         .def(
             "__init__", &make, nb::arg("first"), nb::arg("largest_sum"), nb::arg("hidden"), nb::arg("largest_input"),
             nb::arg("all_activations"), nb::arg("skips"),

@@ -25,7 +25,7 @@ _HERE = Path(__file__).parent
 
 
 class Activation(IntEnum):
-    """Of the clipped sums x [2 * samples, columns], own perspectives first."""
+    """An activation of the clipped sums x [2 * samples, columns], own perspectives first."""
 
     PAIRWISE = 0  # first half times second: [samples, columns], own perspective's products before the other's
     CRELU = 1  # x: [samples, 2 * columns]
@@ -57,7 +57,7 @@ def layer_first_stage(layer: SparseLinear, sparse: SparseInput, highest: float, 
 def first_stage(
     table: Tensor, bias: Tensor, numbers: Tensor, offsets: Tensor, highest: float, activation: int
 ) -> tuple[Tensor, Tensor]:
-    """What `Activation` says of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these sums.
+    """Returns the activation of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these sums.
     Bags as in `sum_lists`."""
     samples, columns, width = _shape(table, offsets, activation)
     kept, out = table.new_empty(2 * samples, columns), table.new_empty(samples, 2 * width)

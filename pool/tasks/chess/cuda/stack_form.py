@@ -68,8 +68,8 @@ class StackForm:
         return len(self.hidden) <= MOST_HIDDEN and max(self.outputs) <= MOST_OUTPUTS
 
     def columns(self, wide: int) -> list[int]:
-        """Where the numbers of each parameter begin among those of one stack, weight and bias of each layer in turn;
-        and how many there are."""
+        """Returns where the numbers of each parameter begin among those of one stack, weight and bias of each layer in
+        turn; and how many there are."""
         pairs = ((outputs * inputs, outputs) for outputs, inputs in zip(self.outputs, self.inputs(wide), strict=True))
         return [0, *accumulate(chain.from_iterable(pairs))]
 
