@@ -10,12 +10,12 @@
 #include <iostream>
 
 #include "chess/formats/binpack/native/file/file.h"
-#include "chess/formats/bulletformat/native/codec.h"
-#include "chess/formats/marlinformat/native/codec.h"
-#include "chess/formats/montyvalue/native/codec.h"
-#include "chess/formats/packedsfen/native/codec.h"
-#include "chess/formats/text/native/codec.h"
-#include "chess/formats/viriformat/native/codec.h"
+#include "chess/formats/bulletformat/native/format.h"
+#include "chess/formats/marlinformat/native/format.h"
+#include "chess/formats/montyvalue/native/format.h"
+#include "chess/formats/packedsfen/native/format.h"
+#include "chess/formats/text/native/format.h"
+#include "chess/formats/viriformat/native/format.h"
 #include "chess/native/board/fen.h"
 #include "chunks.h"
 #include "entries.h"

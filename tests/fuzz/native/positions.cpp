@@ -18,7 +18,7 @@
 #include "text_rows.h"
 
 #include FUZZ_HEADER
-#include "chess/formats/text/native/codec.h"
+#include "chess/formats/text/native/format.h"
 #include "chess/formats/text/native/lines.h"
 
 namespace {

@@ -1,6 +1,6 @@
 #include <nanobind/nanobind.h>
 
-#include "chess/formats/bulletformat/native/codec.h"
+#include "chess/formats/bulletformat/native/format.h"
 #include "chess/native/bind/codecs.h"
 
 namespace sparsepool::bulletformat {

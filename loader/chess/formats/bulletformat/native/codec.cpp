@@ -1,9 +1,8 @@
-#include "chess/formats/bulletformat/native/codec.h"
+#include "chess/formats/bulletformat/native/format.h"
 
 #include <cstring>
 
-#include "chess/formats/bulletformat/native/kernels.h"
-#include "chess/formats/bulletformat/native/record.h"
+#include "chess/native/files/codec.h"
 
 namespace sparsepool::bulletformat {
 namespace {

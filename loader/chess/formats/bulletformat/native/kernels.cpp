@@ -1,6 +1,4 @@
-#include "chess/formats/bulletformat/native/kernels.h"
-
-#include "chess/formats/bulletformat/native/record.h"
+#include "chess/formats/bulletformat/native/format.h"
 
 namespace {
 

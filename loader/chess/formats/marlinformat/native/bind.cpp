@@ -1,6 +1,6 @@
 #include <nanobind/nanobind.h>
 
-#include "chess/formats/marlinformat/native/codec.h"
+#include "chess/formats/marlinformat/native/format.h"
 #include "chess/native/bind/codecs.h"
 
 namespace sparsepool::marlinformat {

@@ -1,8 +1,7 @@
-#include "chess/formats/marlinformat/native/codec.h"
+#include "chess/formats/marlinformat/native/format.h"
 
-#include "chess/formats/marlinformat/native/kernels.h"
-#include "chess/formats/marlinformat/native/record.h"
 #include "chess/native/coding/storable.h"
+#include "chess/native/files/codec.h"
 
 namespace sparsepool::marlinformat {
 namespace {

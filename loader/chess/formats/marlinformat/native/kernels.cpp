@@ -1,6 +1,4 @@
-#include "chess/formats/marlinformat/native/kernels.h"
-
-#include "chess/formats/marlinformat/native/record.h"
+#include "chess/formats/marlinformat/native/format.h"
 
 namespace {
 

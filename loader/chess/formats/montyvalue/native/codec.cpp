@@ -1,12 +1,11 @@
-#include "chess/formats/montyvalue/native/codec.h"
+#include "chess/formats/montyvalue/native/format.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "chess/formats/montyvalue/native/game.h"
-#include "chess/formats/montyvalue/native/kernels.h"
 #include "chess/native/coding/game_writer.h"
 #include "chess/native/coding/storable.h"
+#include "chess/native/files/codec.h"
 
 namespace sparsepool::montyvalue {
 namespace {

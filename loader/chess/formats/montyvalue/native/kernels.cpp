@@ -1,6 +1,4 @@
-#include "chess/formats/montyvalue/native/kernels.h"
-
-#include "chess/formats/montyvalue/native/game.h"
+#include "chess/formats/montyvalue/native/format.h"
 
 namespace {
 

@@ -1,11 +1,10 @@
-#include "chess/formats/packedsfen/native/codec.h"
+#include "chess/formats/packedsfen/native/format.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "chess/formats/packedsfen/native/kernels.h"
-#include "chess/formats/packedsfen/native/record.h"
 #include "chess/native/coding/storable.h"
+#include "chess/native/files/codec.h"
 
 namespace sparsepool::packedsfen {
 namespace {

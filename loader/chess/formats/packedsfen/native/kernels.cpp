@@ -1,6 +1,4 @@
-#include "chess/formats/packedsfen/native/kernels.h"
-
-#include "chess/formats/packedsfen/native/record.h"
+#include "chess/formats/packedsfen/native/format.h"
 
 namespace {
 

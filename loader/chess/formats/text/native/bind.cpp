@@ -5,7 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
-#include "chess/formats/text/native/codec.h"
+#include "chess/formats/text/native/format.h"
 #include "chess/formats/text/native/lines.h"
 #include "chess/native/bind/codecs.h"
 

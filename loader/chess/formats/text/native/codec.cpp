@@ -1,13 +1,13 @@
-#include "chess/formats/text/native/codec.h"
+#include "chess/formats/text/native/format.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
 
-#include "chess/formats/text/native/kernels.h"
 #include "chess/native/board/fen.h"
 #include "chess/native/coding/storable.h"
+#include "chess/native/files/codec.h"
 
 namespace sparsepool::text {
 namespace {

@@ -1,6 +1,4 @@
-#include "chess/formats/text/native/kernels.h"
-
-#include "chess/formats/text/native/line.h"
+#include "chess/formats/text/native/format.h"
 
 using namespace sparsepool;
 

@@ -1,6 +1,6 @@
 #include "chess/formats/text/native/lines.h"
 
-#include "chess/formats/text/native/codec.h"
+#include "chess/formats/text/native/format.h"
 
 namespace sparsepool::text {
 

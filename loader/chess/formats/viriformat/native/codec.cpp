@@ -1,8 +1,7 @@
-#include "chess/formats/viriformat/native/codec.h"
+#include "chess/formats/viriformat/native/format.h"
 
-#include "chess/formats/viriformat/native/game.h"
-#include "chess/formats/viriformat/native/kernels.h"
 #include "chess/native/coding/game_writer.h"
+#include "chess/native/files/codec.h"
 
 namespace sparsepool::viriformat {
 namespace {

@@ -1,6 +1,4 @@
-#include "chess/formats/viriformat/native/kernels.h"
-
-#include "chess/formats/viriformat/native/game.h"
+#include "chess/formats/viriformat/native/format.h"
 
 namespace {
 

@@ -9,7 +9,12 @@
 
 #include "chess/native/board/fen.h"
 #include "chess/native/coding/walking.h"
+#include "chess/native/files/walk.h"
 #include "common/utf8.h"
+
+namespace sparsepool::chess {
+class Codec;
+}
 
 // A line `FEN | score | result`, both White's; blanks around the parts count for nothing. A result is 0.0, 0.5 or 1.0,
 // also 0, 1/2, 1, and any of them in square brackets. A byte order mark before a line counts for
@@ -119,4 +124,14 @@ inline namespace SPARSEPOOL_ISA {
 }
 
 }  // namespace SPARSEPOOL_ISA
+
+struct Kernels {
+    chess::WalkKernels walk;
+
+    static const Kernels baseline, avx2, avx512;  // common/simd.h
+};
+
+// Lines `FEN | score | result`, both White's; blanks around the parts count for nothing, and so do lines of blanks.
+[[nodiscard]] const chess::Codec& codec();
+
 }  // namespace sparsepool::text

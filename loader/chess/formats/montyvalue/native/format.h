@@ -5,6 +5,11 @@
 #include "chess/native/coding/games.h"
 #include "chess/native/coding/marlin_record.h"
 #include "chess/native/coding/storable.h"
+#include "chess/native/files/walk.h"
+
+namespace sparsepool::chess {
+class Codec;
+}
 
 // A game: a header of 43 bytes, then moves:
 //
@@ -118,4 +123,13 @@ struct Game {
 };
 
 }  // namespace SPARSEPOOL_ISA
+
+struct Kernels {
+    chess::WalkKernels walk;
+
+    static const Kernels baseline, avx2, avx512;  // common/simd.h
+};
+
+[[nodiscard]] const chess::Codec& codec();
+
 }  // namespace sparsepool::montyvalue

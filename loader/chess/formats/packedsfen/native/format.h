@@ -6,6 +6,11 @@
 #include "chess/native/board/destinations.h"
 #include "chess/native/coding/games.h"
 #include "chess/native/coding/marlin_record.h"
+#include "chess/native/files/walk.h"
+
+namespace sparsepool::chess {
+class Codec;
+}
 
 // A PackedSfenValue of chess, 40 bytes: a packed position of 32, then
 //
@@ -157,4 +162,13 @@ inline constexpr unsigned kPlaces = 62;    // squares without those of the kings
 }
 
 }  // namespace SPARSEPOOL_ISA
+
+struct Kernels {
+    chess::WalkKernels walk;
+
+    static const Kernels baseline, avx2, avx512;  // common/simd.h
+};
+
+[[nodiscard]] const chess::Codec& codec();
+
 }  // namespace sparsepool::packedsfen

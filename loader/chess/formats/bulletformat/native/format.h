@@ -4,6 +4,11 @@
 
 #include "chess/native/board/legality.h"
 #include "chess/native/coding/nibbles.h"
+#include "chess/native/files/walk.h"
+
+namespace sparsepool::chess {
+class Codec;
+}
 
 // A record, 32 bytes, all of it as the side to move sees it, which is read as White:
 //
@@ -33,4 +38,13 @@ inline namespace SPARSEPOOL_ISA {
 }
 
 }  // namespace SPARSEPOOL_ISA
+
+struct Kernels {
+    chess::WalkKernels walk;
+
+    static const Kernels baseline, avx2, avx512;  // common/simd.h
+};
+
+[[nodiscard]] const chess::Codec& codec();
+
 }  // namespace sparsepool::bulletformat

@@ -4,6 +4,11 @@
 
 #include "chess/native/coding/games.h"
 #include "chess/native/coding/marlin_record.h"
+#include "chess/native/files/walk.h"
+
+namespace sparsepool::chess {
+class Codec;
+}
 
 // A game: a record of marlinformat, of which the score is not read, then moves:
 //
@@ -35,4 +40,13 @@ struct Game {
 };
 
 }  // namespace SPARSEPOOL_ISA
+
+struct Kernels {
+    chess::WalkKernels walk;
+
+    static const Kernels baseline, avx2, avx512;  // common/simd.h
+};
+
+[[nodiscard]] const chess::Codec& codec();
+
 }  // namespace sparsepool::viriformat

@@ -3,6 +3,11 @@
 #include <cstdint>
 
 #include "chess/native/coding/marlin_record.h"
+#include "chess/native/files/walk.h"
+
+namespace sparsepool::chess {
+class Codec;
+}
 
 namespace sparsepool::marlinformat {
 
@@ -19,4 +24,13 @@ inline namespace SPARSEPOOL_ISA {
 }
 
 }  // namespace SPARSEPOOL_ISA
+
+struct Kernels {
+    chess::WalkKernels walk;
+
+    static const Kernels baseline, avx2, avx512;  // common/simd.h
+};
+
+[[nodiscard]] const chess::Codec& codec();
+
 }  // namespace sparsepool::marlinformat
