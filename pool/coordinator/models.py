@@ -45,8 +45,8 @@ class Models:
         self.members = [
             TrainedMember(*each, timing, prefix=prefix(m, len(members))) for m, each in enumerate(of_members)
         ]
-        self._buckets = [stepping for member in self.members for stepping in member.steppings.buckets]
-        self.changes = Changes.together(member.steppings.changes for member in self.members)
+        self._buckets = [bucket for member in self.members for bucket in member.steps.buckets]
+        self.changes = Changes.together(member.steps.changes for member in self.members)
         self.version = -1  # of the newest complete weights
         self._averaged = -1  # the newest version that has been offered to the averages
         self._ahead = -1  # the newest version of which `ahead` has been done

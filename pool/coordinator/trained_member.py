@@ -59,7 +59,7 @@ class TrainedMember:
             if (weights := exchange.piece(bucket, index).weights(0)).device != self._parameters[index].device
         }
         self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.run_schedule, elsewhere)
-        self.steppings = choose(config, plan, self.optimizers, exchange, timing)
+        self.steps = choose(config, plan, self.optimizers, exchange, timing)
         self.average: WeightAverage | None = None
         if config.train.average.kind is not None:
             names = [prefix + name for name, _ in (*trained(self._model), *carried(self._model))]
@@ -111,8 +111,8 @@ class TrainedMember:
         held = attributes(self._task, self._model)
         to_device(held, self._parameters[0].device)
         self._bindings = Bindings(self._model, held, weights_change=True)
-        for piece in self.steppings.pieces:
-            piece.forget()
+        for part in self.steps.parts:
+            part.forget()
         self._point_to(step)
         if self.frozen_at is not None:
             self._copy_version(step)
@@ -139,8 +139,8 @@ class TrainedMember:
         if not self._buffers_taken:
             self._copy_buffers(self._exchange.buffers(step), step + 1)
         self._buffers_taken = False
-        if self.steppings.clip_norm is not None:
-            self.steppings.clip_norm.step(step)
+        if self.steps.clip_norm is not None:
+            self.steps.clip_norm.step(step)
         self._exchange.gather()
 
     def commit(self, step: int) -> None:
@@ -154,8 +154,8 @@ class TrainedMember:
     def ahead(self, version: int) -> None:
         """Workers compute with the version: what can be made of the next one before their gradients are there."""
         if self.frozen_at is None:
-            for piece in self.steppings.pieces:
-                piece.ahead(version)
+            for part in self.steps.parts:
+                part.ahead(version)
 
     def take_average(self, version: int) -> None:
         """The version is complete: it is added to the average, unless the member was frozen before it."""
@@ -204,9 +204,9 @@ class TrainedMember:
         with torch.no_grad():
             after_step(self._model)
         _settle(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
-        for piece in self.steppings.pieces:
-            if self._parameters[piece.index]._version != changes[piece.index]:
-                piece.forget()
+        for part in self.steps.parts:
+            if self._parameters[part.index]._version != changes[part.index]:
+                part.forget()
 
     def _copy_buffers(self, source: Iterable[torch.Tensor], version: int) -> None:
         for place, tensor in zip(self._exchange.buffers(version), source, strict=True):

@@ -1,55 +1,225 @@
-"""Chooses how each bucket is stepped: once, when the plan is known."""
+"""The step of a bucket: from the gradients of its batches to its part of the next version of the weights (I3).
+
+An optimizer of `pool.optim` adds up, steps and writes in one pass over memory. Any other takes one whole gradient and
+changes the weights in place, so the sum comes first; so it does for clipping. Which of both is chosen once, when the
+plan is known.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+import torch
 from torch import nn
 
 from pool.config.tree import Config
-from pool.coordinator.update.applying import OwnOptimizer, TorchOptimizer
+from pool.coordinator.scheduler.actions import Fold, Update
 from pool.coordinator.update.changed_rows import Changes
-from pool.coordinator.update.clip_norm import ClipNorm, WithWholeGradient
 from pool.coordinator.update.copy_over import CarryOver, StepsInPlace, WritesAll, WritesTouchedRows
-from pool.coordinator.update.one_pass import OnePass
-from pool.coordinator.update.parameter_part import Piece
-from pool.coordinator.update.stepping import Scale, Stepping
-from pool.coordinator.update.sum_then_step import SumThenStep
+from pool.coordinator.update.parameter_part import ParameterPart
 from pool.coordinator.update.timing import Timing
+from pool.crash_points import crash_point
 from pool.exchange.interface import CoordinatorExchange, PieceMemory
 from pool.exchange.plan import Plan
+from pool.kernels.fold import Addend
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.native import NativeOptimizer
 from pool.shm.memory_map import SNAPSHOTS
 
+Scale = Callable[[int], float]  # by how many batches are in the sum: what it is multiplied by
+
+
+class BucketStep(Protocol):
+    """The step of one bucket: any number of `fold`, then one `update`."""
+
+    def fold(self, action: Fold) -> None:
+        """Adds up what is there early; nothing reads these contributions afterwards."""
+
+    def update(self, action: Update) -> None:
+        """Adds up the rest, and makes the bucket's next version unless that needs the gradients of other buckets."""
+
+
+class OnePass:
+    """Sum, optimizer and new version in one pass over memory. The sum is written nowhere, but for what has to be folded
+    before the rest is there."""
+
+    def __init__(
+        self, bucket: int, parts: Sequence[ParameterPart], optimizers: BucketOptimizers, scale: Scale, timing: Timing
+    ) -> None:
+        self._bucket = bucket
+        self._parts = parts
+        self._optimizers = optimizers
+        self._scale = scale
+        self._timing = timing
+
+    def fold(self, action: Fold) -> None:
+        with self._timing.reducing(action.step, action.bucket):
+            crash_point("coordinator.before_fold")
+            for part in self._parts:
+                if action.first:
+                    part.begin()
+                part.fold(action.contributions)
+
+    def update(self, action: Update) -> None:
+        with self._timing.optimizing(action.step, action.bucket):
+            crash_point("coordinator.before_fold")
+            rest = () if action.fold is None else action.fold.contributions
+            for part in self._parts:
+                if action.begins:
+                    part.begin()
+            gradients = [(part, part.gradients(rest)) for part in self._parts]
+            step_own(self._optimizers, self._bucket, action.step, gradients, self._scale(action.batches))
+
+
+class SumThenStep:
+    """First the sum, then the optimizer: for optimizers that take one gradient, and for clipping."""
+
+    def __init__(
+        self,
+        bucket: int,
+        parts: Sequence[ParameterPart],
+        optimizers: BucketOptimizers,
+        scale: Scale,
+        timing: Timing,
+        *,
+        clip_value: float | None,
+        waits: bool,
+    ) -> None:
+        """`clip_value`: the sum is clamped to -clip_value .. clip_value; `waits`: `update` only adds up, and `ClipNorm`
+        steps all buckets when the last one is summed."""
+        self._bucket = bucket
+        self._parts = parts
+        self._optimizers = optimizers
+        self._scale = scale
+        self._timing = timing
+        self._clip_value = clip_value
+        self._waits = waits
+
+    def fold(self, action: Fold) -> None:
+        with self._timing.reducing(action.step, self._bucket):
+            crash_point("coordinator.before_fold")
+            for part in self._parts:
+                if action.first:
+                    part.begin()
+                if action.last:
+                    part.fold_all(action.contributions, self._scale(action.batches))
+                else:
+                    part.fold(action.contributions)
+
+    def update(self, action: Update) -> None:
+        if action.fold is not None:
+            self.fold(action.fold)
+        elif action.begins:
+            for part in self._parts:
+                part.begin()
+        if not self._waits:
+            with self._timing.optimizing(action.step, self._bucket):
+                self.step(action.step)
+
+    def step(self, step: int) -> None:
+        """Steps the optimizer with the sum as it is."""
+        if self._clip_value is not None:
+            for total in (addend.gradient for part in self._parts for addend in part.sum):
+                total.clamp_(-self._clip_value, self._clip_value)
+        gradients = [(part, part.sum) for part in self._parts]
+        if isinstance(self._optimizers.of(self._bucket), NativeOptimizer):
+            step_own(self._optimizers, self._bucket, step, gradients, 1.0)
+        else:
+            step_torch(self._optimizers, self._bucket, step, gradients)
+
+    @property
+    def summed(self) -> set[int]:
+        """The parameters that have a gradient, by index."""
+        return {part.index for part in self._parts if part.sum}
+
+
+class ClipNorm:
+    """Gradient clipping as torch.nn.utils.clip_grad_norm_ does it: the whole gradient is scaled by limit / (norm +
+    1e-6), never up. So no bucket is stepped before all are summed, and the step ends with it."""
+
+    def __init__(self, limit: float, buckets: Sequence[SumThenStep], exchange: CoordinatorExchange) -> None:
+        self._limit = limit
+        self._buckets = buckets
+        self._exchange = exchange
+
+    def step(self, step: int) -> None:
+        """Steps all buckets: all are summed."""
+        summed = set[int]().union(*(bucket.summed for bucket in self._buckets))
+        self._clip([self._exchange.whole_sum(index) for index in sorted(summed)])
+        for bucket in self._buckets:
+            bucket.step(step)
+
+    def _clip(self, gradient: Sequence[torch.Tensor]) -> None:
+        if not gradient:
+            return
+        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(total) for total in gradient]))
+        factor = self._limit / (float(norm) + 1e-6)
+        if factor < 1.0:
+            for total in gradient:
+                total.mul_(factor)
+
+
+BucketGradients = Sequence[tuple[ParameterPart, Sequence[Addend]]]  # all parts of a bucket, each with its gradients
+
+
+def step_own(optimizers: BucketOptimizers, bucket: int, step: int, gradients: BucketGradients, scale: float) -> None:
+    """Makes version step + 1 of a bucket with the sums of the gradients, times `scale`, by an optimizer of
+    `pool.optim`: it reads the gradients and the old version, and writes the new one in the same pass."""
+    for part, addends in gradients:
+        part.next_version(step, addends)
+    crash_point("coordinator.weights_caught_up")
+    steps = [(part.parameter, part.memory.weights(step), addends) for part, addends in gradients if addends]
+    optimizers.fold_and_step(bucket, steps, scale)
+    crash_point("coordinator.weights_folded")
+    for part, _ in gradients:
+        part.give_out(step)
+
+
+def step_torch(optimizers: BucketOptimizers, bucket: int, step: int, gradients: BucketGradients) -> None:
+    """Makes the same by any other optimizer: its gradients are added up and scaled before, and it changes the weights
+    in place."""
+    for part, addends in gradients:
+        assert len(addends) <= 1, "its gradient is added up before"
+        part.next_version(step, addends)
+        part.parameter.grad = addends[0].gradient if addends else None
+    crash_point("coordinator.weights_copied")
+    optimizers.step(bucket)
+    crash_point("coordinator.weights_stepped")
+    for part, _ in gradients:
+        assert part.parameter.data_ptr() == part.memory.weights(step + 1).data_ptr(), "I3"
+        part.give_out(step)
+
 
 @dataclass(frozen=True)
-class Steppings:
-    buckets: list[Stepping]  # by number
-    pieces: list[Piece]  # of all buckets
+class BucketSteps:
+    """The steps of a member's buckets."""
+
+    buckets: list[BucketStep]  # by number
+    parts: list[ParameterPart]  # of all buckets
     clip_norm: ClipNorm | None  # ends each step, if there is one
     changes: Changes  # which rows of tables the steps have changed
 
 
 def choose(
     config: Config, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, timing: Timing
-) -> Steppings:
+) -> BucketSteps:
     """Chooses the way in which each bucket is stepped."""
     train, scale = config.train, _scale(config)
     changes = _changes(plan, optimizers)
-    pieces = [_pieces(b, plan, optimizers, exchange, changes) for b in range(len(plan.buckets))]
-    buckets: list[Stepping] = []
+    parts = [_parts(b, plan, optimizers, exchange, changes) for b in range(len(plan.buckets))]
+    buckets: list[BucketStep] = []
     summed: list[SumThenStep] = []
-    for b, members in enumerate(pieces):
-        own = isinstance(optimizers.of(b), NativeOptimizer)
-        apply = OwnOptimizer(b, optimizers) if own else TorchOptimizer(b, optimizers)
-        if own and train.clip_norm is None and train.clip_value is None:
-            buckets.append(OnePass(members, apply, scale, timing))
+    waits = train.clip_norm is not None
+    for b, own in enumerate(parts):
+        if isinstance(optimizers.of(b), NativeOptimizer) and not waits and train.clip_value is None:
+            buckets.append(OnePass(b, own, optimizers, scale, timing))
             continue
-        summed.append(SumThenStep(b, members, apply, scale, timing, clip_value=train.clip_value))
-        buckets.append(summed[-1] if train.clip_norm is None else WithWholeGradient(summed[-1]))
+        summed.append(SumThenStep(b, own, optimizers, scale, timing, clip_value=train.clip_value, waits=waits))
+        buckets.append(summed[-1])
     clip_norm = None if train.clip_norm is None else ClipNorm(train.clip_norm, summed, exchange)
-    return Steppings(buckets, [piece for members in pieces for piece in members], clip_norm, changes)
+    return BucketSteps(buckets, [part for own in parts for part in own], clip_norm, changes)
 
 
 def _changes(plan: Plan, optimizers: BucketOptimizers) -> Changes:
@@ -63,20 +233,20 @@ def _changes(plan: Plan, optimizers: BucketOptimizers) -> Changes:
     return Changes(rows, len(SNAPSHOTS))
 
 
-def _pieces(
+def _parts(
     b: int, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, changes: Changes
-) -> list[Piece]:
-    def made(index: int, parameter: nn.Parameter) -> Piece:
+) -> list[ParameterPart]:
+    def made(index: int, parameter: nn.Parameter) -> ParameterPart:
         memory = exchange.piece(plan.buckets[b], index)
-        return Piece(index, parameter, memory, carry_over(memory, plan.parameters[index].name, parameter))
+        return ParameterPart(index, parameter, memory, carry_over(memory, plan.parameters[index].name, parameter))
 
     def carry_over(memory: PieceMemory, name: str, parameter: nn.Parameter) -> CarryOver:
         if _writes_touched_rows(optimizers, b) and memory.is_table:
             return WritesTouchedRows(memory, len(parameter), changes.of(name))
         return WritesAll(memory) if isinstance(optimizers.of(b), NativeOptimizer) else StepsInPlace(memory)
 
-    members = zip(plan.buckets[b].parameters, optimizers.parameters[b], strict=True)
-    return [made(index, parameter) for index, parameter in members]
+    parameters = zip(plan.buckets[b].parameters, optimizers.parameters[b], strict=True)
+    return [made(index, parameter) for index, parameter in parameters]
 
 
 def _writes_touched_rows(optimizers: BucketOptimizers, b: int) -> bool:

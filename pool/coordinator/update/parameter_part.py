@@ -13,8 +13,8 @@ from pool.kernels.fold import Addend
 from pool.kernels.tree import nodes
 
 
-class Piece:
-    """With the sum of the step in progress, as far as it was folded early: whole nodes of the tree."""
+class ParameterPart:
+    """Holds the sum of the step in progress, as far as it was folded early: whole nodes of the tree."""
 
     def __init__(self, index: int, parameter: nn.Parameter, memory: PieceMemory, carry: CarryOver) -> None:
         """`index`: of the parameter in the plan; `parameter`: what the optimizer steps."""

@@ -91,7 +91,7 @@ class Step:
         parameters = [nn.Parameter(torch.zeros(p.shape, dtype=getattr(torch, p.dtype))) for p in self.plan.parameters]
         self.optimizers = BucketOptimizers(self.plan, parameters, config.optimizer, config.run_schedule)
         timing = cast("Timing", NoTiming())
-        self.steppings = choose(config, self.plan, self.optimizers, self.exchange, timing)
+        self.steps = choose(config, self.plan, self.optimizers, self.exchange, timing)
         self.book = StepBook(0, Groups(count), [0] * len(self.plan.buckets), has_buffers=False, eager=False)
         self.work: dict[int, Work] = {}
         self.parts = 0
@@ -109,16 +109,16 @@ class Step:
                 self.book.losses[batch] = (0.0,)
             self.advance()
         assert self.book.complete
-        if self.steppings.clip_norm is not None:
-            self.steppings.clip_norm.step(0)
+        if self.steps.clip_norm is not None:
+            self.steps.clip_norm.step(0)
 
     def advance(self) -> None:
         for action in self.book.advance(self.work.get, starved=self.draw.random() < 0.7):
             if isinstance(action, Fold):
                 self.parts += not action.last
-                self.steppings.buckets[action.bucket].fold(action)
+                self.steps.buckets[action.bucket].fold(action)
             elif isinstance(action, Update):
-                self.steppings.buckets[action.bucket].update(action)
+                self.steps.buckets[action.bucket].update(action)
 
     def sums(self, left_out: set[int]) -> list[Floats]:
         """What the oracle says of each parameter, as mean."""
