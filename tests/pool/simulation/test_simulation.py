@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from tests.pool.simulation import __main__ as simulate
+from tests.pool.simulation import seeds as simulate
 from tests.pool.simulation.setup import setup_of
 from tests.pool.simulation.world import World
 

@@ -78,7 +78,3 @@ def main() -> int:
             break
     sys.stderr.write("\n")
     return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
