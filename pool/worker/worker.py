@@ -69,7 +69,7 @@ class Worker:
         numerics.check_worker(start.fingerprint, start.peer, device)
         torch.set_deterministic_debug_mode("error")  # what use_deterministic_algorithms does, without 1 s of imports
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-        self._own = start
+        self._start = start
         self._memory = memory = Memory(start.memory, start.segments)
         trace = Trace(start.run_dir, start.peer, on=start.traced)
         self._arrivals: Arrivals | None = None
@@ -101,19 +101,19 @@ class Worker:
             self._mailbox.say(self._computer.how)
 
     def _members(self) -> list[Member]:
-        start = self._own
+        start = self._start
         members = list(make_members(start.nets, start.layout.plans, on_meta=start.on_meta))
         numerics.check_constants(start.fingerprint, start.peer, members)
         return members
 
     def _batches(self, device: Device) -> Batches:
-        schema = self._own.layout.schema
+        schema = self._start.layout.schema
         if self._arrivals is None:
             return HostBatches(schema)
         return DeviceBatches(schema, torch.device(device.torch_name), self._arrivals, self._bars)
 
     def _join(self, model: nn.Module, device: torch.device) -> WorkerExchange:
-        start, layout, memory = self._own, self._own.layout, self._memory
+        start, layout, memory = self._start, self._start.layout, self._memory
         halves, average, index = memory.weight_halves(), memory.average(), start.peer.index
         plan, lists, member_of = layout.plan, layout.touched_lists, member_of_parameter(layout.plans)
         slots, slot_plan = memory.gradient_slots(index), layout.slot_plan
@@ -188,8 +188,8 @@ class Worker:
             return None
         slots = [self._memory.batch_slot(assignment.purpose, batch) for batch in assignment.batches]
         if assignment.purpose == "validate":
-            place = self._memory.collected(self._own.peer.index, assignment.batch)
-            return self._computer.validate(slots[0], assignment.step, place, self._own.layout.measured)
+            place = self._memory.collected(self._start.peer.index, assignment.batch)
+            return self._computer.validate(slots[0], assignment.step, place, self._start.layout.measured)
         return self._computer.train(
             slots,
             assignment,
@@ -217,7 +217,7 @@ class Worker:
         """Leaves the exception's text in the worker's segment. This process may be damaged and ends; the coordinator
         has the batch computed by another. Raises ResourceError if memory has run out, LostDeviceError if the device
         can't be used any more, RunError if a kernel can't be compiled."""
-        text, peer, spec = told(error), self._own.peer, self._own.device
+        text, peer, spec = told(error), self._start.peer, self._start.device
         if isinstance(error, CompileError):
             raise RunError(
                 f"{peer} ({spec}): a kernel can't be compiled: {text}; "

@@ -51,6 +51,7 @@ COMMANDS = {
     "predict",
     "sweep",
     "find-lr",
+    "demo",
     "runs",
     "status",
     "clean",

@@ -157,8 +157,7 @@ def test_a_program_that_the_driver_refuses_is_named_with_its_compiler(driver: Dr
 
 
 def test_a_kernel_that_does_not_compile_ends_the_run_with_one_line() -> None:
-    planned = SimpleNamespace(devices=("cuda:0", "cuda:1"))
-    worker = SimpleNamespace(_launch=SimpleNamespace(peer=Peer(WORKER, 1), planned=planned))
+    worker = SimpleNamespace(_start=SimpleNamespace(peer=Peer(WORKER, 1), device="cuda:1"))
     error = CompileError("fold.cu LEAVES=4 for sm_90: NVRTC 13.0: fold.cu(3): error: no")
     with pytest.raises(RunError) as raised:
         Worker._ended_by(cast("Worker", worker), error, cast("Assignment", None))
