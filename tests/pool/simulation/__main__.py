@@ -1,4 +1,4 @@
-"""`python -m tests.pool.simulation`. The functions are elsewhere: a spawned process can't find what `__main__` defines."""
+"""The command `python -m tests.pool.simulation`. A spawned process can't find what `__main__` defines: it is elsewhere."""
 
 from __future__ import annotations
 
