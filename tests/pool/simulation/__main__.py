@@ -1,4 +1,4 @@
-"""The command `python -m tests.pool.simulation`. A spawned process can't find what `__main__` defines: it is elsewhere."""
+"""The command `python -m tests.pool.simulation`; a spawned process finds nothing that `__main__` defines."""
 
 from __future__ import annotations
 
