@@ -62,7 +62,17 @@ def is_stopped(role: str, parent: int) -> bool:
 
 
 def gone(pids: list[int]) -> bool:
-    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    """Tells whether all have ended. An orphan that has may still wait for the machine's init to ask for it."""
+    return all(state_of(pid) in ("", "Z", "X") for pid in pids)
+
+
+def state_of(pid: int) -> str:
+    """Returns the letter that the kernel has for it; empty if there is none of that number."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return stat.rpartition(")")[2].split()[0]
 
 
 def finish(process: subprocess.Popen[str], dir: Path) -> Ended:
