@@ -61,10 +61,10 @@ bare-check: $(STAMP)  ## `make demo` on a Debian with nothing but Python, g++ an
 image-check:  ## the steps of deploy/Dockerfile without docker, as root: 2 minutes
 	unshare --mount $(PYTHON) -m tests.project.image
 
-test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 6 minutes on two cores
+test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 10 minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "$(SELECTED) and not runs"
 
-test-runs: $(STAMP) $(FAKEGPU)  ## whole runs with real processes, and the commands of the documentation: 6 minutes on two cores
+test-runs: $(STAMP) $(FAKEGPU)  ## whole runs with real processes, and the commands of the documentation: 10 minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "$(SELECTED) and runs"
 
 $(FAKEGPU): $(STAMP) $(wildcard tests/gpu/fake/native/*)
