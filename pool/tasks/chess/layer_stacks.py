@@ -46,9 +46,7 @@ class Form:
     largest_sum: float = 1.0
     largest_input: float = 1.0
     all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
-    skips: int = (
-        0  # outputs of the first hidden layer added to the result: its last; or its last but one minus its last
-    )
+    skips: int = 0  # outputs of the first hidden layer added to the result: 1, its last; 2, the one before it minus it
 
 
 def kernels_for(asked: Kernels, *, cuts_activations: bool) -> Kernels:

@@ -2,11 +2,11 @@
 
 The names in its state_dict have changed over the years; these are known, each with or without `model.` in front:
 
-input.weight, input.bias                   all feature sets one behind the other, [inputs, l1 + 8]: outputs, PSQT
-input.features.0.weight, ...               or one table for each input.virtual_weight                       the
-factoriser [768, l1 + 8], else the last rows of input.weight layer_stacks.l1.weight, l2, output         [8 * outputs,
-inputs], with `.linear` before `.weight` since 2026 layer_stacks.l1_fact.weight                what is added to fc_0 of
-all buckets; since 2026 l1.factorized_linear
+    input.weight, input.bias                   all feature sets one behind the other, [inputs, l1 + 8]: outputs, PSQT
+    input.features.0.weight, ...               or one table for each
+    input.virtual_weight                       the factoriser [768, l1 + 8], else the last rows of input.weight
+    layer_stacks.l1.weight, l2, output         [8 * outputs, inputs], with `.linear` before `.weight` since 2026
+    layer_stacks.l1_fact.weight                what is added to fc_0 of all buckets; since 2026 l1.factorized_linear
 
 HalfKAv2_hm has 11 planes of 64 squares for each king bucket (the kings' are one), or 12.
 
