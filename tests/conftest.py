@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
+import typer
 
+from loader.command_line.program import Program
 from pool import _native
 from tests.support.paths import FAKEGPU, ROOT
 from tests.support.runs import Ended, WholeRun, run_well, toml
@@ -36,6 +39,17 @@ def pytest_collection_finish() -> None:
     """What is there now stays: no collection of garbage looks at it again."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_are_built_once() -> Iterator[None]:
+    """Typer builds all commands of a program for each command line: 60 ms, which a process has once elsewhere."""
+    app = Program.app
+    built = cache(lambda program, _: app(program))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "app", lambda self: built(self, sys.stdout is not None and sys.stdout.isatty()))
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from tests.pool.simulation.setup import setup_of
 from tests.pool.simulation.world import World
 
 SEEDS = 5000
-PARTS = 5
+PARTS = 20
 
 # Each has failed once, with the scheduler or the simulation of its time.
 REGRESSION_SEEDS = (39, 57, 3638, 4723, 6555, 6943, 35591, 3356, 3458)
