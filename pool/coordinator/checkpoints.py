@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from loader.exit_codes import EXIT_RESOURCES
@@ -73,7 +73,7 @@ class Checkpoints:
         self._said = ""  # why the newest of these has failed
         self._waiting: Checkpoint | None = None  # the best one, until the thread is free
         self._validations = validations
-        self._goal = goal
+        self.goal = goal
         best = validations.best
         self._best_on_disk = best if best is not None and best.step == writer.best_step else None
 
@@ -121,15 +121,19 @@ class Checkpoints:
         if not validated_next:
             self._save_what_is_due(step)
 
-    def validated(self, found: Sequence[Validation]) -> None:
-        """The newest version is validated, each member, and the next step has changed nothing yet."""
-        before, self._validations = self._validations.best, self._validations.after(found, self._goal)
-        if self._is_net(found[0].step):
-            self._save_net(found[0].step)
-        elif self._validations.best != before:
+    def validated(self, known: Validations) -> None:
+        """The newest version is validated, and the next step has changed nothing yet. The best one is that of a
+        checkpoint: one that could not be written counts no more."""
+        assert known.newest is not None
+        newest, before = known.newest, self._validations.best
+        is_best = newest.step > 0 and self.goal.better(newest, before)
+        self._validations = replace(known, best=newest if is_best else before)
+        if self._is_net(newest.step):
+            self._save_net(newest.step)
+        elif is_best:
             self._save_best()
-        elif found[0].step > 0:
-            self._save_what_is_due(found[0].step)
+        elif newest.step > 0:
+            self._save_what_is_due(newest.step)
 
     def hear(self) -> None:
         """Handles an attempt that has ended. Raises CheckpointError if it was the final one and failed."""

@@ -563,8 +563,44 @@ MUTANTS = (
         "all end with one",
         "a run ends with the first member that stops early",
         "pool/coordinator/scheduler/scheduler.py",
-        "self._stopped = self._training <= set(stop)",
-        "self._stopped = bool(set(stop))",
+        "self._stopped = stops == self._training",
+        "self._stopped = bool(stops)",
+    ),
+    Mutant(
+        "stopped member trained again",
+        "a coordinator's successor trains a member that has stopped with the version that it goes on from",
+        "pool/coordinator/scheduler/scheduler.py",
+        "        return [self._freeze(member) for member in sorted(stops)]\n",
+        "        return []\n",
+    ),
+    Mutant(
+        "plateau forgotten",
+        "a coordinator's successor does not know how many validations were no better",
+        "pool/coordinator/scheduler/validation_book.py",
+        "list(plateaus) or [Plateau()]",
+        "[Plateau()]",
+    ),
+    Mutant(
+        "plateau of a frozen member",
+        "the learning rate of a member that is trained no further is reduced",
+        "pool/coordinator/scheduler/validation_book.py",
+        "if rule is not None and member in training:",
+        "if rule is not None:",
+    ),
+    Mutant(
+        "saved with the old rate",
+        "a snapshot holds the validation that reduces the learning rate, and the rate before that",
+        "pool/coordinator/scheduler/validation_book.py",
+        """\
+        if on_plateau:
+            yield ReduceRates(validations[0].step, on_plateau)
+        yield Validated(self.known, tuple(self._plateaus))
+""",
+        """\
+        yield Validated(self.known, tuple(self._plateaus))
+        if on_plateau:
+            yield ReduceRates(validations[0].step, on_plateau)
+""",
     ),
     Mutant(
         "buffers of another member",

@@ -143,7 +143,11 @@ class Run:
         self.step += 1
         self.checkpoints.committed(self.step, validated_next=loss is not None)
         if loss is not None:
-            self.checkpoints.validated([Validation(self.step, loss)])
+            self.validate(loss)
+
+    def validate(self, loss: float) -> None:
+        known = self.checkpoints.validations.after([Validation(self.step, loss)])
+        self.checkpoints.validated(known)
 
     def written(self, problem: str | None = None) -> None:
         self.writer.end(problem)
@@ -167,7 +171,7 @@ def test_what_is_due_at_a_validated_step_waits_for_the_result_and_holds_it() -> 
     run.step = 2
     run.checkpoints.committed(2, validated_next=True)
     assert run.writer.begun == [1]
-    run.checkpoints.validated([Validation(2, 5.0)])
+    run.validate(5.0)
     assert run.writer.in_work is not None
     first = Validation(1, 2.0)
     assert run.writer.in_work.validations == Validations(Validation(2, 5.0), first, first, 1)
