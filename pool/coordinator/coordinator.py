@@ -14,6 +14,7 @@ import torch
 import zmq
 
 from pool import _native, numerics
+from pool.checkpoint.schedule import Schedule
 from pool.checkpoint.state import FOLDER
 from pool.checkpoint.validations import Goal
 from pool.checkpoint.writer import CheckpointWriter
@@ -99,19 +100,21 @@ class Coordinator:
                 config.train.keep_every,
                 still_to_export(start.run_dir, config.train.export_every),
             ),
-            validations=self._state.begin(),
+            Schedule(
+                config.train.checkpoint_every,
+                start.saved,
+                seconds=60 * config.train.checkpoint_minutes,
+                nets=config.train.export_every,
+                snapshots=config.pool.snapshot_steps,
+                now=time.monotonic(),
+            ),
             goal=goal,
-            snapshot_every=config.pool.snapshot_steps,
-            checkpoint_every=config.train.checkpoint_every,
-            checkpoint_seconds=60 * config.train.checkpoint_minutes,
-            export_every=config.train.export_every,
-            saved=start.saved,
             state=self._state.checkpoint,
             say=self._say,
             meanwhile=self._report,
             copies=self._exchanges.copies,
         )
-        self._checkpoints.resume(start.step)
+        self._checkpoints.resume(start.step, self._state.begin())
         self._scheduler = StepScheduler(
             _rules(start, goal),
             start.step,
