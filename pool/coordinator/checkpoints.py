@@ -191,9 +191,9 @@ class Checkpoints:
         else:
             self._begin()
 
-    def _let_wait(self, taken: Checkpoint) -> None:
+    def _let_wait(self, snapshot: Checkpoint) -> None:
         """Lets a checkpoint wait; of two that wait the later one is the better one."""
-        self._waiting = taken
+        self._waiting = snapshot
 
     def _take(self, then: Then = None) -> None:
         """A snapshot, now or when the state has been copied."""
@@ -209,19 +209,19 @@ class Checkpoints:
         (copied, then), self._on_its_way = self._on_its_way, None
         copied.wait()
         begin = time.monotonic()
-        taken = self._snapshots.take(copied.state)
+        snapshot = self._snapshots.take(copied.state)
         self._schedule.snapshots.taken(begin, time.monotonic())
         if then is not None:
-            then(taken)
+            then(snapshot)
 
     def _begin(self) -> None:
         self._take(self._write)
 
-    def _write(self, taken: Checkpoint) -> None:
-        """`taken`: the newest snapshot."""
+    def _write(self, snapshot: Checkpoint) -> None:
+        """`snapshot`: the newest snapshot."""
         self._schedule.begun(time.monotonic())
         self._snapshots.hold()
-        self._writer.begin(taken)
+        self._writer.begin(snapshot)
 
     def _ended(self, written: Written) -> None:
         self._land()

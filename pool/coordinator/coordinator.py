@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 import zmq
@@ -224,18 +225,17 @@ class Coordinator:
         now = time.monotonic()
         if finished or now >= self._next_report:
             self._next_report = now + REPORT_SECONDS
+            report = self._metrics.report(
+                self._scheduler.step,
+                self._checkpoints.saved,
+                self._state.epoch,
+                median_of(self._state.learning_rates),
+                self._checkpoints.best,
+                self._checkpoints.goal.metric,
+            )
+            waits, waits_for_nets = self._checkpoints.waits, self._waits_for_nets
             self._supervisor.send(
-                self._metrics.report(
-                    self._scheduler.step,
-                    self._checkpoints.saved,
-                    self._state.epoch,
-                    median_of(self._state.learning_rates),
-                    best=self._checkpoints.best,
-                    best_metric=self._checkpoints.goal.metric,
-                    finished=finished,
-                    waits_for_disk=self._checkpoints.waits,
-                    waits_for_nets=self._waits_for_nets,
-                )
+                replace(report, finished=finished, waits_for_disk=waits, waits_for_nets=waits_for_nets)
             )
 
 

@@ -94,7 +94,7 @@ class Executor:
             case Freeze():
                 self._models.freeze(action)
             case BadBatch():
-                self._bad_batches.found(action)
+                self._bad_batches.keep(action)
             case Commit():
                 self._commit(action)
             case Measure():

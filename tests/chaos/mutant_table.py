@@ -415,8 +415,8 @@ MUTANTS = (
         "optimizer state in the snapshot",
         "a successor trains on in the memory of the snapshot instead of a copy",
         "pool/coordinator/snapshots.py",
-        "{name: tensor.clone() for name, tensor in taken.optimizer_tensors.items()}",
-        "dict(taken.optimizer_tensors)",
+        "{name: tensor.clone() for name, tensor in state.optimizer_tensors.items()}",
+        "dict(state.optimizer_tensors)",
         SNAPSHOTS,
     ),
     Mutant(

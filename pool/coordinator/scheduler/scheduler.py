@@ -358,10 +358,10 @@ class StepScheduler:
         earlier or later than that, and the state of a member that stops or is frozen must not depend on it.
         """
         works = [work for key, work in self._work.items() if key[0] == self.step]
-        found = {batch: (work, outcome) for work in works for batch, outcome in work.outcomes.items()}
+        finished = {batch: (work, outcome) for work in works for batch, outcome in work.outcomes.items()}
         for batch in list(self._step.batches):
-            if not self._ended and batch in found:
-                yield from self._judge_numbers(batch, *found[batch])
+            if not self._ended and batch in finished:
+                yield from self._judge_numbers(batch, *finished[batch])
             if not self._ended and (why := self._verdict(batch)) and (members := self._using(batch)):
                 yield from self._leave_out(batch, why, members)
 
