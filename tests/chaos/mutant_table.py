@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 SIMULATION = ("tests.pool.simulation", "--seeds", "4000", "--failures", "1", "--processes", "1")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_scheduler.py")
+MEMBERS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_members.py")
 STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_points.py", "-k", "still_being_written")
 TRACE = ("pytest", "-q", "-x", "tests/pool/telemetry/test_trace.py", "-k", "same_bits")
 BLAME = ("pytest", "-q", "-x", "tests/pool/coordinator/test_fault_tracker.py")
@@ -572,6 +573,7 @@ MUTANTS = (
         "pool/coordinator/scheduler/scheduler.py",
         "        return [self._freeze(member) for member in sorted(stops)]\n",
         "        return []\n",
+        MEMBERS,
     ),
     Mutant(
         "plateau forgotten",
