@@ -581,6 +581,7 @@ MUTANTS = (
         "pool/coordinator/scheduler/validation_book.py",
         "list(plateaus) or [Plateau()]",
         "[Plateau()]",
+        MEMBERS,
     ),
     Mutant(
         "plateau of a frozen member",
@@ -603,6 +604,7 @@ MUTANTS = (
         if on_plateau:
             yield ReduceRates(validations[0].step, on_plateau)
 """,
+        MEMBERS,
     ),
     Mutant(
         "buffers of another member",

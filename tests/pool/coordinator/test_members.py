@@ -63,6 +63,7 @@ class Run:
         early_stopping: int | None = None,
         plateaus: tuple[ReduceOnPlateau | None, ...] = (),
         known: Validations = NONE,
+        on_plateaus: Sequence[Plateau] = (),
     ) -> None:
         of_run = rules(
             steps, batches, buckets=3, slots=2, buffers=True, on_bad_batch=on_bad_batch, validate_every=validate_every
@@ -72,7 +73,9 @@ class Run:
         )
         step = 0 if known.newest is None else known.newest.step
         start = replace(START, batch=step * batches)
-        self.scheduler = StepScheduler(of_run, step, start, known=known, frozen=frozen, unused=unused)
+        self.scheduler = StepScheduler(
+            of_run, step, start, known=known, plateaus=on_plateaus, frozen=frozen, unused=unused
+        )
         self.worker = Peer(WORKER)
         self.told: tuple[int, ...] = ()
         self.assigned: tuple[Assignment, ...] = ()
@@ -265,6 +268,14 @@ def test_validations_that_get_no_better_reduce_the_rates_of_members_that_are_tra
     assert isinstance(validated, Validated)
     assert validated.plateaus == (Plateau(), Plateau("loss", 1.0))
     assert validated.known.newest == Validation(1, 1.0)
+
+
+def test_a_successor_goes_on_from_what_was_known_of_plateaus() -> None:
+    rule = replace(RULE, patience=1)
+    plateaus = Plateau("loss", 1.0, since=1), Plateau("loss", 1.0)
+    run = Run("stop", validate_every=1, plateaus=(rule, rule), on_plateaus=plateaus)
+    run.validate()
+    assert found(ReduceRates, run.measured(0, 2.0, 2.0)) == [ReduceRates(0, {0: rule})]
 
 
 def test_a_bad_batch_waits_for_what_follows_from_the_validation_of_its_version() -> None:

@@ -13,6 +13,7 @@ from tests.pool.simulation.setup import Setup
 Weights = tuple[int, ...]  # a number a bucket
 
 BUFFERS = -1  # stands where a bucket's number would; those of member m for BUFFERS - m
+COLLECTED = -2  # no text: its hash would be another in each process
 LARGEST = 8  # groups of a step, at most: a power of two
 
 
@@ -57,7 +58,7 @@ def loss(weights: Weights, batch: int) -> float:
 
 def collected(weights: Weights, average: int, batch: int) -> int:
     """What a worker leaves of a validation batch for metrics, of weights and of their average."""
-    return hash(("collected", weights, average, batch))
+    return hash((COLLECTED, weights, average, batch))
 
 
 def metric(arrays: Sequence[int]) -> float:
