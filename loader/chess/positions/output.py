@@ -50,8 +50,8 @@ def packer_of(packing: str | None) -> _Packer:
 class Framer:
     """Units on their way into a file: of binpack in chunks, which end with the first chain behind FULL_CHUNK bytes."""
 
-    def __init__(self, kind: PositionFormat) -> None:
-        self._is_binpack = kind.is_binpack
+    def __init__(self, format: PositionFormat) -> None:
+        self._is_binpack = format.is_binpack
         self._payload: list[bytes] = []  # of the chunk that is open
         self._payload_bytes = 0
 
@@ -147,9 +147,9 @@ class Output:
             self._pipe.write(data)
 
 
-def framed(blocks: Iterable[UnitBlock], kind: PositionFormat) -> Iterator[bytes]:
-    """Units as a file of the kind has them."""
-    framer = Framer(kind)
+def framed(blocks: Iterable[UnitBlock], format: PositionFormat) -> Iterator[bytes]:
+    """Units as a file of the format has them."""
+    framer = Framer(format)
     for block in blocks:
         for data, _ in framer.add(block):
             yield data
@@ -157,7 +157,7 @@ def framed(blocks: Iterable[UnitBlock], kind: PositionFormat) -> Iterator[bytes]
 
 
 def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
-    """Bytes of a file of the target's kind, compressed as the target says."""
+    """Bytes of a file of the target's format, compressed as the target says."""
     packer = packer_of(target.packing)
     for block in blocks:
         yield packer.pack(block, last=False)
