@@ -159,16 +159,20 @@ class SourceFile:
             return Counter()
         return Counter({f"left out: {kind.kind}": kind.entries for kind in self.judged(chunk).illegal})
 
-    def lines(self, chunk: int) -> Iterator[bytes]:
-        """A chunk's entries as blocks of lines: FEN, move, score, ply, result, tab separated. Raises DataError at
-        damage, after those before it."""
+    def lines(self, chunk: int, limit: int | None = None) -> Iterator[bytes]:
+        """A chunk's entries, the first `limit` of them, as blocks of lines: FEN, move, score, ply, result, tab
+        separated. Raises DataError at damage, after those before it."""
+        left = limit
         printer: _native.ChunkPrinter | _native.ChunkWalk
         if isinstance(self.opened, _native.BinpackFile):
             printer = _native.ChunkPrinter(self.opened, chunk)
         else:
             printer = _native.ChunkWalk(self.opened, chunk)
-        while lines := printer.lines(LINES_AT_ONCE):
-            yield lines
+        while block := printer.lines(LINES_AT_ONCE if left is None else min(left, LINES_AT_ONCE)):
+            left = None if left is None else left - block.count(b"\n")
+            yield block
+        if left == 0:
+            return
         if isinstance(printer, _native.ChunkWalk):
             raise_fault(fault_behind(printer))
         elif printer.damage is not None:
