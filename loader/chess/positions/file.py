@@ -77,22 +77,22 @@ def whole_size(format: PositionFormat, file: DataFile) -> int:
 
 def open_file(
     format: PositionFormat,
-    file: DataFile | Path,
+    file: DataFile,
     *,
+    indexed: bool = True,
     may_grow: bool = False,
     needs_ply: bool = False,
     illegal: IllegalRule = KEPT,
 ) -> _native.EntryFile:
-    """Opens the file that was identified, or the one that is there now; another one in its place is refused, here and
-    whenever it is read. Raises DataError."""
-    path, identity = (file.path, file.identity) if isinstance(file, DataFile) else (file, None)
+    """Opens the file that was identified; another one in its place is refused, here and whenever it is read. `indexed`:
+    where games begin may be known from before, and is kept beside the file. Raises DataError."""
     if format.lines:
-        return _native.open_text(path, identity, may_grow, needs_ply, *illegal)
+        return _native.open_text(file.path, file.identity, may_grow, needs_ply, *illegal)
     codec = format.codec
-    if not codec.has_games or not isinstance(file, DataFile):
-        return _native.open_entries(codec, path, identity, may_grow, needs_ply, None, *illegal)
+    if not codec.has_games or not indexed:
+        return _native.open_entries(codec, file.path, file.identity, may_grow, needs_ply, None, *illegal)
     with kept_borders(format.name, file) as kept:
-        opened = _native.open_entries(codec, path, identity, may_grow, needs_ply, kept.borders, *illegal)
+        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needs_ply, kept.borders, *illegal)
         kept.borders = opened.borders
     return opened
 

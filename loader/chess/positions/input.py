@@ -208,14 +208,20 @@ def open_sources(paths: Sequence[Path], given: str | None = None, *, needs_ply: 
 
 
 def open_source(
-    file: DataFile, option: str | PositionFormat | None, *, needs_ply: bool, illegal: IllegalRule = KEPT
+    file: DataFile,
+    option: str | PositionFormat | None,
+    *,
+    needs_ply: bool,
+    illegal: IllegalRule = KEPT,
+    indexed: bool = True,
 ) -> SourceFile:
-    """Opens a file; `option`: its format, or the name of it, None: what the file says. Raises UsageError, DataError."""
+    """Opens a file; `option`: its format, or the name of it, None: what the file says; `indexed`: as for `open_file`.
+    Raises UsageError, DataError."""
     format = option if isinstance(option, PositionFormat) else input_format(file.path, option)
     if format.is_binpack:
         opened: _native.BinpackFile | _native.EntryFile = _native.BinpackFile(file.path, file.identity, False, *illegal)
     else:
-        opened = open_file(format, file, needs_ply=needs_ply, illegal=illegal)
+        opened = open_file(format, file, indexed=indexed, needs_ply=needs_ply, illegal=illegal)
     return SourceFile(file.path, format, opened, file, illegal)
 
 

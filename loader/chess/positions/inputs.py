@@ -106,9 +106,10 @@ def open_inputs(
     *,
     needs_ply: bool = False,
     illegal: IllegalRule = KEPT,
+    indexed: bool = True,
 ) -> list[Source]:
     """Opens inputs, in this order. `option`: their format, where they do not say it. With `needs_ply` an entry whose
-    ply can't be known is damage. Raises UsageError, DataError, OSError."""
+    ply can't be known is damage; `indexed`: as for `open_file`. Raises UsageError, DataError, OSError."""
     inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
     pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
@@ -117,7 +118,7 @@ def open_inputs(
     return [
         _open_pipe(each.path, option, needs_ply, illegal)
         if each.is_pipe
-        else open_source(files[each.path], option, needs_ply=needs_ply, illegal=illegal)
+        else open_source(files[each.path], option, needs_ply=needs_ply, illegal=illegal, indexed=indexed)
         for each in inputs
     ]
 
@@ -128,9 +129,10 @@ def open_input(
     *,
     needs_ply: bool = False,
     illegal: IllegalRule = KEPT,
+    indexed: bool = True,
 ) -> Source:
     """Opens one input."""
-    (source,) = open_inputs([path], option, needs_ply=needs_ply, illegal=illegal)
+    (source,) = open_inputs([path], option, needs_ply=needs_ply, illegal=illegal, indexed=indexed)
     return source
 
 
