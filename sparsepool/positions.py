@@ -121,10 +121,10 @@ class Positions:
 
     def _count(self, piece: Piece) -> int:
         file, chunk = piece
-        entries, damage = file.counted(chunk)
-        if damage is not None:
-            raise damage
-        return entries
+        judged = file.judged(chunk)
+        if judged.damage is not None:
+            raise judged.damage
+        return judged.entries
 
 
 def write(
@@ -190,7 +190,7 @@ class PositionWriter:
             raise ValueError(
                 f"{format.name} has no room for the {', '.join(gone)} of positions; lossy=True leaves it out"
             )
-        if format.keeps_games and not format.is_binpack and MOVE in array.lacks:
+        if format.codec.has_games and MOVE in array.lacks:
             raise ValueError(f"{format.name} can't be written without moves: positions need move_from and move_to")
 
     def __enter__(self) -> Self:
