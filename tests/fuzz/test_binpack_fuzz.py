@@ -21,7 +21,7 @@ from loader.chess.positions.inputs import entries
 from loader.errors import DataError
 from tests.fuzz.mutants import mutants, payloads_of
 from tests.loader.chess.formats.binpack_bytes import EXAMPLE, chunk
-from tests.support.binpack_file import BinpackFile
+from tests.support.binpack_file import BinpackFile, make_writer
 from tests.support.looked_into import dump
 from tests.support.paths import VALIDATION
 
@@ -101,7 +101,7 @@ class Checker:
         assert counted == lines
 
     def rewrite(self, file: BinpackFile, number: int, records: bytes, damaged: bool) -> None:
-        writer = _native.binpack().make_writer()
+        writer = make_writer()
         stopped = file.copy_to(number, writer)
         writer.finish()
         if stopped is not None and not damaged:
@@ -130,7 +130,7 @@ def checker() -> Iterator[Checker]:
 
 
 def rewritten(read: list[Entry]) -> bytes:
-    writer = _native.binpack().make_writer()
+    writer = make_writer()
     for entry in read:
         writer.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
     writer.finish()

@@ -16,8 +16,20 @@ _HEADER = 8  # bytes
 
 
 class Damage(NamedTuple):
-    offset: int | None
+    offset: int
     reason: str
+
+
+def _damage(fault: object) -> Damage | None:
+    if fault is None:
+        return None
+    _, reason, offset, _ = cast("Fault", fault)
+    assert offset is not None
+    return Damage(offset, reason)
+
+
+def make_writer() -> _native.BinpackWriter:
+    return cast("_native.BinpackWriter", _native.binpack().make_writer())
 
 
 class BinpackFile:
@@ -41,8 +53,7 @@ class BinpackFile:
     def damage(self, chunk: int) -> Damage | None:
         walk = _native.ChunkWalk(self.native, chunk)
         walk.count()
-        fault = cast("Fault | None", walk.fault)
-        return None if fault is None else Damage(fault[2], fault[1])
+        return _damage(walk.fault)
 
     def decode(self, chunk: int) -> tuple[npt.NDArray[np.uint8], Damage | None]:
         """All entries as records, uint8 [entries, 32], up to damage."""
@@ -58,5 +69,4 @@ class BinpackFile:
 
     def copy_to(self, chunk: int, writer: _native.EntryWriter) -> Damage | None:
         """The damage, or the entry that the writer refuses."""
-        fault = cast("Fault | None", _native.ChunkWalk(self.native, chunk).copy_to(writer))
-        return None if fault is None else Damage(fault[2], fault[1])
+        return _damage(_native.ChunkWalk(self.native, chunk).copy_to(writer))

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loader._native import binpack, play
+from loader._native import play
 from loader.chess.positions.binpack_writer import encode, rechunk
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.inputs import entries
 from loader.errors import DataError
 from tests.loader.chess.formats.binpack_bytes import EXAMPLE, Stem, chunk
-from tests.support.binpack_file import BinpackFile
+from tests.support.binpack_file import BinpackFile, make_writer
 from tests.support.paths import SAMPLE
 
 # Starts from which promotions, en passant and castling are a few plies away.
@@ -126,7 +126,7 @@ def test_a_chain_of_more_than_65535_followers_is_continued_by_a_new_one() -> Non
     for ply in range(4):
         written.append((board.fen().rsplit(" ", 2)[0], loop[ply]))
         board.push_uci(loop[ply])
-    writer = binpack().make_writer()
+    writer = make_writer()
     for i in range(65_536 + 3):
         placement, move = written[i % 4]
         writer.add(f"{placement} 0 1", move, 0, i % 65_536, 0)
@@ -158,7 +158,7 @@ CAN_NOT_BE_STORED = {
 
 @pytest.mark.parametrize("reason", CAN_NOT_BE_STORED)
 def test_an_entry_the_format_can_not_hold_is_refused_and_changes_nothing(reason: str) -> None:
-    writer = binpack().make_writer()
+    writer = make_writer()
     with pytest.raises(ValueError, match=reason):
         writer.add(*CAN_NOT_BE_STORED[reason])
     writer.finish()

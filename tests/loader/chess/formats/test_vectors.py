@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loader import _native
-from tests.support.binpack_file import BinpackFile
+from tests.support.binpack_file import BinpackFile, make_writer
 from tests.support.positions import VECTORS, codec, open_path, read_file, rewritten
 
 FILES = {
@@ -86,7 +86,7 @@ def test_a_vector_becomes_that_of_any_other_format(name: str, into: str) -> None
 
 def test_binpack_holds_all_that_a_vector_has(tmp_path: Path) -> None:
     """There and back, through chains."""
-    writer = _native.binpack().make_writer()
+    writer = make_writer()
     assert _native.ChunkWalk(open_path("viriformat", vector("viriformat")), 0).copy_to(writer) is None
     writer.finish()
     path = tmp_path / "games.binpack"
