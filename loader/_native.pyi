@@ -399,13 +399,24 @@ class Codec:
 
     def make_writer(self) -> EntryWriter: ...
     def begins_a_file(self, head: bytes) -> bool:
-        """Whether these bytes, which may end anywhere, begin with a good entry and have no damage."""
+        """Whether these bytes, which may end anywhere, begin a file of the format."""
+
+    def first_piece(self, bytes: bytes, begin: int, last: bool) -> int:
+        """Bytes of the chunk that these begin with, cut as a file's are, or more than are there; 0 if it takes more to know. last: none follow."""
+
+    @property
+    def enough(self) -> int:
+        """bytes by which that is known of most chunks"""
 
     @property
     def has_games(self) -> bool: ...
     @property
+    def keeps_games(self) -> bool:
+        """a unit is what is left of a game, not a single position"""
+
+    @property
     def unit(self) -> str:
-        """record, line or game"""
+        """record, line, game or chain"""
 
 class EntryFile:
     """The chunks of a file of positions; usable by any number of threads."""
@@ -423,6 +434,10 @@ class EntryFile:
     @property
     def is_packed(self) -> bool:
         """compressed: decoded in the order of the file"""
+
+    @property
+    def useless(self) -> object:
+        """a fault, as ChunkWalk has it, if there is nothing good before it; which is known without reading on"""
 
     @property
     def whole_size(self) -> int:
@@ -445,7 +460,8 @@ def open_entries(
     on_illegal: str | None = None,
     every: bool = False,
 ) -> EntryFile:
-    """A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.
+    """A file of positions. Raises DataError if it can't be read at all. `identity`: (size, device, inode, modified)
+    of loader.files.identity; another file is a DataError, here and when a chunk is read.
     needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.
     on_illegal: None keeps positions that no game can have, "stop" takes them for damage, "skip" leaves them
     out. With `every` each position is judged, else of a game the first.
@@ -462,9 +478,6 @@ def hold_entries(
     every: bool = False,
 ) -> EntryFile:
     """A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, lines or games before it."""
-
-def first_piece(codec: Codec, bytes: bytes, begin: int, last: bool) -> int:
-    """Bytes of the chunk that these begin with, cut as a file's are; 0 if it takes more. last: none follow."""
 
 def count_units(codec: Codec, bytes: bytes) -> int:
     """Records, lines or games of a piece."""
@@ -606,7 +619,7 @@ def read_units(file: EntryFile, chunk: int) -> object:
 def cut_units(
     codec: Codec, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
 ) -> object:
-    """The whole ones that the bytes begin with."""
+    """Those of a whole file that a writer has written."""
 
 def first_entries(
     codec: Codec,
@@ -809,7 +822,7 @@ class LineFile:
         identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
         may_grow: bool = False,
     ) -> None:
-        """Raises DataError if the file can't be read at all. `identity`: as BinpackFile's."""
+        """Raises DataError if the file can't be read at all. `identity`: as for open_entries."""
 
     @property
     def size(self) -> int:
@@ -844,117 +857,16 @@ class PythonRowReader(RowReader):
         must not raise.
         """
 
-class Damage:
-    """Where data stops being usable, and why."""
-
-    @property
-    def offset(self) -> int:
-        """bytes from the start of the file: of a chunk header or a stem"""
-
-    @property
-    def entry_in_chain(self) -> int:
-        """first entry not delivered; the stem is 0"""
-
-    @property
-    def reason(self) -> str: ...
-
-class BinpackFile:
-    """The chunks of a binpack file; usable by any number of threads."""
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
-        may_grow: bool = False,
-        on_illegal: str | None = None,
-        every: bool = False,
-    ) -> None:
-        """Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of loader.files.identity; another file is a DataChangedError, here and when a chunk is read. on_illegal, every: as open_entries has them; they count where entries are copied, cut or streamed."""
-
-    @staticmethod
-    def hold(
-        name: str | os.PathLike[str], bytes: bytes, begin: int, on_illegal: str | None = None, every: bool = False
-    ) -> BinpackFile:
-        """A chunk that has come out of a pipe, or what came instead of one; begin: bytes before it."""
-
-    @property
-    def size(self) -> int:
-        """bytes"""
-
-    @property
-    def change(self) -> str:
-        """what is different now from the file that was opened; empty: nothing"""
-
-    @property
-    def num_chunks(self) -> int: ...
-    @property
-    def header_damage(self) -> Damage | None:
-        """the header at which the list of chunks ends early"""
-
-    @property
-    def ends_in_a_chunk(self) -> bool:
-        """that damage is only that the file ends too early"""
-
-    def chunk(self, chunk: int) -> tuple[int, int]:
-        """Offset of the header and bytes of the payload."""
-
-    def decode(
-        self, chunk: int
-    ) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None, 32), order="C")], Damage | None]:
-        """All entries as records (record.h), uint8 [entries, 32], up to damage."""
-
-    def count(self, chunk: int) -> tuple[int, int, Damage | None]:
-        """Entries, chains, damage; every entry is decoded."""
-
-    def judge(self, chunk: int) -> tuple[int, list[tuple[str, int, int | None, str]], Damage | None]:
-        """Legal entries; others by kind: (what, how many, offset of the first, its place in
-        words); damage.
-        """
-
-    def read_units(self, chunk: int) -> object:
-        """The chains of a chunk: bytes, ends, entries, fault."""
-
-    def copy_to(self, chunk: int, writer: EntryWriter) -> Damage | None:
-        """Adds a chunk's entries to any writer; damage, or the entry that it refuses."""
-
-def chunk_bytes(header: bytes) -> int:
-    """Bytes of the chunk with this header (8 bytes), the header included; 0 if it is no chunk's."""
-
-def cut_chains(payload: bytes) -> object:
-    """The chains of a chunk's payload: bytes, ends, entries, None."""
-
-def first_of_chains(
-    bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    begins: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, 32), order="C")]:
-    """The first entry of each chain as a record (record.h), uint8 [chains, 32]."""
-
-class ChunkPrinter:
-    """The entries of one chunk as lines of text."""
-
-    def __init__(self, file: BinpackFile, chunk: int) -> None: ...
-    def lines(self, limit: int) -> bytes:
-        """Up to `limit` more lines: FEN, move, score, ply, result, tab separated; empty at the end or at damage."""
-
-    @property
-    def damage(self) -> Damage | None: ...
+def binpack() -> Codec:
+    """The format of this name, both ways."""
 
 class BinpackWriter(EntryWriter):
-    """Turns entries into the bytes of a binpack file."""
-
-    def __init__(self) -> None: ...
-    def copy_chunk(self, file: BinpackFile, chunk: int, first_chain: int = 0) -> Damage | None:
-        """Adds a chunk's entries, chain `first_chain` first and those before it last."""
+    """What the codec's make_writer gives."""
 
     @property
     def chains(self) -> int: ...
     @property
     def chunks(self) -> int: ...
-
-class BinpackReader(PositionReader):
-    """Binpack files for the stream."""
-
-    def __init__(self, files: Sequence[BinpackFile]) -> None: ...
 
 def bulletformat() -> Codec:
     """The format of this name, both ways."""
@@ -970,16 +882,6 @@ def packedsfen() -> Codec:
 
 def text() -> Codec:
     """The format of this name, both ways."""
-
-def open_text(
-    path: str | os.PathLike[str],
-    identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
-    may_grow: bool = False,
-    needs_ply: bool = False,
-    on_illegal: str | None = None,
-    every: bool = False,
-) -> EntryFile:
-    """As open_entries, of lines."""
 
 def viriformat() -> Codec:
     """The format of this name, both ways."""

@@ -121,10 +121,10 @@ class Positions:
 
     def _count(self, piece: Piece) -> int:
         file, chunk = piece
-        entries, damage = file.counted(chunk)
-        if damage is not None:
-            raise damage
-        return entries
+        judged = file.judged(chunk)
+        if judged.damage is not None:
+            raise judged.damage
+        return judged.entries
 
 
 def write(
@@ -158,9 +158,9 @@ class PositionWriter:
 
     def __init__(self, output: Output, *, lossy: bool) -> None:
         self._output = output
-        self._kind: PositionFormat = output.target.format
+        self._format: PositionFormat = output.target.format
         self._lossy = lossy
-        self._encoder = self._kind.make_writer()
+        self._encoder = self._format.make_writer()
 
     @property
     def count(self) -> int:
@@ -185,13 +185,13 @@ class PositionWriter:
             self._output.write_encoded(self._encoder.take())
 
     def _check_parts(self, array: PositionFormat) -> None:
-        kind = self._kind
-        if (gone := lost(array, kind)) and not self._lossy:
+        format = self._format
+        if (gone := lost(array, format)) and not self._lossy:
             raise ValueError(
-                f"{kind.name} has no room for the {', '.join(gone)} of positions; lossy=True leaves it out"
+                f"{format.name} has no room for the {', '.join(gone)} of positions; lossy=True leaves it out"
             )
-        if kind.keeps_games and not kind.is_binpack and MOVE in array.lacks:
-            raise ValueError(f"{kind.name} can't be written without moves: positions need move_from and move_to")
+        if format.codec.has_games and MOVE in array.lacks:
+            raise ValueError(f"{format.name} can't be written without moves: positions need move_from and move_to")
 
     def __enter__(self) -> Self:
         with one_line_errors():
