@@ -171,8 +171,8 @@ class Computer:
         """All members' losses, after backward."""
         self._faults.begin_batch(step)
         computed = self._execution.losses(batch, Progress(step, self._total_steps), frozen)
-        found: list[Tensor] = []
-        while (first := sum(map(len, found))) < len(self._members):
+        of_members: list[Tensor] = []
+        while (first := sum(map(len, of_members))) < len(self._members):
             with self._trace.span("forward", step=step, batch=batch.number), self._forward_pass():
                 losses = next(computed)
             losses = self._faults.nan(losses, first)
@@ -181,9 +181,9 @@ class Computer:
             with self._trace.span("backward", step=step, batch=batch.number):
                 if losses.requires_grad:
                     self._backward(losses)
-            found.append(losses.detach())
-            self._writer.end_members(range(first, first + len(losses)), found[-1])
-        return found
+            of_members.append(losses.detach())
+            self._writer.end_members(range(first, first + len(losses)), of_members[-1])
+        return of_members
 
     def _forward_pass(self) -> AbstractContextManager[object]:
         return forward_pass(self._device, self._dense_products)
