@@ -170,10 +170,10 @@ def scaled_score(score: int, scale: float) -> int:
     """Rounded to nearest even, at most 32000 in size; 32002, no score, stays what it is."""
 
 class Where:
-    """A condition of entries; the language: see where_names and the manual."""
+    """A condition of entries; loader/chess/filters/where.py makes it of a text."""
 
-    def __init__(self, text: str) -> None:
-        """Raises ValueError: column and what is wrong."""
+    def __init__(self, postfix: Sequence[float | str]) -> None:
+        """Numbers, names of where_names, and operations behind their operands. Raises ValueError."""
 
     @property
     def names(self) -> list[str]:

@@ -3,7 +3,7 @@
 // FOLDER/binpack gets files of a few chains, FOLDER/features their stems, FOLDER/fen their entries as text,
 // FOLDER/bulletformat and those of the other formats of positions the same entries,
 // FOLDER/layout a few changes to a table, FOLDER/svmlight lines of a label and features, FOLDER/csv lines with
-// columns, FOLDER/where conditions of filters.
+// columns.
 
 #include <filesystem>
 #include <fstream>
@@ -121,11 +121,6 @@ int main(int count, char** arguments) {
                                     ",NA,\r\n-1\t2\t" + std::to_string(1.0 / number) + "\t\n1,-3,1e" +
                                     std::to_string(number) + ",x\"y";
         save(folder / "csv", number, columns.data(), columns.size());
-        const std::string n = std::to_string(number);
-        const std::string condition =
-            number % 2 == 0 ? "ply >= " + n + " and abs(score) < 3e3 and not (in_check or is_capture)"
-                            : "-" + n + ".5 < max(queens, rooks / 2) <= file(e4) * phase or result != " + n;
-        save(folder / "where", number, condition.data(), condition.size());
     }
     return 0;
 }
