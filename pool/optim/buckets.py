@@ -21,8 +21,6 @@ from torch import Tensor, nn
 
 from loader.plugins.error_text import in_words
 from pool.checkpoint.overrides import Override, applied, with_rates
-from pool.checkpoint.plateau import Plateau, ReduceOnPlateau
-from pool.checkpoint.validations import Validation
 from pool.config.schedule import Schedule
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError, RunError
@@ -81,7 +79,6 @@ class BucketOptimizers:
                 self._devices.setdefault(plan.parameters[index].name, set()).add(parameter.device)
         self.schedulers = [make_schedule(each, schedule) for each in self._optimizers] if schedule.is_set else []
         self._overrides: list[Override] = []
-        self._plateau = Plateau()
 
     @property
     def learning_rate(self) -> float:
@@ -142,35 +139,23 @@ class BucketOptimizers:
         plain = json.loads(json.dumps(self.state()[1]))
         self.take_numbers({key: plain[key][:1] * len(plain[key]) for key in ("groups", "schedulers")})
 
-    def validated(self, rule: ReduceOnPlateau, found: Validation) -> bool:
-        """Between two steps: whether the validation of the newest weights reduced the learning rate."""
-        before = self.learning_rate
-        self._plateau, due = rule.after(self._plateau, found)
-        if due:
-            self.set_rates(rule.reduced)
-        return self.learning_rate != before
-
     def set_rates(self, rate: Callable[[float], float]) -> None:
         """Each group's learning rate becomes `rate` of it. Raises CheckpointError if the schedule can't go on from
         that."""
         _, plain = self.state()
         self.take_numbers(with_rates(json.loads(json.dumps(plain)), rate))
 
-    def forget_validations(self) -> None:
-        """Forgets the validations so far: those to come measure something else."""
-        self._plateau = Plateau()
-
     @property
     def divided(self) -> dict[str, list[Tensor]]:
         """State whose rows lie on several devices, by `parameter/key`: the parts, in the rows' order."""
-        found: dict[str, list[Tensor]] = {}
+        parts: dict[str, list[Tensor]] = {}
         for bucket, members, optimizer in zip(self._plan.buckets, self.parameters, self._optimizers, strict=True):
             if self._is_divided(bucket):
                 for key, value in optimizer.state[members[0]].items():
                     if isinstance(value, Tensor) and _has_rows(value, members[0].shape):
                         table = self._plan.parameters[bucket.parameters[0]]
-                        found.setdefault(f"{table.name}/{key}", []).append(value)
-        return found
+                        parts.setdefault(f"{table.name}/{key}", []).append(value)
+        return parts
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors by `parameter/key`, and the rest as plain data. Those that are `divided` are on the meta device."""
@@ -194,8 +179,7 @@ class BucketOptimizers:
         ]
         schedulers = [scheduler.state_dict() for scheduler in self.schedulers]
         overrides = [asdict(override) for override in self._overrides]
-        plain = {"numbers": numbers, "groups": groups, "schedulers": schedulers, "overrides": overrides}
-        return tensors, {**plain, "plateaus": [asdict(self._plateau)]}
+        return tensors, {"numbers": numbers, "groups": groups, "schedulers": schedulers, "overrides": overrides}
 
     def override(self, override: Override) -> None:
         """Changes numbers of the state, between two steps, unless this has been done. Raises CheckpointError."""
@@ -240,7 +224,6 @@ class BucketOptimizers:
                     check_group(own, group)  # another optimizer's would fail in the first step
             self._load_schedules(plain["schedulers"])
         self._overrides = [Override(**entry) for entry in plain.get("overrides", ())]
-        self._plateau = Plateau(**next(iter(plain.get("plateaus", ())), {}))
 
     def _load_schedules(self, plain: Sequence[Mapping[str, Any]]) -> None:
         for scheduler, entry in zip(self.schedulers, plain, strict=True):
@@ -269,7 +252,7 @@ class BucketOptimizers:
         """A parameter's entries; of a table that is several buckets, the bucket's rows."""
         parameter = self._plan.parameters[index]
         prefix = f"{parameter.name}/"
-        found = dict(numbers[parameter.name])
+        entries = dict(numbers[parameter.name])
         for name, tensor in tensors.items():
             if name.startswith(prefix):
                 if bucket.rows is not None and _has_rows(tensor, parameter.shape):
@@ -278,8 +261,8 @@ class BucketOptimizers:
                     tensor = rows_of(tensor, bucket)  # which moves to the device of the bucket's parameter
                 elif bucket.rows is not None:
                     tensor = tensor.clone()  # each bucket counts its own steps
-                found[name.removeprefix(prefix)] = tensor
-        return found
+                entries[name.removeprefix(prefix)] = tensor
+        return entries
 
     def _is_divided(self, bucket: Bucket) -> bool:
         """Tells whether it is some rows of a table whose others lie on other devices, too."""

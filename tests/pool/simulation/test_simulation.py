@@ -54,6 +54,7 @@ def test_everything_that_may_go_wrong_goes_wrong_in_some_of_the_runs() -> None:
         "member frozen",
         "stopped by a bad batch",
         "stopped early",
+        "learning rate reduced",
         "stepped while a batch was in work",
         "sum in parts",
         "order refused",
