@@ -64,7 +64,7 @@ class PipedSource:
             yield SourceFile(self.path, self.format, opened, None, self._illegal), 0
 
     def check_end(self) -> None:
-        """What a pipe ends with is a chunk."""
+        """The last chunk is what the pipe ends with."""
 
     def call_while_waiting(self, check: Callable[[], object]) -> None:
         self.pipe.waiting = check
