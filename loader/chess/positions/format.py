@@ -118,8 +118,8 @@ def target_of(path: Path, option: str | None = None) -> Target:
     packing = PACKINGS.get(path.suffix)
     named = _named_by(path)
     if option is None:
-        if not named and packing and (unpacked := _named_by(path.with_suffix(""))):
-            raise _not_compressed(path, unpacked[0])
+        if not named and packing and (bare := path.with_suffix("")).suffix not in PACKINGS and (one := _named_by(bare)):
+            raise _not_compressed(path, one[0])
         if len(named) != 1:
             raise UsageError(f"{path}: its ending names no format; --to, in Python format, says which: {_endings()}")
         return Target(named_format(named[0]), packing)

@@ -135,6 +135,7 @@ def test_what_is_lost_is_named_and_refused(
     [
         (("convert", "{viri}", "-o", "made.epd"), "its ending names no format"),
         (("convert", "{viri}", "-o", "made.binpack.zst"), "binpack files are not compressed"),
+        (("convert", "{viri}", "-o", "made.viri.gz.zst"), "its ending names no format"),
         (("convert", "{viri}", "-o", "made.bf", "--to", "text"), "its ending says bulletformat, and --to says text"),
         (("convert", "{viri}", "-o", "made.x", "--to", "pgn"), "is none of the formats"),
         (("convert", "{viri}", "-o", "{there}"), "exists, and is never replaced"),
