@@ -87,6 +87,7 @@ class Start:
     peer: Peer  # the process itself
     run_dir: Path  # through a descriptor of this process (`pool.run_folder.opening`)
     crash_points: tuple[str, ...] = ()  # testing.crash_points
+    device_module: str = ""  # testing.device_module, if the process uses a device
     segments: Mapping[str, SegmentHandle] = field(default_factory=dict)
     bells: Mapping[str, int] = field(default_factory=dict)  # descriptors
     registers: bool = False  # its device copies from and to the segments itself
@@ -153,7 +154,6 @@ class WorkerStart(RunStart):
     """A worker gets no files, since there may be very many."""
 
     device: str  # as pool.devices names it
-    device_module: str  # testing.device_module
     card: Card | None  # the device, if it is a GPU
     threads: int  # of torch
     own_kernels: bool

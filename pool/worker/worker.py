@@ -23,7 +23,6 @@ from pool.device.memory import memory_of_device, out_of_memory
 from pool.device.names import Device, parse_device
 from pool.device.opening import naming_lost_devices, open_device, own_devices
 from pool.device.page_lock import page_lock
-from pool.device.plugins import add_devices
 from pool.device.precision import choose_computing
 from pool.device.sharing import sharing
 from pool.device.timeline import Bars, NoBars, bars_of
@@ -59,8 +58,7 @@ def begin(start: WorkerStart) -> Callable[[], NoReturn]:
 
 class Worker:
     def __init__(self, start: WorkerStart) -> None:
-        (device,) = own_devices([parse_device(start.device, start.device_module)], [start.card])
-        add_devices(start.device_module)
+        (device,) = own_devices([parse_device(start.device)], [start.card])
         torch.set_num_threads(start.threads)
         if device.is_accelerator:
             way_out = "name another device in pool.devices"

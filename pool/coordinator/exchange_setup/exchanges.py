@@ -12,7 +12,6 @@ from pool.coordinator.exchange_setup.copies import Copies, FromDevices, InHostMe
 from pool.device.names import parse_device
 from pool.device.opening import naming_lost_devices, open_device, own_devices
 from pool.device.page_lock import page_lock
-from pool.device.plugins import add_devices
 from pool.device.precision import choose_computing
 from pool.device.sharing import sharing
 from pool.exchange.contribution import Contribution
@@ -33,10 +32,7 @@ from pool.shm.signals import CoordinatorEnd
 def devices_of(start: CoordinatorStart) -> Sequence[torch.device]:
     """Returns the devices of the exchange, as this process has them: it sees them alone, by the cards' own names. When
     a card is lost the others may get other numbers."""
-    names, module = start.exchange.devices, start.config.testing.device_module
-    if names:
-        add_devices(module)
-    own = own_devices([parse_device(name, module) for name in names], start.exchange_cards)
+    own = own_devices([parse_device(name) for name in start.exchange.devices], start.exchange_cards)
     return [torch.device(device.torch_name) for device in own]
 
 
@@ -67,14 +63,14 @@ class Exchanges:
 
     def _on_host(self, member: int, part: Part) -> CoordinatorExchange:
         start, average = self._own, self._memory.average()
-        own, slot_part, module = _bytes_of(part), self._slot_parts[member], start.config.testing.device_module
+        own, slot_part = _bytes_of(part), self._slot_parts[member]
         devices, rounds = enumerate(start.devices), slot_part.plan != part.plan
         return HostCoordinator(
             part.plan,
             halves=[half[own] for half in self._memory.weight_halves()],
             gradient_slots={place: slot[_bytes_of(slot_part)] for place, slot in self._gradient_slots.items()},
             slot_plan=slot_part.plan,
-            compact=[worker for worker, spec in devices if rounds or parse_device(spec, module).is_accelerator],
+            compact=[worker for worker, spec in devices if rounds or parse_device(spec).is_accelerator],
             touched_rows=partial(self._touched_rows, member),
             publish=self._shortcut.publish,
             first_parameter=part.first_parameter,

@@ -92,7 +92,7 @@ class RunPlan:
     def _feeder_start(self, peer: Peer) -> FeederStart:
         validates = self.config.validates
         return FeederStart(
-            **self._running(peer),
+            **self._running(peer, uses_device=False),
             data=self.config.data,
             seed=self.config.run.seed,
             files={purpose: files for purpose, files in self.files.items() if purpose == "train" or validates},
@@ -100,12 +100,10 @@ class RunPlan:
 
     def _worker_start(self, peer: Peer) -> WorkerStart:
         config, planned = self.config, self.planned
-        spec, module = planned.devices[peer.index], config.testing.device_module
+        spec = planned.devices[peer.index]
         return WorkerStart(
-            **self._running(peer),
-            registers=parse_device(spec, module).is_accelerator,
+            **self._running(peer, uses_device=parse_device(spec).is_accelerator),
             device=spec,
-            device_module=module,
             card=planned.card(spec),
             threads=config.num_worker_threads(spec, len(planned.devices)),
             own_kernels=config.pool.own_kernels,
@@ -122,9 +120,8 @@ class RunPlan:
         assert peer.role == COORDINATOR
         planned, exchange = self.planned, self.planned.exchange
         return CoordinatorStart(
-            **self._running(peer),
+            **self._running(peer, uses_device=exchange.on_device),
             **self._resuming(),
-            registers=exchange.on_device,
             layout=self.layout,
             devices=planned.devices,
             exchange=exchange,
@@ -136,12 +133,14 @@ class RunPlan:
             start_from=self.start_from,
         )
 
-    def _running(self, peer: Peer) -> dict[str, Any]:
+    def _running(self, peer: Peer, *, uses_device: bool) -> dict[str, Any]:
         """The fields of RunStart."""
         return {
             "peer": peer,
             "run_dir": self.run_dir,
             "crash_points": self.config.testing.crash_points,
+            "device_module": self.config.testing.device_module if uses_device else "",
+            "registers": uses_device,
             "address_key": self.address_key,
             "coordinator": self.coordinator,
             "memory": self.memory_map(),
