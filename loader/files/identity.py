@@ -54,17 +54,17 @@ class DataFile:
 
 def identify(paths: Sequence[Path]) -> tuple[DataFile, ...]:
     """Returns the files as they are now. Raises DataError for one that can't be found."""
-    found = [_identified(path) for path in paths]
+    files = [_identified(path) for path in paths]
     for _ in range(_ROUNDS):
         now = time.time_ns()
-        fresh = [i for i, file in enumerate(found) if file.modified and 0 <= now - file.modified < _SETTLED_NS]
+        fresh = [i for i, file in enumerate(files) if file.modified and 0 <= now - file.modified < _SETTLED_NS]
         if not fresh:
             break
-        newest = max(found[i].modified or 0 for i in fresh)
+        newest = max(files[i].modified or 0 for i in fresh)
         time.sleep((newest + _SETTLED_NS - now) / 1e9)
         for i in fresh:
-            found[i] = _identified(paths[i])
-    return tuple(found)
+            files[i] = _identified(paths[i])
+    return tuple(files)
 
 
 def check_unchanged(files: Sequence[DataFile], *, may_grow: bool) -> None:

@@ -137,10 +137,10 @@ def _blocks(begin: int, end: int, read: Read) -> Iterator[bytes]:
 
 
 def _sum(end: int, parts: Iterable[Buffer], state: State) -> int:
-    found = zlib.crc32(_line([end, dict(state)]))
+    crc = zlib.crc32(_line([end, dict(state)]))
     for part in parts:
-        found = zlib.crc32(part, found)
-    return found
+        crc = zlib.crc32(part, crc)
+    return crc
 
 
 def _line(value: object) -> bytes:

@@ -190,18 +190,18 @@ class WorkFile:
         with open(self._lines, "rb", closefd=False) as file:
             lines = iter(lambda: file.readline(journal.LONGEST_LINE), b"")
             first = next(lines, b"")
-            found = journal.read_header(first)
-            whole = None if found is None else self._replay(len(first), lines)
+            begun_with = journal.read_header(first)
+            whole = None if begun_with is None else self._replay(len(first), lines)
         empty = os.fstat(self._data).st_size == 0
-        if whole is not None and whole.done and found == settings and os.path.lexists(self.path):
+        if whole is not None and whole.done and begun_with == settings and os.path.lexists(self.path):
             self.done = True
             self.state = dict(whole.state or self.state)
-        elif found is None and not (empty and journal.may_be_torn_header(first)):
+        elif begun_with is None and not (empty and journal.may_be_torn_header(first)):
             raise UsageError(f"{self.part}: {self.journal.name} is not its journal; move both away")
-        elif found is None or whole is None or whole.done or empty:
+        elif begun_with is None or whole is None or whole.done or empty:
             self._begin(settings)
         else:
-            self._refuse_others(found, settings)
+            self._refuse_others(begun_with, settings)
             self.end, self._line_end = whole.end, whole.journal_end
             self.state = dict(whole.state or self.state)
             self._cut()
@@ -213,8 +213,8 @@ class WorkFile:
             reason = f"is not what {self.journal.name} says was written; remove it to begin anew"
             raise DataError(self.part, reason, error.offset) from None
 
-    def _refuse_others(self, found: Settings, settings: Settings) -> None:
-        if differences := ", ".join(_differences(found, settings)):
+    def _refuse_others(self, begun_with: Settings, settings: Settings) -> None:
+        if differences := ", ".join(_differences(begun_with, settings)):
             advice = "give those, or remove it to begin anew"
             raise UsageError(f"{self.part}: was begun with other settings: {differences}; {advice}")
 

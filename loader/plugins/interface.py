@@ -22,9 +22,9 @@ def interface_problem(made: object, protocol: type, noun: str) -> str:
         if (problem := _get(made, attribute)[1]) is not None:
             return f"{name}.{attribute} {problem or f'is missing: {noun} must have it'}"
     for method, wanted in methods(protocol):
-        found, problem = _get(made, method)
+        function, problem = _get(made, method)
         if problem is None:
-            problem = call_problem(found, wanted)
+            problem = call_problem(function, wanted)
         elif not problem:
             problem = f"is missing: {noun} must have {method}({', '.join(wanted)})"
         if problem:

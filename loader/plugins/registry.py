@@ -54,7 +54,7 @@ def load(target: str, *, ours: bool = False) -> Any:
     if not ours:
         look_in_current_folder(module)
     try:
-        found = importlib.import_module(module)
+        named = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # the import of a user's module may raise anything
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and (module == missing or module.startswith(f"{missing}.")):
@@ -62,10 +62,10 @@ def load(target: str, *, ours: bool = False) -> Any:
         raise ValueError(f"module {module!r} can't be imported: {told(error)}") from error
     try:
         for name in attribute.split(".") if colon else ():
-            found = getattr(found, name)
+            named = getattr(named, name)
     except AttributeError:
         raise ValueError(f"module {module!r} has no {attribute}") from None
-    return found
+    return named
 
 
 def _is_dotted(name: str) -> bool:

@@ -21,9 +21,9 @@ def check_slot(schema: BatchSchema, slot: Array) -> None:
         raise ValueError(f"a slot is {schema.slot_bytes} bytes of uint8, not {slot.dtype} {list(slot.shape)}")
 
 
-def check_names(kind: str, given: Iterable[str], wanted: Iterable[str]) -> None:
-    if set(given) != set(wanted):
-        raise ValueError(f"{kind}: {', '.join(given) or 'none'} given, the schema has {', '.join(wanted) or 'none'}")
+def check_names(kind: str, names: Iterable[str], wanted: Iterable[str]) -> None:
+    if set(names) != set(wanted):
+        raise ValueError(f"{kind}: {', '.join(names) or 'none'} given, the schema has {', '.join(wanted) or 'none'}")
 
 
 def check_rows(schema: BatchSchema, field: SparseField, offsets: Array, features: Array) -> None:

@@ -65,23 +65,23 @@ def validation_files(value: Any) -> Any:
     )
 
 
-def _entry(number: int, given: Any, keys: list[str]) -> DataEntry:
+def _entry(number: int, table: Any, keys: list[str]) -> DataEntry:
     """A table of these keys. Raises ValueError."""
-    if isinstance(given, DataEntry):
-        return given
-    if not isinstance(given, Mapping):
-        raise ValueError(f"entry {number}: must be a table of {', '.join(keys)}, not {given!r:.80}")
-    if unknown := [key for key in given if key not in keys and given[key] is not None]:
+    if isinstance(table, DataEntry):
+        return table
+    if not isinstance(table, Mapping):
+        raise ValueError(f"entry {number}: must be a table of {', '.join(keys)}, not {table!r:.80}")
+    if unknown := [key for key in table if key not in keys and table[key] is not None]:
         close = difflib.get_close_matches(str(unknown[0]), keys, n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
         raise ValueError(f"entry {number}: unknown key {unknown[0]}; allowed here: {', '.join(keys)}{meant}")
-    if "files" not in given:
+    if "files" not in table:
         raise ValueError(f"entry {number}: files is missing; an entry has {', '.join(keys)}")
     try:
-        return DataEntry.model_validate(dict(given))
+        return DataEntry.model_validate(dict(table))
     except ValidationError as error:
         first = error.errors()[0]
         key, wrong = first["loc"][0], first["msg"]
         raise ValueError(
-            f"entry {number}: {key}: {wrong[:1].lower()}{wrong[1:]}, not {given[str(key)]!r:.80}"
+            f"entry {number}: {key}: {wrong[:1].lower()}{wrong[1:]}, not {table[str(key)]!r:.80}"
         ) from None

@@ -95,13 +95,13 @@ def read_batches(stream: Stream, count: int, slots: Sequence[Slot] | None = None
         stream.attach(slots)
     poll = select.poll()
     poll.register(stream.fileno(), select.POLLIN)
-    given = min(count, len(slots))
-    for slot in range(given):
+    free = min(count, len(slots))
+    for slot in range(free):
         stream.give(slot)
     for _ in range(count):
         while (filled := stream.take()) is None:
             poll.poll()
         yield SparseBatch.view(stream.schema, slots[filled.slot])
-        if given < count:
+        if free < count:
             stream.give(filled.slot)
-            given += 1
+            free += 1

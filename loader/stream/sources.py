@@ -234,13 +234,13 @@ def samples_per_epoch(
     DataError."""
     identified = _identified(files)
     if identified and identified[0].component is not None:
-        found: int | None = sum(portion.samples for portion in portions(config, identified, seed))
+        samples: int | None = sum(portion.samples for portion in portions(config, identified, seed))
     else:
         estimate = getattr(source_by_name(config.source), "samples_per_epoch", None)
-        found = None if estimate is None else estimate(config, identified, seed)
-    if found is None or not config.validation_share:
-        return found
-    return round(found * (config.validation_share if validation else 1 - config.validation_share))
+        samples = None if estimate is None else estimate(config, identified, seed)
+    if samples is None or not config.validation_share:
+        return samples
+    return round(samples * (config.validation_share if validation else 1 - config.validation_share))
 
 
 def portions(config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:

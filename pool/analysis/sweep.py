@@ -192,7 +192,7 @@ def look_at(run_dir: Path) -> SweepResult:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
     settings = [dict(flat(member)) for member in members_of(checkpoint, state)]
     ranking = rank(checkpoint, state, at_best=True)
-    if ranking is None or len(ranking.found) != len(settings):
+    if ranking is None or len(ranking.validations) != len(settings):
         raise CheckpointError(f"{checkpoint}: says nothing of its members: neither validations nor losses are there")
     return SweepResult(state, ranking, settings)
 
@@ -201,7 +201,7 @@ def as_data(result: SweepResult, varied: Sequence[str]) -> list[dict[str, Any]]:
     """Returns a member each, the best first; numbers that are not finite are None, as JSON has none."""
     rows = []
     for place, m in enumerate(result.ranking.order, 1):
-        worth = result.ranking.found[m]
+        worth = result.ranking.validations[m]
         numbers = {"loss": worth.loss, **worth.metrics}
         prefix = "training" if result.ranking.trained else "validation"
         rows.append(

@@ -45,17 +45,17 @@ def to_apply(
     step: int,
     history: Sequence[Override],
     recorded: Iterable[Override],
-    given: Iterable[tuple[str, Any]],
+    named: Iterable[tuple[str, Any]],
 ) -> tuple[list[Override], list[Override]]:
     """Overrides that a run which resumes at `step` has still to apply, and those given that are in force already.
 
     `history`: applied to the saved state; `recorded`: given to earlier processes of the run, which may have ended
-    before their next checkpoint; `given`: on this command line. The same value given twice counts once, since
+    before their next checkpoint; `named`: on this command line. The same value given twice counts once, since
     unattended runs are restarted with the same command.
     """
     pending = [entry for entry in recorded if entry.step >= step and entry not in history]
     repeated = []
-    for key, value in given:
+    for key, value in named:
         earlier = [entry for entry in (*history, *pending) if entry.key == key]
         if earlier and same(earlier[-1].value, value):
             repeated.append(earlier[-1])

@@ -23,32 +23,32 @@ class Ranking:
     """The ranking of all members of a checkpoint."""
 
     goal: Goal  # that decides
-    found: tuple[Validation, ...]  # what each is worth by it, in the order of the members
+    validations: tuple[Validation, ...]  # what each is worth by it, in the order of the members
     trained: str = ""  # the steps whose mean training loss it is, in words; empty: numbers of a validation
 
     @property
     def order(self) -> list[int]:
         """Members, the best first; what is no finite number comes last, equals in their order."""
-        return sorted(range(len(self.found)), key=cmp_to_key(self._compare))
+        return sorted(range(len(self.validations)), key=cmp_to_key(self._compare))
 
     def value(self, member: int) -> float:
-        return self.found[member].value(self.goal.metric)
+        return self.validations[member].value(self.goal.metric)
 
     def said(self, member: int) -> str:
         """The member's worth, in words."""
         if self.trained:
             return f"training loss {in_digits(self.value(member))}, the mean of {self.trained}"
-        step = self.found[member].step
+        step = self.validations[member].step
         return f"validation {self.goal.metric} {in_digits(self.value(member))} of step {step}"
 
     def _compare(self, one: int, other: int) -> int:
-        if self.goal.better(self.found[one], self._rival(other)):
+        if self.goal.better(self.validations[one], self._rival(other)):
             return -1
-        return 1 if self.goal.better(self.found[other], self._rival(one)) else 0
+        return 1 if self.goal.better(self.validations[other], self._rival(one)) else 0
 
     def _rival(self, member: int) -> Validation | None:
         """Returns a validation to compare with; a number that is not finite is worse than anything."""
-        return self.found[member] if math.isfinite(self.value(member)) else None
+        return self.validations[member] if math.isfinite(self.value(member)) else None
 
 
 def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranking | None:
@@ -56,9 +56,9 @@ def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranki
     training loss of the last steps, which metrics.jsonl of the run's folder has. None if nothing is known."""
     known = state.validations.of_members
     each = ((of_member.record if at_best else None) or of_member.newest for of_member in known)
-    found = tuple(validation for validation in each if validation is not None)
-    if found and len(found) == len(known):
-        return Ranking(state.goal, found)
+    validations = tuple(validation for validation in each if validation is not None)
+    if validations and len(validations) == len(known):
+        return Ranking(state.goal, validations)
     steps = [
         record
         for record in read_records(checkpoint.parent.parent / METRICS)

@@ -37,19 +37,19 @@ class Goal:
     metric: str = LOSS
     best: Best = "min"
 
-    def better(self, found: Validation, than: Validation | None) -> bool:
+    def better(self, validation: Validation, than: Validation | None) -> bool:
         """Not by a draw, and not by a number that is not finite."""
-        value = found.value(self.metric)
+        value = validation.value(self.metric)
         if not math.isfinite(value):
             return False
         if than is None or not math.isfinite(before := than.value(self.metric)):
             return True
         return value < before if self.best == "min" else value > before
 
-    def choose(self, found: Sequence[Validation]) -> Validation:
+    def choose(self, validations: Sequence[Validation]) -> Validation:
         """The first of the best members; the first of all if no number is finite."""
-        best = found[0]
-        for other in found[1:]:
+        best = validations[0]
+        for other in validations[1:]:
             best = other if self.better(other, best) else best
         return best
 
@@ -70,23 +70,23 @@ class Validations:
         """Returns the validations of each member, if there has been one."""
         return self.members or (self,)
 
-    def after(self, found: Sequence[Validation], goal: Goal = LOWEST_LOSS) -> Validations:
+    def after(self, validations: Sequence[Validation], goal: Goal = LOWEST_LOSS) -> Validations:
         """With one more: of each member."""
-        if len(found) == 1:
-            return self._after(found[0], goal)
-        before = self.members or (NONE,) * len(found)
-        members = tuple(known._after(each, goal) for known, each in zip(before, found, strict=True))
-        return replace(self._after(goal.choose(found), goal), members=members)
+        if len(validations) == 1:
+            return self._after(validations[0], goal)
+        before = self.members or (NONE,) * len(validations)
+        members = tuple(known._after(each, goal) for known, each in zip(before, validations, strict=True))
+        return replace(self._after(goal.choose(validations), goal), members=members)
 
-    def _after(self, found: Validation, goal: Goal) -> Validations:
+    def _after(self, validation: Validation, goal: Goal) -> Validations:
         """The weights that a run begins with can't be the best: a checkpoint would hold nothing new."""
-        if found.step == 0:
-            return replace(self, newest=found)
-        improved = goal.better(found, self.record)
+        if validation.step == 0:
+            return replace(self, newest=validation)
+        improved = goal.better(validation, self.record)
         return Validations(
-            newest=found,
-            best=found if goal.better(found, self.best) else self.best,
-            record=found if improved else self.record,
+            newest=validation,
+            best=validation if goal.better(validation, self.best) else self.best,
+            record=validation if improved else self.record,
             since=0 if improved else self.since + 1,
         )
 

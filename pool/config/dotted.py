@@ -42,10 +42,10 @@ def field_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | Fi
 
 def section_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | None:
     """The class of the section or of the table of a list that lies at a key; None if there is none."""
-    found = field_at(cls, parts)
-    if not isinstance(found, FieldInfo):
-        return found
-    kinds = (kind for tables in alternatives(found.annotation) for kind in getattr(tables, "__args__", ()))
+    field = field_at(cls, parts)
+    if not isinstance(field, FieldInfo):
+        return field
+    kinds = (kind for tables in alternatives(field.annotation) for kind in getattr(tables, "__args__", ()))
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
 

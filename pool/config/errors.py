@@ -25,12 +25,12 @@ def explained(cls: type[BaseModel], error: ValidationError, within: Sequence[str
 
 def _by_key(error: ValidationError) -> Iterable[list[Any]]:
     """The errors of each key: a value that may be of several types has one of each."""
-    found: dict[tuple[str, ...], list[Any]] = {}
+    errors: dict[tuple[str, ...], list[Any]] = {}
     for item in error.errors():
         # pydantic names the type behind the key: `constrained-str`, `dict[str,constrained-int]`, `function-before[...]`
         location = tuple(str(part) for part in item["loc"] if not _TYPE.search(str(part)))
-        found.setdefault(location, []).append({**item, "loc": location})
-    return found.values()
+        errors.setdefault(location, []).append({**item, "loc": location})
+    return errors.values()
 
 
 def _explain(cls: type[BaseModel], items: Sequence[Any], within: Sequence[str]) -> str:
@@ -50,9 +50,9 @@ def _explain(cls: type[BaseModel], items: Sequence[Any], within: Sequence[str]) 
         if location[:2] == _OF_MEMBERS and len(location) == 4 and location[3] in cls.model_fields:
             return f"{key}: can't differ between members, which share one stream and one run; allowed here: {allowed}"
         return f"{key}: unknown key; allowed here: {allowed}{meant(location[-1], names)}"
-    given = json.dumps(item["input"], default=str)
+    value = json.dumps(item["input"], default=str)
     expected = " or ".join(dict.fromkeys(f"{each['msg'][:1].lower()}{each['msg'][1:]}" for each in items))
-    said = f"{key}: {expected}, not {given[:80]}"
+    said = f"{key}: {expected}, not {value[:80]}"
     field = field_at(cls, location)
     about = field.description if isinstance(field, FieldInfo) else None
     return f"{said} ({about})" if about else said

@@ -51,12 +51,12 @@ class Group:
 def groups(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> list[Group]:
     """All settings of a run of `task` on data of one of `sources`, in the order of the classes. Raises ConfigError for
     an unknown task or source."""
-    found: dict[str, Group] = {}
+    groups: dict[str, Group] = {}
     for source in sources:
         cls = config_class(task, source)
-        found |= {group.name: group for group in _walk(cls, cls(), "")}
-    tops = list(dict.fromkeys(name.partition(".")[0] for name in found))
-    return sorted(found.values(), key=lambda group: tops.index(group.name.partition(".")[0]))
+        groups |= {group.name: group for group in _walk(cls, cls(), "")}
+    tops = list(dict.fromkeys(name.partition(".")[0] for name in groups))
+    return sorted(groups.values(), key=lambda group: tops.index(group.name.partition(".")[0]))
 
 
 def markdown(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:

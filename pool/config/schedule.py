@@ -199,10 +199,10 @@ class ScheduleConfig(Section):
         def counted(value: Any) -> Any:
             if isinstance(value, list | tuple):
                 return type(value)(counted(item) for item in value)
-            found = _share(value)
-            if found is None:
+            part = _share(value)
+            if part is None:
                 return value
-            return max(math.floor(found * steps / every + Fraction(1, 2)), 1 if found else 0)
+            return max(math.floor(part * steps / every + Fraction(1, 2)), 1 if part else 0)
 
         def args_of(args: dict[str, Any]) -> dict[str, Any]:
             return {key: counted(value) for key, value in args.items()}

@@ -41,13 +41,13 @@ class Batched:
         self.stacks = [Stack(each, [members[place] for place in each]) for each in places]
         self._order = torch.tensor([place for each in places for place in each]).argsort()
         self._one_by_one = one_by_one
-        self._told = False
+        self._warned = False
 
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Iterator[Tensor]:
         """One tensor, [members]. Frozen members are computed, too, but for their gradients: the others' bits may depend
         on how many there are."""
         try:
-            found = self.together(batch, progress, frozen)
+            losses = self.together(batch, progress, frozen)
             for stack in self.stacks:
                 stack.keep_buffers(frozen)
         except Exception as error:
@@ -56,30 +56,30 @@ class Batched:
             self._tell(batch, error)
             yield from self._one_by_one.losses(batch, progress, frozen)
             return
-        yield found
+        yield losses
 
     def together(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Tensor:
         """[members]; buffers stay as they are. Raises what torch says of what can't be done for all at once."""
-        found = torch.cat([stack.losses(batch, progress, frozen) for stack in self.stacks])
-        return found[self._order.to(found.device)]
+        losses = torch.cat([stack.losses(batch, progress, frozen) for stack in self.stacks])
+        return losses[self._order.to(losses.device)]
 
     def _tell(self, batch: TensorBatch, error: Exception) -> None:
-        if not self._told:
+        if not self._warned:
             log.warning("batch %d: members are computed one after the other: %s", batch.number, in_words(error))
-        self._told = True
+        self._warned = True
 
 
 def alike(members: Sequence[Member]) -> list[list[int]]:
     """The places of members with equal settings and attributes, by first place."""
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     kinds = [(member.settings, values(member.attributes)) for member in members]
     for place, kind in enumerate(kinds):
-        group = next((group for group in found if kinds[group[0]] == kind), None)
+        group = next((group for group in groups if kinds[group[0]] == kind), None)
         if group is None:
-            found.append([place])
+            groups.append([place])
         else:
             group.append(place)
-    return found
+    return groups
 
 
 def sparse_parameters(model: nn.Module) -> Iterator[nn.Parameter]:

@@ -106,13 +106,13 @@ def some_batch(schema: BatchSchema) -> TensorBatch:
 def _place(batched: Batched, error: BaseException) -> str:
     """The innermost module of a model that was at work, or the task."""
     names = {id(module): name for stack in batched.stacks for name, module in stack.model.named_modules()}
-    found = "the task's loss"
+    place = "the task's loss"
     for frame, _ in traceback.walk_tb(error.__traceback__):
         owner = frame.f_locals.get("self")
         if id(owner) in names:
             name = names[id(owner)]
-            found = f"the layer {name} ({type(owner).__name__})" if name else f"the model ({type(owner).__name__})"
-    return found
+            place = f"the layer {name} ({type(owner).__name__})" if name else f"the model ({type(owner).__name__})"
+    return place
 
 
 def _in_words(error: Exception) -> str:

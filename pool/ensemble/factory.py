@@ -43,11 +43,11 @@ def _compare(model: nn.Module, plan: Plan, begin: str) -> None:
     layers would be trained. `begin`: of their names."""
     for own, planned in zip(specs(model), (plan.parameters, plan.buffers), strict=True):
         for here, there in itertools.zip_longest(own, planned):
-            found = "none" if here is None else described(begin + here.name, here.dtype, here.shape)
+            actual = "none" if here is None else described(begin + here.name, here.dtype, here.shape)
             expected = "none" if there is None else described(there.name, there.dtype, there.shape)
-            if found != expected:
+            if actual != expected:
                 raise ConfigError(
-                    f"task: build_model does not give the same model in each process: {found} here, {expected} in the "
+                    f"task: build_model does not give the same model in each process: {actual} here, {expected} in the "
                     "planner; it may depend on settings, and on numbers of torch's, Python's and numpy's global "
                     "generators, alone"
                 )

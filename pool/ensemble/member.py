@@ -54,12 +54,12 @@ class Member:
         assert isinstance(self.task, MeasuredTask)
         validate = self.task.validate
         with self._watched("validate", validate):
-            found = validate(self.model, batch, progress)
-            if problem := collect(found, collected):
+            result = validate(self.model, batch, progress)
+            if problem := collect(result, collected):
                 raise PluginError(f"validate {problem} ({definition_of(validate)})")
-            if problem := problem_of(found[0], backward=False):
+            if problem := problem_of(result[0], backward=False):
                 raise PluginError(f"the loss of validate {problem} ({definition_of(validate)})")
-        return found[0]
+        return result[0]
 
     @contextmanager
     def _watched(self, name: str, method: Callable[..., Any]) -> Iterator[None]:

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 
-def collect(found: object, places: Mapping[str, npt.NDArray[Any]]) -> str:
+def collect(result: object, places: Mapping[str, npt.NDArray[Any]]) -> str:
     """Copies the arrays of what `validate` gave, a loss and arrays by name, to their places. Why it can't be used;
     empty if it can."""
-    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Mapping):
-        return f"gave {reprlib.repr(found)}: it must be the loss and a mapping of arrays by name"
-    arrays = found[1]
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Mapping):
+        return f"gave {reprlib.repr(result)}: it must be the loss and a mapping of arrays by name"
+    arrays = result[1]
     if arrays.keys() != places.keys():
         return f"gave the arrays {_names(arrays)}; the metrics need {_names(places)}"
     for name, place in places.items():

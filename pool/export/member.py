@@ -90,7 +90,7 @@ def _best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, An
             "there: name a member by its number"
         )
     best = ranking.order[0]
-    if len(ranking.found) != len(members) or not math.isfinite(ranking.value(best)):
+    if len(ranking.validations) != len(members) or not math.isfinite(ranking.value(best)):
         raise ConfigError(
             f"best member: none of {checkpoint} has a finite {ranking.goal.metric}: name a member by its number"
         )

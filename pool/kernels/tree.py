@@ -28,12 +28,12 @@ T = TypeVar("T")
 def nodes(addends: Sequence[A], end: int) -> list[list[A]]:
     """Cuts addends, which ascend by place, into the fewest nodes that are whole when all groups before place `end` are
     among them, or do not count."""
-    found: list[list[A]] = []
+    joined: list[list[A]] = []
     for addend in addends:
-        _join(found, addend.place)
-        found.append([addend])
-    _join(found, end)
-    return found
+        _join(joined, addend.place)
+        joined.append([addend])
+    _join(joined, end)
+    return joined
 
 
 def most_nodes(groups: int) -> int:
@@ -50,11 +50,11 @@ def tree_sum(places: Sequence[int], values: Sequence[T], add: Callable[[T, T], T
     return add(tree_sum(places[:cut], values[:cut], add), tree_sum(places[cut:], values[cut:], add))
 
 
-def _join(found: list[list[A]], end: int) -> None:
+def _join(nodes: list[list[A]], end: int) -> None:
     """Neighbours become one node if the smallest that holds both ends at `end` or before."""
-    while len(found) > 1 and _end(found[-2][-1].place, found[-1][0].place) <= end:
-        last = found.pop()
-        found[-1] += last
+    while len(nodes) > 1 and _end(nodes[-2][-1].place, nodes[-1][0].place) <= end:
+        last = nodes.pop()
+        nodes[-1] += last
 
 
 def _end(left: int, right: int) -> int:

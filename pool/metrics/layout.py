@@ -42,12 +42,12 @@ class Measured:
 
     def arrays(self, place: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[Any]]:
         """Views of one batch's arrays in `place`, at least `nbytes` long: [batch_size] or [batch_size, width]."""
-        found, begin = {}, 0
+        arrays, begin = {}, 0
         for name, column in self.columns:
             size = column.nbytes(self.batch_size)
-            found[name] = place[begin : begin + size].view(column.dtype).reshape(column.shape(self.batch_size))
+            arrays[name] = place[begin : begin + size].view(column.dtype).reshape(column.shape(self.batch_size))
             begin += _aligned(size)
-        return found
+        return arrays
 
     def of_members(self, place: npt.NDArray[np.uint8], members: int) -> list[dict[str, npt.NDArray[Any]]]:
         """Views of one batch's arrays of each member, one after the other in `place`."""

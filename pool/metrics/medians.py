@@ -24,18 +24,18 @@ def of_members(name: str, values: Sequence[float]) -> dict[str, float]:
 
 def member_of(name: str) -> tuple[int, str] | None:
     """The inverse: of a name in the records, member and name; None if it is no member's."""
-    found = _OF_A_MEMBER.fullmatch(name)
-    return None if found is None else (int(found[1]), found[2])
+    match = _OF_A_MEMBER.fullmatch(name)
+    return None if match is None else (int(match[1]), match[2])
 
 
 def of_member(record: Mapping[str, Any], member: int) -> dict[str, Any]:
     """A record of metrics.jsonl as the member's own run would have it; of a run of one network it is that."""
-    found = {name: value for name, value in record.items() if name != MEMBERS}
+    own = {name: value for name, value in record.items() if name != MEMBERS}
     lists = record.get(MEMBERS)
     for name, values in lists.items() if isinstance(lists, dict) else ():
         if isinstance(values, list) and member < len(values):
-            found[name] = values[member]
-    return found
+            own[name] = values[member]
+    return own
 
 
 def named(members: Collection[int]) -> str:

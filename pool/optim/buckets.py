@@ -142,10 +142,10 @@ class BucketOptimizers:
         plain = json.loads(json.dumps(self.state()[1]))
         self.take_numbers({key: plain[key][:1] * len(plain[key]) for key in ("groups", "schedulers")})
 
-    def validated(self, rule: ReduceOnPlateau, found: Validation) -> bool:
+    def validated(self, rule: ReduceOnPlateau, validation: Validation) -> bool:
         """Between two steps: whether the validation of the newest weights reduced the learning rate."""
         before = self.learning_rate
-        self._plateau, due = rule.after(self._plateau, found)
+        self._plateau, due = rule.after(self._plateau, validation)
         if due:
             self.set_rates(rule.reduced)
         return self.learning_rate != before
@@ -163,14 +163,14 @@ class BucketOptimizers:
     @property
     def divided(self) -> dict[str, list[Tensor]]:
         """State whose rows lie on several devices, by `parameter/key`: the parts, in the rows' order."""
-        found: dict[str, list[Tensor]] = {}
+        parts: dict[str, list[Tensor]] = {}
         for bucket, members, optimizer in zip(self._plan.buckets, self.parameters, self._optimizers, strict=True):
             if self._is_divided(bucket):
                 for key, value in optimizer.state[members[0]].items():
                     if isinstance(value, Tensor) and _has_rows(value, members[0].shape):
                         table = self._plan.parameters[bucket.parameters[0]]
-                        found.setdefault(f"{table.name}/{key}", []).append(value)
-        return found
+                        parts.setdefault(f"{table.name}/{key}", []).append(value)
+        return parts
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors by `parameter/key`, and the rest as plain data. Those that are `divided` are on the meta device."""
@@ -269,7 +269,7 @@ class BucketOptimizers:
         """A parameter's entries; of a table that is several buckets, the bucket's rows."""
         parameter = self._plan.parameters[index]
         prefix = f"{parameter.name}/"
-        found = dict(numbers[parameter.name])
+        entries = dict(numbers[parameter.name])
         for name, tensor in tensors.items():
             if name.startswith(prefix):
                 if bucket.rows is not None and _has_rows(tensor, parameter.shape):
@@ -278,8 +278,8 @@ class BucketOptimizers:
                     tensor = rows_of(tensor, bucket)  # which moves to the device of the bucket's parameter
                 elif bucket.rows is not None:
                     tensor = tensor.clone()  # each bucket counts its own steps
-                found[name.removeprefix(prefix)] = tensor
-        return found
+                entries[name.removeprefix(prefix)] = tensor
+        return entries
 
     def _is_divided(self, bucket: Bucket) -> bool:
         """Tells whether it is some rows of a table whose others lie on other devices, too."""

@@ -16,7 +16,7 @@ State = tuple[Mapping[str, Tensor], Mapping[str, Any]]  # as `BucketOptimizers.s
 
 def joined_state(states: Sequence[State]) -> State:
     """Tensors and numbers go by name; groups and schedulers by bucket; overrides are the same for all."""
-    tensors = {name: tensor for found, _ in states for name, tensor in found.items()}
+    tensors = {name: tensor for named, _ in states for name, tensor in named.items()}
     plain = [plain for _, plain in states]
     return tensors, {
         **plain[0],
@@ -32,7 +32,7 @@ def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) ->
     tensors, plain = state
     members = len(plans)
     groups, schedulers = list(plain["groups"]), list(plain["schedulers"])
-    found: list[State] = []
+    states: list[State] = []
     for m, (config, plan) in enumerate(zip(configs, plans, strict=True)):
         is_last = m == members - 1
         of_groups = len(groups) if is_last else len(plan.buckets)
@@ -44,9 +44,9 @@ def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) ->
             "schedulers": schedulers[:of_schedulers],
             "plateaus": plain["plateaus"][m : m + 1],
         }
-        found.append((_of_member(m, members, tensors), own))
+        states.append((_of_member(m, members, tensors), own))
         del groups[:of_groups], schedulers[:of_schedulers]
-    return found
+    return states
 
 
 def _of_member(m: int, members: int, named: Mapping[str, Any]) -> dict[str, Any]:

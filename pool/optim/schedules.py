@@ -102,13 +102,13 @@ def make_schedule(optimizer: Any, config: Schedule) -> Any:
 
 def _load(name: str, key: str) -> Any:
     """The class of a scheduler. Raises ConfigError."""
-    found = load_class(name, key)
-    if found is torch.optim.lr_scheduler.ReduceLROnPlateau:
+    scheduler = load_class(name, key)
+    if scheduler is torch.optim.lr_scheduler.ReduceLROnPlateau:
         raise ConfigError(
             f"{key}: {name} steps with validations, not with steps: set schedule.plateau.patience and "
             "schedule.plateau.factor instead, beside any other schedule"
         )
-    return found
+    return scheduler
 
 
 def load_schedule(scheduler: Any, state: Mapping[str, Any]) -> None:

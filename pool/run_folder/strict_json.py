@@ -38,8 +38,8 @@ def explained(error: ValidationError) -> str:
     """The first thing that is wrong: field, what is allowed, what was found."""
     first = error.errors(include_url=False)[0]
     field = printable(".".join(str(part) for part in first["loc"])) if first["loc"] else "the whole"
-    found = "" if first["type"] == "missing" else f", not {printable(repr(first['input']))}"
-    return f"{field}: {first['msg'][:1].lower()}{first['msg'][1:]}{found}"
+    actual = "" if first["type"] == "missing" else f", not {printable(repr(first['input']))}"
+    return f"{field}: {first['msg'][:1].lower()}{first['msg'][1:]}{actual}"
 
 
 def value_at(tree: Any, key: str) -> Any:

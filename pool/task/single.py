@@ -24,13 +24,13 @@ class SingleTask:
         self.ModelConfig = getattr(task, "ModelConfig", Section)
         self.LossConfig = getattr(task, "LossConfig", Section)
         self.EXPORT_SUFFIX = getattr(task, "EXPORT_SUFFIX", "")
-        self._given = task
+        self._task = task
 
     def create_task(self, model: Any, loss: Any) -> Any:
         """A new object of the class; an object is the task itself."""
-        if not isinstance(self._given, type):
-            return self._given
-        return self._given(model, loss) if _takes_settings(self._given) else self._given()
+        if not isinstance(self._task, type):
+            return self._task
+        return self._task(model, loss) if _takes_settings(self._task) else self._task()
 
 
 def as_module(task: Any) -> Any:

@@ -76,7 +76,7 @@ class EventFile:
 def _new_file(folder: Path) -> tuple[Path, int]:
     """Makes a file whose name comes behind all there are: clocks are set back, and a second has several processes.
     Raises OSError."""
-    times = [int(found[1]) for name in os.listdir(folder) if (found := _NAME.match(name))]  # noqa: PTH208
+    times = [int(match[1]) for name in os.listdir(folder) if (match := _NAME.match(name))]  # noqa: PTH208
     second = max([int(time.time()), *(time + 1 for time in times)])
     while True:
         path = folder / f"events.out.tfevents.{second:010d}.{platform.node()}.{os.getpid()}.0"

@@ -105,7 +105,7 @@ def stacks_backward(
     buckets, from_, how, wide = len(borders) - 1, borders_of(borders), form.structure(), form.outputs[0]
     pieces = [0, *accumulate(-(-(end - begin) // SAMPLES) for begin, end in pairwise(borders))]
     cut, columns = borders_of(pieces), form.columns(inputs)
-    of_x, found = torch.empty_like(x), [torch.empty_like(parameter) for parameter in parameters]
+    of_x, gradients = torch.empty_like(x), [torch.empty_like(parameter) for parameter in parameters]
     slopes, sums = x.new_empty(samples, form.row + 4), x.new_empty(pieces[-1] * columns[-1])
     width = width_of(inputs, x, parameters[0], of_x, sums)
     source, groups = _products(form, buckets, width), inputs // width
@@ -124,9 +124,9 @@ def stacks_backward(
     )  # fmt: skip
     run(
         x.device, source, "stacked_sums", Extent(buckets * columns[-1], 1),
-        sums, cut, structure(at=(UInt32, columns)), structure(at=(Pointer, found)), factor,
+        sums, cut, structure(at=(UInt32, columns)), structure(at=(Pointer, gradients)), factor,
     )  # fmt: skip
-    return [of_x, *found]
+    return [of_x, *gradients]
 
 
 @stacks_backward.fake
@@ -178,10 +178,10 @@ class _LayerStacks(torch.autograd.Function):
         x, kept, *parameters = ctx.saved_tensors
         gradient = gradient.contiguous()
         integers, floats = ctx.how
-        of_x, *found = stacks_backward(gradient, x, kept, parameters, ctx.borders, integers, floats, ctx.factor)
-        shared = shared_gradients(found[0], found[1]) if ctx.shares else ()
+        of_x, *gradients = stacks_backward(gradient, x, kept, parameters, ctx.borders, integers, floats, ctx.factor)
+        shared = shared_gradients(gradients[0], gradients[1]) if ctx.shares else ()
         extra = gradient if ctx.needs_input_grad[3] else None
-        return None, None, of_x, extra, None, None, *chain(found, shared)
+        return None, None, of_x, extra, None, None, *chain(gradients, shared)
 
 
 def _addresses(parameters: Sequence[Tensor]) -> Any:

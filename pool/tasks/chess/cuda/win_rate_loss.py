@@ -86,13 +86,13 @@ class _WinRateLoss(torch.autograd.Function):
         ctx: Any, output: Tensor, score: Tensor, result: Tensor, settings: tuple[float, ...], weighs: bool
     ) -> Tensor:
         labels = score.contiguous(), result.contiguous()
-        mean, *ctx.found = win_rate_forward(output.contiguous(), *labels, settings, weighs)
+        mean, *ctx.saved = win_rate_forward(output.contiguous(), *labels, settings, weighs)
         return mean
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return win_rate_backward(gradient.contiguous(), *ctx.found), None, None, None, None
+        return win_rate_backward(gradient.contiguous(), *ctx.saved), None, None, None, None
 
 
 def _source(score: torch.dtype, result: torch.dtype) -> Source:
