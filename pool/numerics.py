@@ -27,7 +27,7 @@ from pool.device.names import Device, parse_device
 from pool.ensemble.batching import RULE
 from pool.ensemble.member import Member
 from pool.errors import RunError
-from pool.exchange.member_layout import prefix
+from pool.exchange.layout import prefix
 from pool.exchange.plan import Plan
 from pool.kernels.cuda.launcher import computing_with
 from pool.protocol.identity import Peer

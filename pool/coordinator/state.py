@@ -39,7 +39,7 @@ class State:
         self._cursor = start.cursor
         self._unused = (0,) * len(models.members)
         self._say = say
-        self._plateaus = [plateau_rule(config, start.layout.measured) for config in start.config.members]
+        self._plateaus = [plateau_rule(config, start.measured) for config in start.config.members]
 
     @property
     def epoch(self) -> int:

@@ -25,9 +25,11 @@ from typing import Protocol
 
 from torch import Tensor
 
-from pool.exchange.contribution import Contribution
+from pool.exchange.groups import Contribution
 from pool.exchange.plan import Bucket
 from pool.kernels.fold import Addend, Touched
+
+TouchedRows = Callable[[Contribution, str], Touched]  # of a member's tables of that sparse field
 
 
 class PieceMemory(Protocol):
@@ -139,7 +141,8 @@ class WorkerExchange(Protocol):
         """Forgets what was loaded: it may be of a version that was never completed, since its coordinator died."""
 
     def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
-        """Gradients of a contribution go to this slot of the worker's own: the sum of these batches', left to right."""
+        """Gradients of a contribution go to this slot of the worker's own: the sum of these batches', left to right. Of
+        each of them come `load`, `begin_batch`, its gradients."""
 
     def begin_batch(self) -> None:
         """The next of them."""

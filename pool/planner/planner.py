@@ -29,7 +29,7 @@ from pool.device.precision import choose_computing
 from pool.device.probe import look_at_cards
 from pool.ensemble.factory import described
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
-from pool.exchange.member_layout import joined, prefix
+from pool.exchange.layout import joined, prefix
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.exchange.tensors import specs
 from pool.metrics.layout import Measured, measured

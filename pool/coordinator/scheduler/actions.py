@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loader.stream.interface import Cursor
-from pool.exchange.contribution import Contribution
+from pool.exchange.groups import Contribution
 from pool.protocol.identity import Peer
 from pool.protocol.messages import FeederOrders, WorkerOrders
 

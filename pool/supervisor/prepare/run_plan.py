@@ -14,8 +14,9 @@ from loader.stream.interface import Cursor
 from pool.checkpoint.overrides import Override
 from pool.config.tree import Config
 from pool.device.names import parse_device
+from pool.exchange.layout import Layout
 from pool.process.plan_result import Planned
-from pool.process.start import CoordinatorStart, FeederStart, Files, Layout, PlannerStart, RunStart, WorkerStart
+from pool.process.start import CoordinatorStart, FeederStart, Files, PlannerStart, RunStart, WorkerStart
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Purpose
 from pool.shm.memory_map import MemoryMap
@@ -51,7 +52,7 @@ class RunPlan:
     @property
     def layout(self) -> Layout:
         train, planned = self.config.train, self.planned
-        return Layout(planned.schema, planned.plans, planned.measured, train.gradient_dtype, train.batches_per_group)
+        return Layout(planned.schema, planned.plans, train.gradient_dtype, train.batches_per_group)
 
     def memory_map(self) -> MemoryMap:
         config, planned, layout = self.config, self.planned, self.layout
@@ -111,6 +112,7 @@ class RunPlan:
             nets=tuple(member.net for member in config.members),
             on_meta=planned.on_meta,
             layout=self.layout,
+            measured=planned.measured,
             total_steps=config.train.steps,
             borrows=peer.index in planned.exchange.local,
             fingerprint=planned.fingerprint,
@@ -123,6 +125,7 @@ class RunPlan:
             **self._running(peer, uses_device=exchange.on_device),
             **self._resuming(),
             layout=self.layout,
+            measured=planned.measured,
             devices=planned.devices,
             exchange=exchange,
             exchange_cards=tuple(planned.card(name) for name in exchange.devices),
