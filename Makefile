@@ -17,7 +17,7 @@ CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 
 .PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
-        hostile test-hostile soak stubs structure gpu-check gpu-bench gpu-dry wheel-check bare-check image-check fakegpu-sound digests clean
+        hostile test-hostile soak structure gpu-check gpu-bench gpu-dry wheel-check bare-check image-check fakegpu-sound digests clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z][a-z-]*):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand --tabs=20
@@ -122,9 +122,6 @@ format: $(STAMP) $(LINT)  ## mends what `make check` says of form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS) $(KERNELS)
-
-stubs: $(STAMP)  ## the types of the native modules, written anew
-	$(BIN)/python -m tests.stubs
 
 docs: $(STAMP) $(DOCS)  ## the site, in build/site; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -22,6 +22,7 @@ from rich.table import Table
 from benchmarks.loader import INPUTS, Case, Rates, measure, median
 from benchmarks.rotated import REAL, rotated_copies
 from loader import _native
+from loader.chess.positions.input import open_sources
 
 FORMATS = {  # and the endings of their names
     "binpack": ".binpack",
@@ -37,12 +38,10 @@ INPUT = "768"
 
 
 def converted(source: Path, name: str, target: Path) -> None:
-    file, writer = _native.BinpackFile(source), getattr(_native, name)().make_writer()
+    (file,), writer = open_sources([source]), getattr(_native, name)().make_writer()
     with target.open("wb") as opened:
         for chunk in range(file.num_chunks):
-            damage = file.copy_to(chunk, writer)
-            if damage is not None:
-                raise SystemExit(f"{source}: {damage.reason}")
+            file.copy_to(chunk, writer)
             opened.write(writer.take())
         writer.finish()
         opened.write(writer.take())

@@ -41,7 +41,7 @@ class Row:
 
 def split(source: Path, folder: Path) -> tuple[Path, Path, list[int]]:
     """Two files, nine games of ten and the tenth, and how many entries each has."""
-    writers = _native.BinpackWriter(), _native.BinpackWriter()
+    writers = _native.binpack().make_writer(), _native.binpack().make_writer()
     counts = [0, 0]
     game, last_ply = 0, -1
     for entry in entries(source):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loader import _native
+import numpy as np
+
+from loader.chess.positions.format import BINPACK
+from loader.chess.positions.input import open_sources
+from loader.chess.positions.output import framed
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data" / "small.binpack"
@@ -15,10 +19,9 @@ FILE_BYTES = 32 << 20
 
 def rotated_copies(source: Path, target: Path) -> None:
     """Copies of the file's first chunk, the chains of each begun at another place, until they are FILE_BYTES."""
-    file, writer = _native.BinpackFile(source), _native.BinpackWriter()
-    chains = file.count(0)[1]
-    copies = -(-FILE_BYTES // file.chunk(0)[1])
-    for copy in range(copies):
-        writer.copy_chunk(file, 0, copy * chains // copies)
-    writer.finish()
-    target.write_bytes(writer.take())
+    (file,) = open_sources([source], BINPACK)
+    chains = file.read_units(0)
+    copies = -(-FILE_BYTES // len(chains.bytes))
+    begins = (copy * len(chains) // copies for copy in range(copies))
+    rotated = (chains.take(np.roll(np.arange(len(chains)), -begin)) for begin in begins)
+    target.write_bytes(b"".join(framed(rotated, file.format)))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from loader import _native
 from loader.chess.filters import MOVE, PLY, FilterConfig, needs
+from loader.chess.filters.where import compile_condition
 from loader.chess.positions.format import PositionFormat, lost, named_format, target_of
 from loader.chess.positions.input import Piece, SourceFile, open_sources
 from loader.chess.positions.output import Output, check_free
@@ -67,7 +68,7 @@ class Positions:
     format: the name of its format. dtype: of the blocks, 80 bytes a position.
     """
 
-    def __init__(self, source: SourceFile, threads: int, conditions: tuple[str, ...] = ()) -> None:
+    def __init__(self, source: SourceFile, threads: int, conditions: tuple[_native.Where, ...] = ()) -> None:
         self.format = source.format.name
         self.dtype: np.dtype[np.void] = dtype_of(source.format.lacks)
         self._source = source
@@ -88,7 +89,8 @@ class Positions:
                     raise ValueError(f"where: {need}, which {self.format} does not have ({source.path})")
             if any(need.part == PLY for need in needed):
                 (source,) = open_sources([source.path], self.format, needs_ply=True)
-        return Positions(source, self._threads, (*self._conditions, condition))
+            conditions = (*self._conditions, compile_condition(condition))
+        return Positions(source, self._threads, conditions)
 
     def __iter__(self) -> Iterator[Table]:
         return self.blocks()
@@ -117,14 +119,14 @@ class Positions:
         return sum(map(len, self))
 
     def _read(self, piece: Piece) -> Table:
-        return read_table(*piece, self.dtype, [_native.Where(text) for text in self._conditions])
+        return read_table(*piece, self.dtype, self._conditions)
 
     def _count(self, piece: Piece) -> int:
         file, chunk = piece
-        entries, damage = file.counted(chunk)
-        if damage is not None:
-            raise damage
-        return entries
+        judged = file.judged(chunk)
+        if judged.damage is not None:
+            raise judged.damage
+        return judged.entries
 
 
 def write(
@@ -158,9 +160,9 @@ class PositionWriter:
 
     def __init__(self, output: Output, *, lossy: bool) -> None:
         self._output = output
-        self._kind: PositionFormat = output.target.format
+        self._format: PositionFormat = output.target.format
         self._lossy = lossy
-        self._encoder = self._kind.make_writer()
+        self._encoder = self._format.make_writer()
 
     @property
     def count(self) -> int:
@@ -185,13 +187,13 @@ class PositionWriter:
             self._output.write_encoded(self._encoder.take())
 
     def _check_parts(self, array: PositionFormat) -> None:
-        kind = self._kind
-        if (gone := lost(array, kind)) and not self._lossy:
+        format = self._format
+        if (gone := lost(array, format)) and not self._lossy:
             raise ValueError(
-                f"{kind.name} has no room for the {', '.join(gone)} of positions; lossy=True leaves it out"
+                f"{format.name} has no room for the {', '.join(gone)} of positions; lossy=True leaves it out"
             )
-        if kind.keeps_games and not kind.is_binpack and MOVE in array.lacks:
-            raise ValueError(f"{kind.name} can't be written without moves: positions need move_from and move_to")
+        if format.codec.has_games and MOVE in array.lacks:
+            raise ValueError(f"{format.name} can't be written without moves: positions need move_from and move_to")
 
     def __enter__(self) -> Self:
         with one_line_errors():

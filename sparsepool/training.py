@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import os
+import selectors
 import signal
 import site
 import subprocess
@@ -15,12 +17,12 @@ from typing import Any
 
 from loader.exit_codes import EXIT_DONE, EXIT_SIGNALLED
 from sparsepool.errors import RunFailedError, one_line_errors
-from sparsepool.naming import task_name
-from sparsepool.plain import as_json
-from sparsepool.relay import Relay
+from sparsepool.plain import as_json, task_name
 from sparsepool.result import Result
 
 _START = "import sys; from sparsepool.child import main; sys.exit(main())"
+_PIECE = 1 << 16  # bytes of output at once
+_PREFIX = "pool: "  # of an error's line
 
 
 def train(
@@ -59,15 +61,14 @@ def train(
     answer, theirs = os.pipe()
     try:
         with one_line_errors():
-            child = _started(as_json({**asked, "answer": theirs}), theirs, Relay.outputs(quiet))
-        relay = Relay(child, quiet)
+            child = _started(as_json({**asked, "answer": theirs}), theirs, quiet)
     except BaseException:
         os.close(answer)
         raise
     finally:
         os.close(theirs)
     with os.fdopen(answer, "rb") as said:
-        code, lines, interrupted = relay.attend()
+        code, lines, interrupted = _attend(child, quiet)
         place = said.read().decode(errors="surrogateescape")
     run_dir = Path(place) if place else None
     if interrupted:
@@ -77,7 +78,7 @@ def train(
     return Result(run_dir)
 
 
-def _started(asked: bytes, answer: int, outputs: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+def _started(asked: bytes, answer: int, quiet: bool) -> subprocess.Popen[bytes]:
     """The child, which has been told what to do. A group of its own: Ctrl-C on a terminal is this process's to pass."""
     child = subprocess.Popen(
         [sys.executable, "-P", "-c", _START],
@@ -85,12 +86,65 @@ def _started(asked: bytes, answer: int, outputs: Mapping[str, Any]) -> subproces
         env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
         pass_fds=[answer],
         process_group=0,
-        **outputs,
+        stdout=_output(quiet),
+        stderr=subprocess.PIPE,
     )
     assert child.stdin is not None
     with suppress(BrokenPipeError), child.stdin:
         child.stdin.write(asked)
     return child
+
+
+def _output(quiet: bool) -> int | None:
+    """The file that the child writes to: this process's own, if `sys.stdout` is a file."""
+    if quiet:
+        return subprocess.DEVNULL
+    with suppress(AttributeError, OSError, ValueError):  # in a notebook it is none
+        if sys.stdout.fileno() == 1:
+            sys.stdout.flush()
+            return None
+    return subprocess.PIPE
+
+
+def _attend(child: subprocess.Popen[bytes], quiet: bool) -> tuple[int, str, bool]:
+    """Passes the child's output on, and KeyboardInterrupt to it, until it has ended: exit code, what it said of its
+    end, whether the caller was interrupted."""
+    errors = bytearray()
+    text = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def show(data: bytes) -> None:
+        sys.stdout.write(text.decode(data))
+        sys.stdout.flush()
+
+    interrupted = False
+    with selectors.DefaultSelector() as selector:
+        for stream, take in ((child.stdout, show), (child.stderr, errors.extend)):
+            if stream is not None:
+                selector.register(stream, selectors.EVENT_READ, (stream, take))
+        while True:
+            try:
+                while selector.get_map():
+                    _read_some(selector)
+                code = child.wait()
+                break
+            except KeyboardInterrupt:
+                interrupted = True
+                child.send_signal(signal.SIGINT)
+    said = errors.decode(errors="replace").strip()
+    if said and code == 0 and not quiet:
+        sys.stderr.write(f"{said}\n")  # warnings of libraries
+    return code, said.removeprefix(_PREFIX), interrupted
+
+
+def _read_some(selector: selectors.BaseSelector) -> None:
+    """Waits for output; closes what has ended."""
+    for key, _ in selector.select():
+        stream, take = key.data
+        if data := os.read(key.fd, _PIECE):
+            take(data)
+        else:
+            selector.unregister(stream)
+            stream.close()
 
 
 def _import_path() -> list[str]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
+import typer
 
+from loader.command_line.program import Program
 from pool import _native
 from tests.support.paths import FAKEGPU, ROOT
 from tests.support.runs import Ended, WholeRun, run_well, toml
@@ -24,9 +28,28 @@ sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+gc.disable()  # until all tests are collected
+
 # No test depends on time: machines are busy.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays: no collection of garbage looks at it again."""
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_are_built_once() -> Iterator[None]:
+    """Typer builds all commands of a program for each command line: 60 ms, which a process has once elsewhere."""
+    app = Program.app
+    built = cache(lambda program, _: app(program))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "app", lambda self: built(self, sys.stdout is not None and sys.stdout.isatty()))
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -47,7 +47,7 @@ Timeout = Annotated[
 def parse_options(given: list[str], more: str) -> tuple[tuple[str, str], ...]:
     """Names and values. A search is a function of its position with one thread only; `more`: the option that makes more
     engines."""
-    from loader.engines.options import parse_setting
+    from loader.engines.uci import parse_setting
 
     try:
         settings = tuple(parse_setting(each) for each in given)

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ from loader.files.pipes import input_of
 
 if TYPE_CHECKING:
     from loader.chess.statistics.statistics import FileStatistics
+    from loader.formats.format import Statistics
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
@@ -58,12 +59,13 @@ def inspect_files(
     alone and together with the others. What a format does not have is left out, and said. Damage ends in the line of
     `loader verify`.
     """
-    from loader.chess.positions.format import PositionFormat
-    from loader.chess.statistics.counting import inspect_source, open_inspected
-
     layout = _layout_of(king_buckets) if king_buckets else ()
     config = filters.config() if filters.any else None
     folder = _folder_for(pictures, files)
+    from loader.chess.positions.format import PositionFormat
+    from loader.chess.statistics.counting import inspect_source, open_inspected
+    from loader.cli.terminal import show_table
+
     for each in [input_of(path) for path in files]:
         path = each.path
         format = None if each.is_pipe else format_of(path, input_format)
@@ -71,7 +73,10 @@ def inspect_files(
             source = open_inspected(each, config, format or input_format)
             with working(path.name, [source]) as tick:
                 positions = inspect_source(source, config, seed, layout, threads, tick)
-            _show_positions(positions, as_json)
+            if as_json:
+                _print_json(positions)
+            else:
+                _show_positions(positions)
             if folder is not None:
                 _draw(positions, folder)
         else:
@@ -81,26 +86,23 @@ def inspect_files(
                     raise UsageError(f"{option}: only of positions; {path} has none")
             with working(path.name) as tick:
                 statistics = format.inspect(path, tick)
-            _show(str(path), statistics.to_dict() if as_json else statistics.rows(), as_json)
+            if as_json:
+                _print_json(statistics)
+            else:
+                show_table(str(path), statistics.rows())
 
 
-def _show_positions(positions: FileStatistics, as_json: bool) -> None:
+def _show_positions(positions: FileStatistics) -> None:
     from loader.chess.statistics.text import rows, sections
-
-    _show(positions.facts.file, positions.to_dict() if as_json else rows(positions), as_json)
-    if not as_json:
-        solid = "\u2588" if sys.stdout.isatty() and sys.stdout.encoding.lower() == "utf-8" else "#"
-        sys.stdout.writelines(f"{line}\n" for line in sections(positions, solid))
-
-
-def _show(title: str, numbers: Any, as_json: bool) -> None:
-    """Prints what a file holds: an object for JSON, or the rows of a table."""
     from loader.cli.terminal import show_table
 
-    if as_json:
-        sys.stdout.write(json.dumps(numbers) + "\n")
-    else:
-        show_table(title, numbers)
+    show_table(positions.facts.file, rows(positions))
+    solid = "\u2588" if sys.stdout.isatty() and sys.stdout.encoding.lower() == "utf-8" else "#"
+    sys.stdout.writelines(f"{line}\n" for line in sections(positions, solid))
+
+
+def _print_json(statistics: FileStatistics | Statistics) -> None:
+    sys.stdout.write(json.dumps(statistics.to_dict()) + "\n")
 
 
 def _folder_for(pictures: Path | None, files: Sequence[Path]) -> Path | None:

@@ -139,15 +139,15 @@ def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | N
 
     if isinstance(output, Path):
         return target_of(output, to)
-    kinds = list(dict.fromkeys(source.format for source in sources))
-    if to is None and len(kinds) > 1:
+    formats = list(dict.fromkeys(source.format for source in sources))
+    if to is None and len(formats) > 1:
         raise UsageError(
-            f"files of several formats ({', '.join(kind.name for kind in kinds)}): --to says which to write"
+            f"files of several formats ({', '.join(format.name for format in formats)}): --to says which to write"
         )
-    kind = kinds[0] if to is None else named_format(to)
-    if output.isatty() and kind.name != "text":
-        raise UsageError(f"{kind.name} is not for a terminal: give -o, or redirect the output")
-    return Target(kind)
+    format = formats[0] if to is None else named_format(to)
+    if output.isatty() and format.name != "text":
+        raise UsageError(f"{format.name} is not for a terminal: give -o, or redirect the output")
+    return Target(format)
 
 
 def bytes_of(text: str, option: str) -> int:

@@ -94,7 +94,7 @@ def _verdict(named: Input, given: str | None, threads: int) -> Verdict:
         if format is not None and not isinstance(format, PositionFormat):
             with byte_progress(path.name) as progress:
                 return format.verify(path, threads, progress)
-        source = open_input(named, format or given, illegal=LEFT_OUT)
+        source = open_input(named, format or given, illegal=LEFT_OUT, indexed=False)
     except DataError as error:
         if named.is_pipe:
             raise
@@ -153,4 +153,4 @@ def _lines(named: Input, given: str | None, limit: int | None) -> Iterator[bytes
     format = None if named.is_pipe else format_of(named.path, given)
     if format is not None and not isinstance(format, PositionFormat):
         return format.dump(named.path, limit)
-    return dump(open_input(named, format or given), limit)
+    return dump(open_input(named, format or given, indexed=False), limit)

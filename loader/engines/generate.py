@@ -14,10 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from loader._native import BinpackFile
+from loader import _native
 from loader.chess.positions.binpack_writer import encode, rechunk
 from loader.chess.positions.entry import Entry
-from loader.chess.positions.file import damage_error
+from loader.chess.positions.file import fault_behind, raise_fault
+from loader.chess.positions.format import BINPACK, named_format
 from loader.engines.book import Book, read_book
 from loader.engines.engine_pool import Attempt, EnginePool, try_engine
 from loader.engines.game import play_game
@@ -91,9 +92,9 @@ def refuse_output(settings: GenerateSettings, work: WorkFile) -> None:
 
 def check_appendable(path: Path) -> None:
     """A binpack file whose chunks are whole and that may be written to."""
-    file = BinpackFile(path)
-    if file.header_damage is not None:
-        raise damage_error(path, file.header_damage, in_chunk=False)
+    file = _native.open_entries(named_format(BINPACK).codec, path)
+    if file.num_chunks:  # what is no chunk is the last one
+        raise_fault(fault_behind(_native.ChunkWalk(file, file.num_chunks - 1)))
     os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
 
 

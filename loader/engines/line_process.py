@@ -18,7 +18,7 @@ KEPT_ERRORS = 2000  # bytes of what it wrote to its stderr
 KEPT_LINES = 8
 SHOWN = 500  # characters of its last words
 MILLISECONDS = 1000
-ENDING_SECONDS = 0.5  # from its last pipe's closing to its end
+ENDING_SECONDS = 5.0  # from its last pipe's closing to its end: on a busy machine the kernel takes a while
 
 
 class StoppedError(Exception):

@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,7 +109,7 @@ def rescored(
     for source in sources:
         for chunk in range(source.num_chunks):
             source.copy_to(chunk, with_scores)
-            if parted_by_chunks(source.format, target) and not target.is_binpack:
+            if parted_by_chunks(source.format, target) and target.chunk_header is None:
                 writer.finish()
             yield writer.take()
         source.check_end()
@@ -122,7 +122,7 @@ def places(sources: Sequence[SourceFile], numbers: Sequence[int]) -> Iterator[st
     before = 0
     wanted = list(reversed(numbers))
     for source in sources:
-        has_lines = not source.format.is_binpack and source.format.codec.unit == "line"
+        has_lines = source.format.codec.unit == "line"
         first = lines = 0  # entries and lines of the file before the chunk
         for chunk in range(source.num_chunks):
             if not wanted:
@@ -131,7 +131,7 @@ def places(sources: Sequence[SourceFile], numbers: Sequence[int]) -> Iterator[st
             if not has_lines and wanted[-1] >= before + first + count:
                 first += count
                 continue
-            walk = _native.ChunkWalk(cast(_native.EntryFile, source.opened), chunk) if has_lines else None
+            walk = _native.ChunkWalk(source.opened, chunk) if has_lines else None
             entries = source.entries(chunk) if walk is None else _each(walk)
             for number, entry in enumerate(entries):
                 if wanted and wanted[-1] == before + first + number:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from loader.chess.positions.format import Target
 from loader.engines.engine import EngineSettings, Limits
-from loader.engines.selfplay_settings import digest_of
 from loader.files.identity import DataFile
 from loader.files.journal import Settings
 from loader.files.part import read_part
@@ -38,15 +35,11 @@ class RescoreSettings:
         return max(1, min(_MOST, _PER_TASK // (self.limits.nodes or _PER_TASK // 16)))
 
     def identity(self, target: Target) -> Settings:
-        """All that a position's score depends on, by option. Not --threads, not --timeout."""
-        program = shutil.which(self.engine.program) or self.engine.program
-        options = [f"{name}={value}{digest_of(value)}" for name, value in sorted(self.engine.options)]
+        """All that a position's score depends on, by option. Not --threads."""
         return {
             "scores of version": VERSION,
             "format": f"{target.format.name} {target.packing or ''}".strip(),
-            "--engine": f"{Path(program).name}{digest_of(program)}",
-            "--option": ", ".join(options) or None,
-            "--units-per-100cp": self.engine.units_per_100cp,
+            **self.engine.identity(),
             "--nodes": self.limits.nodes,
             "--depth": self.limits.depth,
         }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,15 +27,11 @@ class GenerateSettings:
     game: GameSettings = field(default_factory=GameSettings)
 
     def identity(self, book: Book | None) -> Settings:
-        """All that the file's bytes depend on, by option; files by their content. Not --engines, not --timeout."""
+        """All that the file's bytes depend on, by option; files by their content. Not --engines."""
         game, limits = self.game, self.game.limits
-        program = shutil.which(self.engine.program) or self.engine.program
-        options = [f"{name}={value}{digest_of(value)}" for name, value in sorted(self.engine.options)]
         return {
             "games of version": VERSION,
-            "--engine": f"{Path(program).name}{digest_of(program)}",
-            "--option": ", ".join(options) or None,
-            "--units-per-100cp": self.engine.units_per_100cp,
+            **self.engine.identity(),
             "--positions": self.positions,
             "--seed": self.seed,
             "--append": self.append,
@@ -53,15 +47,3 @@ class GenerateSettings:
             "--draw-from-ply": game.draw_from_ply,
             "--max-ply": game.max_ply,
         }
-
-
-def digest_of(value: str) -> str:
-    """Describes the content of a file that a value names (a program, a network): ` (sha256 ...)`; else an empty
-    text."""
-    try:
-        if not Path(value).is_file():
-            return ""
-        with Path(value).open("rb") as file:
-            return f" (sha256 {hashlib.file_digest(file, 'sha256').hexdigest()[:16]})"
-    except (OSError, ValueError):  # a program may be executable and not readable
-        return ""

@@ -43,7 +43,7 @@ class DataFile:
 
     @property
     def identity(self) -> tuple[int, int, int, tuple[int, int] | None]:
-        """The identity as `_native.BinpackFile` takes it, with the time in seconds and nanoseconds."""
+        """The identity as `_native.open_entries` takes it, with the time in seconds and nanoseconds."""
         modified = None if self.modified is None else divmod(self.modified, 10**9)
         return self.size, self.device, self.inode, modified
 

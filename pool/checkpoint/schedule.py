@@ -1,4 +1,4 @@
-"""When a checkpoint or a snapshot is due. Pure: decides from steps, outcomes and the time that it is given."""
+"""When a snapshot or a checkpoint is due. Pure: decides from steps, outcomes and the time that it is given."""
 
 from __future__ import annotations
 
@@ -14,18 +14,29 @@ SHARE = 0.1  # of the time that such snapshots may take
 
 
 class Schedule:
-    """One that is due while another is written, or in the pause after a failure, is written as soon as that ends."""
+    """A checkpoint that is due while another is written, or in the pause after a failure, is written as soon as that
+    ends."""
 
-    def __init__(self, every: int, saved: int, *, seconds: float = 0.0, now: float = 0.0) -> None:
-        """`every`: steps between checkpoints, 0: none but the last; `seconds`: the longest time between two, 0: any;
-        `saved`: step of the newest, -1: none."""
+    def __init__(
+        self, every: int, saved: int, *, seconds: float = 0.0, nets: int = 0, snapshots: int = 0, now: float = 0.0
+    ) -> None:
+        """`every`: steps between checkpoints, 0: none but the last; `saved`: step of the newest, -1: none; `seconds`:
+        the longest time between two, 0: any; `nets`: steps between those that nets are exported from, 0: none;
+        `snapshots`: steps between snapshots, 0: none."""
         self.saved = saved
+        self.nets = nets
+        self.exported = saved // nets * nets if nets and saved > 0 else 0  # the newest one for nets, 0: none
+        self.snapshots = SnapshotSpacing(snapshots)
         self._every = every
         self._seconds = seconds
         self._begun = now
         self._due = False
         self._failures = 0
         self._not_before = 0.0
+
+    def is_net(self, step: int) -> bool:
+        """A net has to be exported from this step."""
+        return self.nets > 0 and step > 0 and step % self.nets == 0
 
     def committed(self, step: int, now: float) -> bool:
         """`step` steps are done: whether to write a checkpoint of them, if nothing is being written."""
@@ -41,6 +52,7 @@ class Schedule:
         """An attempt has ended: seconds until the next one may begin, 0 after a good one."""
         if well:
             self.saved = step
+            self.exported = max(self.exported, step) if self.is_net(step) else self.exported
             self._failures = 0
             return 0.0
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**self._failures)

@@ -80,10 +80,9 @@ class OptimizerNumbers:
     plateaus: tuple[Plateau, ...] = ()  # of each member
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> OptimizerNumbers:
+    def of(cls, plain: Mapping[str, Any], plateaus: tuple[Plateau, ...] = ()) -> OptimizerNumbers:
         """`plain`: as `BucketOptimizers.state` has it."""
         overrides = tuple(Override(**entry) for entry in plain["overrides"])
-        plateaus = tuple(Plateau(**entry) for entry in plain["plateaus"])
         return cls(plain["numbers"], plain["groups"], plain["schedulers"], overrides, plateaus)
 
     def plain(self) -> dict[str, Any]:

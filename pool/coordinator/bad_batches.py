@@ -29,8 +29,8 @@ class BadBatches:
         self._say = say
         self._schema = start.layout.schema
 
-    def found(self, action: BadBatch) -> None:
-        """Raises RunError if there is no step without it."""
+    def keep(self, action: BadBatch) -> None:
+        """Keeps the batch in the run folder. Raises RunError if there is no step without it."""
         batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
         who = f"{named(action.members)}, " if action.members else ""
         text = f"{who}batch {action.batch} of step {action.step}: {action.why}"
@@ -48,11 +48,11 @@ class BadBatches:
     def _origin(self, action: BadBatch) -> Mapping[str, Any]:
         start = self._own
         try:
-            found = origin_of(start.config.data, start.train_files, start.config.run.seed, action.cursor)
-            json.dumps(found)
+            origin = origin_of(start.config.data, start.train_files, start.config.run.seed, action.cursor)
+            json.dumps(origin)
         except Exception as error:  # a source of the user's may raise anything, and give what is no plain data
             return {"unknown": told(error)}
-        return found
+        return origin
 
 
 def _consequence(action: BadBatch) -> str:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from loader.exit_codes import EXIT_RESOURCES
-from pool.checkpoint.schedule import FINAL_SECONDS, FinalAttempts, Schedule, SnapshotSpacing
+from pool.checkpoint.schedule import FINAL_SECONDS, FinalAttempts, Schedule
 from pool.checkpoint.store import Checkpoint
-from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation, Validations
+from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.exchange_setup.copies import Copied, Copies, InHostMemory
 from pool.coordinator.snapshots import Snapshots
@@ -39,43 +39,32 @@ class Checkpoints:
         self,
         snapshots: Snapshots,
         writer: CheckpointWriter,
+        schedule: Schedule,
         *,
-        snapshot_every: int,
-        checkpoint_every: int,
-        checkpoint_seconds: float = 0.0,
-        export_every: int = 0,
-        saved: int,
-        validations: Validations,
         goal: Goal = LOWEST_LOSS,
         state: State,
         say: Say,
         meanwhile: Callable[[], object] = lambda: None,
         copies: Copies | None = None,
     ) -> None:
-        """`*_every`: steps, 0: never; `checkpoint_seconds`: the longest time between two checkpoints, 0: any;
-        `saved`: step of the checkpoint that the run goes on from, -1: none;
-        `validations`: what was known then; `goal`: which of them is the best; `meanwhile`: called again and again while
-        the run has to wait for the thread; `copies`: of the state, None: it lies in host memory."""
+        """`goal`: which validation is the best; `meanwhile`: called again and again while the run has to wait for the
+        thread; `copies`: of the state, None: it lies in host memory."""
         self._snapshots = snapshots
         self._copies = copies or InHostMemory()
         self._on_its_way: tuple[Copied, Then] | None = None
-        self._spacing = SnapshotSpacing(snapshot_every)
         self._writer = writer
-        self._schedule = Schedule(checkpoint_every, saved, seconds=checkpoint_seconds, now=time.monotonic())
+        self._schedule = schedule
         self._state = state
         self._say = say
         self._meanwhile = meanwhile
-        self._export_every = export_every
-        self._exported = saved // export_every * export_every if export_every and saved > 0 else 0
         self._pinned: int | None = None  # the step of a net, whose checkpoint is being written
         self._final: int | None = None  # step of the attempt that must succeed
         self._attempts = FinalAttempts()
         self._said = ""  # why the newest of these has failed
         self._waiting: Checkpoint | None = None  # the best one, until the thread is free
-        self._validations = validations
-        self._goal = goal
-        best = validations.best
-        self._best_on_disk = best if best is not None and best.step == writer.best_step else None
+        self._validations = NONE
+        self._best_on_disk: Validation | None = None
+        self.goal = goal
 
     @property
     def saved(self) -> int:
@@ -94,17 +83,18 @@ class Checkpoints:
     @property
     def exported(self) -> int:
         """The newest step with a checkpoint for nets (`train.export_every`), 0: none."""
-        return self._exported
+        return self._schedule.exported
 
     def fileno(self) -> int:
         """Readable when `hear` has something."""
         return self._writer.fileno()
 
-    def resume(self, step: int) -> None:
+    def resume(self, step: int, known: Validations) -> None:
         """Before the first step: a predecessor may have died before its best checkpoint was on the disk, or that of a
-        net, or the checkpoint has been deleted since."""
-        best = self._validations.best
-        if self._is_net(step) and self.saved != step:
+        net, or the checkpoint has been deleted since. `known`: validations so far."""
+        self._validations, best = known, known.best
+        self._best_on_disk = best if best is not None and best.step == self._writer.best_step else None
+        if self._schedule.is_net(step) and self.saved != step:
             self._save_net(step)
             return
         if best is None or best == self._best_on_disk:
@@ -121,15 +111,19 @@ class Checkpoints:
         if not validated_next:
             self._save_what_is_due(step)
 
-    def validated(self, found: Sequence[Validation]) -> None:
-        """The newest version is validated, each member, and the next step has changed nothing yet."""
-        before, self._validations = self._validations.best, self._validations.after(found, self._goal)
-        if self._is_net(found[0].step):
-            self._save_net(found[0].step)
-        elif self._validations.best != before:
+    def validated(self, known: Validations) -> None:
+        """The newest version is validated, and the next step has changed nothing yet. The best one is that of a
+        checkpoint: one that could not be written counts no more."""
+        assert known.newest is not None
+        newest, before = known.newest, self._validations.best
+        is_best = newest.step > 0 and self.goal.better(newest, before)
+        self._validations = replace(known, best=newest if is_best else before)
+        if self._schedule.is_net(newest.step):
+            self._save_net(newest.step)
+        elif is_best:
             self._save_best()
-        elif found[0].step > 0:
-            self._save_what_is_due(found[0].step)
+        elif newest.step > 0:
+            self._save_what_is_due(newest.step)
 
     def hear(self) -> None:
         """Handles an attempt that has ended. Raises CheckpointError if it was the final one and failed."""
@@ -157,19 +151,16 @@ class Checkpoints:
 
     def tidy(self) -> None:
         """After `finish`: what was kept for nets alone goes."""
-        if self._export_every:
+        if self._schedule.nets:
             self._writer.tidy()
 
     def _save_what_is_due(self, step: int) -> None:
-        if self._is_net(step):
+        if self._schedule.is_net(step):
             self._save_net(step)
         elif self._schedule.committed(step, time.monotonic()) and not self._busy:
             self._begin()
-        elif self._spacing.due(step, time.monotonic()) and self._waiting is None and self._pinned is None:
+        elif self._schedule.snapshots.due(step, time.monotonic()) and self._waiting is None and self._pinned is None:
             self._take()
-
-    def _is_net(self, step: int) -> bool:
-        return self._export_every > 0 and step > 0 and step % self._export_every == 0
 
     def _save_net(self, step: int) -> None:
         """A net has to be exported from this step: the run waits until the thread is free, and there is no newer
@@ -200,9 +191,9 @@ class Checkpoints:
         else:
             self._begin()
 
-    def _let_wait(self, taken: Checkpoint) -> None:
+    def _let_wait(self, snapshot: Checkpoint) -> None:
         """Lets a checkpoint wait; of two that wait the later one is the better one."""
-        self._waiting = taken
+        self._waiting = snapshot
 
     def _take(self, then: Then = None) -> None:
         """A snapshot, now or when the state has been copied."""
@@ -218,19 +209,19 @@ class Checkpoints:
         (copied, then), self._on_its_way = self._on_its_way, None
         copied.wait()
         begin = time.monotonic()
-        taken = self._snapshots.take(copied.state)
-        self._spacing.taken(begin, time.monotonic())
+        snapshot = self._snapshots.take(copied.state)
+        self._schedule.snapshots.taken(begin, time.monotonic())
         if then is not None:
-            then(taken)
+            then(snapshot)
 
     def _begin(self) -> None:
         self._take(self._write)
 
-    def _write(self, taken: Checkpoint) -> None:
-        """`taken`: the newest snapshot."""
+    def _write(self, snapshot: Checkpoint) -> None:
+        """`snapshot`: the newest snapshot."""
         self._schedule.begun(time.monotonic())
         self._snapshots.hold()
-        self._writer.begin(taken)
+        self._writer.begin(snapshot)
 
     def _ended(self, written: Written) -> None:
         self._land()
@@ -239,8 +230,6 @@ class Checkpoints:
         self._settle_best(written)
         if self._pinned == written.step:
             self._pinned = None
-        if self._is_net(written.step) and written.problem is None:
-            self._exported = max(self._exported, written.step)
         if self._waiting is not None:
             waiting, self._waiting = self._waiting, None
             self._write(waiting)

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 import zmq
 
 from pool import _native, numerics
+from pool.checkpoint.schedule import Schedule
 from pool.checkpoint.state import FOLDER
 from pool.checkpoint.validations import Goal
 from pool.checkpoint.writer import CheckpointWriter
 from pool.coordinator.bad_batches import BadBatches
 from pool.coordinator.checkpoints import Checkpoints
-from pool.coordinator.early_stopping import EarlyStopping
 from pool.coordinator.exchange_setup.exchanges import Exchanges, devices_of
 from pool.coordinator.exchange_setup.workers_memory import WorkersMemory
 from pool.coordinator.executor import Executor
 from pool.coordinator.history import History
 from pool.coordinator.metrics.metrics import Metrics
 from pool.coordinator.models import Models
-from pool.coordinator.scheduler.actions import Action, Freeze
 from pool.coordinator.scheduler.inbox import Inbox
 from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.scheduler import StepScheduler
@@ -41,6 +41,7 @@ from pool.ensemble.factory import make_members
 from pool.exchange.layout import member_of_bucket
 from pool.metrics.medians import median_of
 from pool.nets.record import still_to_export
+from pool.optim.plateau import plateau_rule
 from pool.process.start import CoordinatorStart
 from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import SUPERVISOR, Peer
@@ -92,7 +93,6 @@ class Coordinator:
         goal = Goal(config.train.best_metric, start.measured.best(config.train.best_metric))
         self._state = State(start, memory, models, snapshots, goal, self._say)
         self._next_report = 0.0
-        self._stopping = EarlyStopping(config.train.early_stopping, goal, config.train.steps)
         self._checkpoints = Checkpoints(
             snapshots,
             CheckpointWriter(
@@ -101,58 +101,55 @@ class Coordinator:
                 config.train.keep_every,
                 still_to_export(start.run_dir, config.train.export_every),
             ),
-            validations=self._state.begin(),
+            Schedule(
+                config.train.checkpoint_every,
+                start.saved,
+                seconds=60 * config.train.checkpoint_minutes,
+                nets=config.train.export_every,
+                snapshots=config.pool.snapshot_steps,
+                now=time.monotonic(),
+            ),
             goal=goal,
-            snapshot_every=config.pool.snapshot_steps,
-            checkpoint_every=config.train.checkpoint_every,
-            checkpoint_seconds=60 * config.train.checkpoint_minutes,
-            export_every=config.train.export_every,
-            saved=start.saved,
             state=self._state.checkpoint,
             say=self._say,
             meanwhile=self._report,
             copies=self._exchanges.copies,
         )
-        self._checkpoints.resume(start.step)
+        self._checkpoints.resume(start.step, self._state.begin())
+        self._scheduler = StepScheduler(
+            _rules(start, goal),
+            start.step,
+            start.cursor,
+            incarnation=start.peer.incarnation,
+            known=self._checkpoints.validations,
+            plateaus=self._state.plateaus,
+            frozen=models.frozen,
+            unused=self._state.unused,
+        )
         self._executor = Executor(
+            self._scheduler,
             models,
             self._state,
             Record(
                 self._metrics,
                 self._checkpoints,
                 self._trace,
+                Collected(
+                    [metrics_of(member.task, layout.schema) for member in members],
+                    start.measured,
+                    batches=config.train.validation_batches,
+                    place=memory.collected,
+                ),
+                _history(start, models),
                 first_step=start.step,
                 read_nbytes=lambda: models.read_nbytes,
-            ),
-            Collected(
-                [metrics_of(member.task, layout.schema) for member in members],
-                start.measured,
-                batches=config.train.validation_batches,
-                place=memory.collected,
             ),
             BadBatches(start, memory, self._say),
             self._hub,
             timing,
-            _history(start, models),
+            self._say,
         )
-        known = self._checkpoints.validations
-        frozen = set(models.frozen)
-        stops = self._stopping.stops(known, start.step, set(range(len(members))) - frozen)
-        stopped = len(frozen) + len(stops) == len(members)
-        if stopped and stops:
-            self._say(self._stopping.why_again(known, stops))
-        for member in () if stopped else sorted(stops):
-            models.freeze(Freeze(start.step, member))
-        self._scheduler = StepScheduler(
-            _rules(start),
-            start.step,
-            start.cursor,
-            incarnation=start.peer.incarnation,
-            validated=-1 if known.newest is None else known.newest.step,
-            stopped=stopped,
-            frozen=models.frozen,
-            unused=self._state.unused,
-        )
+        self._executor.act(self._scheduler.begin())
         self._inbox = Inbox(self._scheduler, WorkersMemory(memory, self._shortcut), self._metrics.worker)
         self._nets = NetNews()
         self._waits_for_nets = False
@@ -178,7 +175,7 @@ class Coordinator:
                 self._exchanges.lender.hear()
             self._checkpoints.hear()
             if again.due() and not self._executor.at_end:
-                self._act(self._scheduler.say_again())
+                self._executor.act(self._scheduler.say_again())
             self._report()
         self._checkpoints.tidy()
         crash_point("coordinator.before_finished")
@@ -209,46 +206,36 @@ class Coordinator:
                         self._exchanges.lender.alive(message.pids())
                     actions = self._inbox.roster(message)
                     self._hub.set_alive({p: pid for p, pid in message.pids().items() if p in self._inbox.alive})
-                    self._act(actions)
+                    self._executor.act(actions)
         # before the first roster no peer is known; messages wait in the socket
         if self._inbox.alive and self._hub.socket in events:
             for peer, received in self._hub.receive():
                 if peer not in self._inbox.joined:
                     crash_point("coordinator.joined")
-                self._act(self._inbox.message(peer, received))
+                self._executor.act(self._inbox.message(peer, received))
 
     def _look(self) -> None:
         """Rung when a batch is finished."""
         self._shortcut.bell.silence()
         self._trace.mark("bell heard")
         crash_point("coordinator.bell_heard")
-        self._act(self._inbox.bell())
-
-    def _act(self, actions: Iterable[Action]) -> None:
-        self._executor.act(actions)
-        while (version := self._executor.take_validated()) is not None:
-            known = self._checkpoints.validations
-            stop = self._stopping.stops(known, version, self._scheduler.training)
-            if stop:
-                self._say(self._stopping.why(known, stop))
-            self._executor.act(self._scheduler.judged(version, stop=stop))
+        self._executor.act(self._inbox.bell())
 
     def _report(self, *, finished: bool = False) -> None:
         now = time.monotonic()
         if finished or now >= self._next_report:
             self._next_report = now + REPORT_SECONDS
+            report = self._metrics.report(
+                self._scheduler.step,
+                self._checkpoints.saved,
+                self._state.epoch,
+                median_of(self._state.learning_rates),
+                self._checkpoints.best,
+                self._checkpoints.goal.metric,
+            )
+            waits, waits_for_nets = self._checkpoints.waits, self._waits_for_nets
             self._supervisor.send(
-                self._metrics.report(
-                    self._scheduler.step,
-                    self._checkpoints.saved,
-                    self._state.epoch,
-                    median_of(self._state.learning_rates),
-                    best=self._checkpoints.best,
-                    best_metric=self._stopping.goal.metric,
-                    finished=finished,
-                    waits_for_disk=self._checkpoints.waits,
-                    waits_for_nets=self._waits_for_nets,
-                )
+                replace(report, finished=finished, waits_for_disk=waits, waits_for_nets=waits_for_nets)
             )
 
 
@@ -258,7 +245,7 @@ def _history(start: CoordinatorStart, models: Models) -> History | None:
     return History(start.run_dir, start.peer.incarnation, start.step, models.newest)
 
 
-def _rules(start: CoordinatorStart) -> Rules:
+def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
     config = start.config
     plans = start.layout.plans
     return Rules(
@@ -273,4 +260,7 @@ def _rules(start: CoordinatorStart) -> Rules:
         member_of=member_of_bucket(plans),
         collects=start.measured.collects,
         batches_per_group=config.train.batches_per_group,
+        goal=goal,
+        early_stopping=config.train.early_stopping,
+        plateaus=tuple(plateau_rule(member, start.measured) for member in config.members),
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 
-from pool.checkpoint.validations import Validation
 from pool.coordinator.bad_batches import BadBatches
-from pool.coordinator.history import History
 from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import (
     Action,
@@ -17,16 +16,19 @@ from pool.coordinator.scheduler.actions import (
     Fold,
     Freeze,
     GiveUp,
+    Measure,
     OrderFeeder,
     OrderWorker,
+    ReduceRates,
+    Say,
     TakeBuffers,
     Update,
     Validated,
 )
+from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.coordinator.state import State
 from pool.coordinator.step_record import Record
 from pool.coordinator.update.timing import Timing
-from pool.coordinator.validation_arrays import Collected
 from pool.crash_points import crash_point
 from pool.errors import RunError
 from pool.protocol.channel import Hub
@@ -37,33 +39,35 @@ class Executor:
 
     def __init__(
         self,
+        scheduler: StepScheduler,
         models: Models,
         state: State,
         record: Record,
-        collected: Collected,
         bad_batches: BadBatches,
         hub: Hub,
         timing: Timing,
-        history: History | None,
+        say: Callable[[str], object],
     ) -> None:
-        """`history`: notes each action that is carried out."""
+        """`say`: to the run's user."""
+        self._scheduler = scheduler
         self._models = models
         self._state = state
         self._record = record
-        self._collected = collected
-        self._validated: int | None = None
         self._bad_batches = bad_batches
         self._hub = hub
         self._timing = timing
-        self._history = history
+        self._say = say
+        self._waiting = deque[Action]()
         self.at_end = False
 
     def act(self, actions: Iterable[Action]) -> None:
-        """Carries the actions out in their order. Raises RunError, CheckpointError."""
-        for action in actions:
+        """Carries the actions out in their order, then those that follow from them. Raises RunError, CheckpointError,
+        PluginError, and whatever the code of metrics raises."""
+        self._waiting += actions
+        while self._waiting:
+            action = self._waiting.popleft()
             self._carry_out(action)
-            if self._history is not None:
-                self._history.note(action)
+            self._record.note(action)
         self._settle()
 
     def _carry_out(self, action: Action) -> None:
@@ -74,7 +78,7 @@ class Executor:
             case OrderFeeder():
                 self._send(action)
             case Collect():
-                self._collected.take(action)
+                self._record.collect(action)
             case _:
                 self._settle()
                 self._change_state(action)
@@ -90,11 +94,18 @@ class Executor:
             case Freeze():
                 self._models.freeze(action)
             case BadBatch():
-                self._bad_batches.found(action)
+                self._bad_batches.keep(action)
             case Commit():
                 self._commit(action)
+            case Measure():
+                self._waiting += self._scheduler.measured(self._record.measured(action))
+            case ReduceRates():
+                self._state.reduce_rates(action)
             case Validated():
-                self._note_validation(action)
+                self._state.validated(action)
+                self._record.validated(action)
+            case Say():
+                self._say(action.text)
             case GiveUp():
                 raise RunError(action.why)
             case End():
@@ -110,21 +121,6 @@ class Executor:
             self._models.show_averages()
         self._state.committed(action)
         self._record.committed(action, learning_rates)
-
-    def _note_validation(self, action: Validated) -> None:
-        metrics = self._collected.values()
-        validations = [
-            Validation(action.version, loss, {metric.name: metric.values[m] for metric in metrics})
-            for m, loss in enumerate(action.losses)
-        ]
-        self._state.validated(validations)
-        self._record.validated(action, metrics, validations)
-        self._validated = action.version
-
-    def take_validated(self) -> int | None:
-        """The version that was validated, once; None if none was."""
-        validated, self._validated = self._validated, None
-        return validated
 
     def _settle(self) -> None:
         """Does what follows from the newest version once the workers know of it, and before anything changes it."""

@@ -168,8 +168,8 @@ class Models:
 
     def averages(self) -> dict[str, torch.Tensor]:
         """The averaged tensors by name, of members that have an average; the next `average` changes them."""
-        found = [member.average.named for member in self.members if member.average is not None]
-        return {name: tensor for named in found for name, tensor in named.items()}
+        averages = [member.average.named for member in self.members if member.average is not None]
+        return {name: tensor for named in averages for name, tensor in named.items()}
 
     def override(self, override: Override) -> None:
         """Between two steps, of all members. Raises CheckpointError."""

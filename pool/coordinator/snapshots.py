@@ -34,12 +34,13 @@ class Snapshots:
 
     def load(self, index: int, like: Checkpoint) -> Checkpoint:
         """Loads what a predecessor left; config and fingerprint are those of `like`. The tensors are copies."""
-        found = snapshot.read(self._areas[index])
-        if found is None:
+        saved = snapshot.read(self._areas[index])
+        if saved is None:
             raise CheckpointError(f"the snapshot in area {index} was whole and is not any more")
-        taken = self._checkpoint(found, self._areas[index], like)
+        state = self._checkpoint(saved, self._areas[index], like)
         return replace(
-            taken, optimizer_tensors={name: tensor.clone() for name, tensor in taken.optimizer_tensors.items()}
+            state,
+            optimizer_tensors={name: tensor.clone() for name, tensor in state.optimizer_tensors.items()},
         )
 
     def take(self, state: Checkpoint) -> Checkpoint:
@@ -60,18 +61,18 @@ class Snapshots:
     def release(self) -> None:
         self._held = None
 
-    def _checkpoint(self, found: Snapshot, area: Area, like: Checkpoint) -> Checkpoint:
+    def _checkpoint(self, saved: Snapshot, area: Area, like: Checkpoint) -> Checkpoint:
         return replace(
             like,
-            step=found.step,
-            cursor=found.cursor,
-            weights=_tensors(area, found.tensors, WEIGHTS),
-            optimizer=found.optimizer,
-            optimizer_tensors=_tensors(area, found.tensors, OPTIMIZER),
-            average=_tensors(area, found.tensors, AVERAGE),
-            averaged=found.averaged,
-            validations=found.validations,
-            members=found.members,
+            step=saved.step,
+            cursor=saved.cursor,
+            weights=_tensors(area, saved.tensors, WEIGHTS),
+            optimizer=saved.optimizer,
+            optimizer_tensors=_tensors(area, saved.tensors, OPTIMIZER),
+            average=_tensors(area, saved.tensors, AVERAGE),
+            averaged=saved.averaged,
+            validations=saved.validations,
+            members=saved.members,
         )
 
 

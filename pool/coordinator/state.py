@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pool.checkpoint import store
+from pool.checkpoint.plateau import Plateau
 from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files, describe_mixture, describe_scales
-from pool.checkpoint.validations import NONE, Goal, Validation, Validations, comparable
+from pool.checkpoint.validations import NONE, Goal, Validations, comparable
 from pool.coordinator.models import Models
-from pool.coordinator.scheduler.actions import Commit
+from pool.coordinator.scheduler.actions import Commit, ReduceRates, Validated
 from pool.coordinator.snapshots import Snapshots
 from pool.metrics.medians import named
-from pool.optim.plateau import plateau_rule
 from pool.process.start import CoordinatorStart
 from pool.run_folder.strict_json import value_at
 from pool.shm.memory import Memory
@@ -38,8 +38,8 @@ class State:
         self._goal = goal
         self._cursor = start.cursor
         self._unused = (0,) * len(models.members)
+        self._plateaus = (Plateau(),) * len(models.members)
         self._say = say
-        self._plateaus = [plateau_rule(config, start.measured) for config in start.config.members]
 
     @property
     def epoch(self) -> int:
@@ -50,6 +50,11 @@ class State:
     def unused(self) -> tuple[int, ...]:
         """The batches in a row that each member has lost, as the last commit has said it."""
         return self._unused
+
+    @property
+    def plateaus(self) -> tuple[Plateau, ...]:
+        """The plateaus of the members, as the last validation has made them."""
+        return self._plateaus
 
     @property
     def learning_rates(self) -> tuple[float, ...]:
@@ -74,6 +79,7 @@ class State:
                     member.optimizers.follow_length(start.step)
             self._override(start.step)
             self._unused = tuple(member.unused for member in restored.members) or self._unused
+            self._plateaus = (*restored.optimizer.plateaus, *self._plateaus)[: len(models.members)]
         else:
             weights = None if start.start_from is None else store.load_weights(start.start_from).tensors
             models.initialize(weights)
@@ -89,19 +95,23 @@ class State:
         self._cursor = action.next_cursor
         self._unused = action.unused
 
-    def validated(self, found: Sequence[Validation]) -> None:
-        """The newest version of each member is; the next step may be made with lower learning rates. Raises
-        CheckpointError."""
+    def validated(self, action: Validated) -> None:
+        """The newest version is."""
+        self._plateaus = action.plateaus
+
+    def reduce_rates(self, action: ReduceRates) -> None:
+        """The next steps are made with lower learning rates, unless these are the lowest. Raises CheckpointError."""
         reduced = defaultdict[str, list[int]](list)
-        for m, (member, rule) in enumerate(zip(self._models.members, self._plateaus, strict=True)):
-            before = member.optimizers.learning_rate
-            if rule is None or member.frozen_at is not None or not member.optimizers.validated(rule, found[m]):
-                continue
-            rates = f"from {before:g} to {member.optimizers.learning_rate:g}"
-            reduced[f"{rule.goal.metric} gets no better: the learning rate is reduced {rates}"].append(m)
+        for m, rule in action.rules.items():
+            optimizers = self._models.members[m].optimizers
+            before = optimizers.learning_rate
+            optimizers.set_rates(rule.reduced)
+            if optimizers.learning_rate != before:
+                rates = f"from {before:g} to {optimizers.learning_rate:g}"
+                reduced[f"{rule.goal.metric} gets no better: the learning rate is reduced {rates}"].append(m)
         for what, members in reduced.items():
-            who = f"{named(members)}, " if len(found) > 1 else ""
-            self._say(f"{who}step {found[0].step}: {what} (schedule.plateau)")
+            who = f"{named(members)}, " if len(self._models.members) > 1 else ""
+            self._say(f"{who}step {action.step}: {what} (schedule.plateau)")
 
     def checkpoint(self) -> store.Checkpoint:
         """All of it; between two steps only. The tensors are those that the next step changes."""
@@ -122,7 +132,7 @@ class State:
             transient=[name for member in self._models.members for name in member.transient],
             average=self._models.averages(),
             averaged=self._models.averaged,
-            optimizer=OptimizerNumbers.of(plain),
+            optimizer=OptimizerNumbers.of(plain, self._plateaus),
             members=tuple(
                 MemberState(member.frozen_at, unused)
                 for member, unused in zip(self._models.members, self._unused, strict=True)
@@ -136,8 +146,7 @@ class State:
         known = restored.validations
         if known == NONE or comparable(restored.config, self._own.config.model_dump(mode="json")):
             return known
-        for member in self._models.members:
-            member.optimizers.forget_validations()
+        self._plateaus = (Plateau(),) * len(self._plateaus)
         self._say("validations measure something else now than before: the best checkpoint is chosen anew")
         return NONE
 

@@ -1,16 +1,17 @@
-"""Records a finished step: metrics, and a snapshot or checkpoint if one is due."""
+"""Records finished steps and validations: metrics, and a snapshot or checkpoint if one is due."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pool import _native
 from pool.checkpoint.validations import Validation
 from pool.coordinator.checkpoints import Checkpoints
+from pool.coordinator.history import History
 from pool.coordinator.metrics.metrics import Metrics
-from pool.coordinator.scheduler.actions import Commit, Validated
+from pool.coordinator.scheduler.actions import Action, Collect, Commit, Measure, Validated
+from pool.coordinator.validation_arrays import Collected
 from pool.crash_points import crash_point
-from pool.protocol.messages import MetricValue
 from pool.telemetry.trace import Trace
 
 
@@ -22,14 +23,19 @@ class Record:
         metrics: Metrics,
         checkpoints: Checkpoints,
         trace: Trace,
+        collected: Collected,
+        history: History | None,
         *,
         first_step: int,
         read_nbytes: Callable[[], int],
     ) -> None:
-        """`first_step`: of this process; `read_nbytes`: of gradients, since its beginning."""
+        """`history`: notes each action that is carried out; `first_step`: of this process; `read_nbytes`: of gradients,
+        since its beginning."""
         self._metrics = metrics
         self._checkpoints = checkpoints
         self._trace = trace
+        self._collected = collected
+        self._history = history
         self._first_step = first_step
         self._read_nbytes = read_nbytes
         self._open: tuple[Commit, tuple[float, ...]] | None = None
@@ -52,7 +58,24 @@ class Record:
         if commit.step == self._first_step:  # all that stays is there now, optimizer state too
             _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 
-    def validated(self, action: Validated, metrics: Sequence[MetricValue], found: Sequence[Validation]) -> None:
-        """`metrics`: the task's own numbers; `found`: all numbers of each member; what follows is in the state."""
+    def note(self, action: Action) -> None:
+        """An action has been carried out."""
+        if self._history is not None:
+            self._history.note(action)
+
+    def collect(self, action: Collect) -> None:
+        """Takes a batch's part of what the next validation is measured by."""
+        self._collected.take(action)
+
+    def measured(self, action: Measure) -> list[Validation]:
+        """Returns the validation of each member. Raises as `Collected.values`."""
+        metrics = self._collected.values()
         self._metrics.validated(action.version, action.losses, metrics)
-        self._checkpoints.validated(found)
+        return [
+            Validation(action.version, loss, {metric.name: metric.values[m] for metric in metrics})
+            for m, loss in enumerate(action.losses)
+        ]
+
+    def validated(self, action: Validated) -> None:
+        """The state has what is known now."""
+        self._checkpoints.validated(action.known)

@@ -176,8 +176,8 @@ class TrainedMember:
         return [*self._exchange.weights(version), *self._exchange.buffers(version)]
 
     def _named(self, model: nn.Module) -> dict[str, torch.Tensor]:
-        found = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-        return {self._prefix + name: tensor for name, tensor in found.items()}
+        tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        return {self._prefix + name: tensor for name, tensor in tensors.items()}
 
     def _take(self, weights: Mapping[str, torch.Tensor]) -> None:
         assert self._made is not None

@@ -49,11 +49,11 @@ class Collected:
     def values(self) -> tuple[MetricValue, ...]:
         """When all batches are there: of the weights, then of their averages. Raises PluginError for what is no number,
         and whatever the metrics' code raises."""
-        found = self._numbers(self._arrays)
+        numbers = self._numbers(self._arrays)
         if self._measured.averages:
-            found[AVERAGE + LOSS] = tuple(map(fmean, self._losses.tolist()))
-            found |= {AVERAGE + name: values for name, values in self._numbers(self._of_averages).items()}
-        return tuple(MetricValue(name, values) for name, values in found.items())
+            numbers[AVERAGE + LOSS] = tuple(map(fmean, self._losses.tolist()))
+            numbers |= {AVERAGE + name: values for name, values in self._numbers(self._of_averages).items()}
+        return tuple(MetricValue(name, values) for name, values in numbers.items())
 
     def _memory(self, batches: int) -> list[Arrays]:
         return [self._measured.all_arrays(batches if own else 0) for own in self._metrics]

@@ -14,6 +14,9 @@ contribution goes to. The owner of a slot (I4):
 Weights. Version t lies in place t mod 2, and the coordinator alone writes it (I3). A worker reads version t from
 `publish(t)` until its batches of step t have ended.
 
+A batch of a step has one contribution, whose rows are the same until `give_out` of the version that the step makes: an
+implementation may keep what it knows of them so long.
+
 Bits. Every implementation adds up along the tree of `pool.kernels.tree` (I2), and of a table the touched rows alone.
 """
 

@@ -21,8 +21,6 @@ from torch import Tensor, nn
 
 from loader.plugins.error_text import in_words
 from pool.checkpoint.overrides import Override, applied, with_rates
-from pool.checkpoint.plateau import Plateau, ReduceOnPlateau
-from pool.checkpoint.validations import Validation
 from pool.config.schedule import Schedule
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError, RunError
@@ -81,7 +79,6 @@ class BucketOptimizers:
                 self._devices.setdefault(plan.parameters[index].name, set()).add(parameter.device)
         self.schedulers = [make_schedule(each, schedule) for each in self._optimizers] if schedule.is_set else []
         self._overrides: list[Override] = []
-        self._plateau = Plateau()
 
     @property
     def learning_rate(self) -> float:
@@ -142,23 +139,11 @@ class BucketOptimizers:
         plain = json.loads(json.dumps(self.state()[1]))
         self.take_numbers({key: plain[key][:1] * len(plain[key]) for key in ("groups", "schedulers")})
 
-    def validated(self, rule: ReduceOnPlateau, validation: Validation) -> bool:
-        """Between two steps: whether the validation of the newest weights reduced the learning rate."""
-        before = self.learning_rate
-        self._plateau, due = rule.after(self._plateau, validation)
-        if due:
-            self.set_rates(rule.reduced)
-        return self.learning_rate != before
-
     def set_rates(self, rate: Callable[[float], float]) -> None:
         """Each group's learning rate becomes `rate` of it. Raises CheckpointError if the schedule can't go on from
         that."""
         _, plain = self.state()
         self.take_numbers(with_rates(json.loads(json.dumps(plain)), rate))
-
-    def forget_validations(self) -> None:
-        """Forgets the validations so far: those to come measure something else."""
-        self._plateau = Plateau()
 
     @property
     def divided(self) -> dict[str, list[Tensor]]:
@@ -194,8 +179,7 @@ class BucketOptimizers:
         ]
         schedulers = [scheduler.state_dict() for scheduler in self.schedulers]
         overrides = [asdict(override) for override in self._overrides]
-        plain = {"numbers": numbers, "groups": groups, "schedulers": schedulers, "overrides": overrides}
-        return tensors, {**plain, "plateaus": [asdict(self._plateau)]}
+        return tensors, {"numbers": numbers, "groups": groups, "schedulers": schedulers, "overrides": overrides}
 
     def override(self, override: Override) -> None:
         """Changes numbers of the state, between two steps, unless this has been done. Raises CheckpointError."""
@@ -240,7 +224,6 @@ class BucketOptimizers:
                     check_group(own, group)  # another optimizer's would fail in the first step
             self._load_schedules(plain["schedulers"])
         self._overrides = [Override(**entry) for entry in plain.get("overrides", ())]
-        self._plateau = Plateau(**next(iter(plain.get("plateaus", ())), {}))
 
     def _load_schedules(self, plain: Sequence[Mapping[str, Any]]) -> None:
         for scheduler, entry in zip(self.schedulers, plain, strict=True):

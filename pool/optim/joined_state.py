@@ -23,7 +23,6 @@ def joined_state(states: Sequence[State]) -> State:
         "numbers": {name: numbers for each in plain for name, numbers in each["numbers"].items()},
         "groups": [groups for each in plain for groups in each["groups"]],
         "schedulers": [scheduler for each in plain for scheduler in each["schedulers"]],
-        "plateaus": [plateau for each in plain for plateau in each["plateaus"]],
     }
 
 
@@ -42,7 +41,6 @@ def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) ->
             "numbers": _of_member(m, members, plain["numbers"]),
             "groups": groups[:of_groups],
             "schedulers": schedulers[:of_schedulers],
-            "plateaus": plain["plateaus"][m : m + 1],
         }
         states.append((_of_member(m, members, tensors), own))
         del groups[:of_groups], schedulers[:of_schedulers]

@@ -113,11 +113,11 @@ def try_state(config: Config, plans: Sequence[Plan], checkpoint: Path, overrides
     saved, members = read_state(checkpoint), config.members
     header = functools.cache(lambda: read_header(checkpoint, saved, OPTIMIZER))
     states = states_of(members, plans, ({}, saved.optimizer.plain()))
-    given = [override for override in overrides if override not in saved.optimizer.overrides]
+    new = [override for override in overrides if override not in saved.optimizer.overrides]
     for m, (member, plan, (_, plain)) in enumerate(zip(members, plans, states, strict=True)):
         with _naming(config, m):
             own = set(allowed(plain))
-            _try_state_of(member, _small(plan), checkpoint, header, plain, [each for each in given if each.key in own])
+            _try_state_of(member, _small(plan), checkpoint, header, plain, [each for each in new if each.key in own])
 
 
 def _try_state_of(
@@ -173,8 +173,8 @@ def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str]
         dtype = str(tensor.dtype).removeprefix("torch.")
         if name not in header:
             raise CheckpointError(f"{OPTIMIZER} has no tensor {name}")
-        if (found := DTYPES[header[name].dtype][0]) != dtype:
-            raise CheckpointError(f"{OPTIMIZER}: {name} is {found}, not {dtype}")
+        if (saved := DTYPES[header[name].dtype][0]) != dtype:
+            raise CheckpointError(f"{OPTIMIZER}: {name} is {saved}, not {dtype}")
 
 
 def _optimizers(config: Config, plan: Plan) -> BucketOptimizers:
@@ -287,12 +287,12 @@ def _small(plan: Plan) -> Plan:
     for index, tensor in enumerate(plan.parameters):
         shape = tuple(min(length, LONGEST) for length in tensor.shape)
         parameters.append(replace(tensor, shape=(shares[index], *shape[1:]) if index in shares else shape))
-    given: Counter[int] = Counter()  # rows of a table that its buckets so far have
+    next_rows: Counter[int] = Counter()  # rows of a table that its buckets so far have
     buckets = []
     for bucket in plan.buckets:
         if bucket.rows is not None:
-            row = given[bucket.parameters[0]]
-            given[bucket.parameters[0]] += 1
+            row = next_rows[bucket.parameters[0]]
+            next_rows[bucket.parameters[0]] += 1
             bucket = replace(bucket, rows=(row, row + 1))
         buckets.append(bucket)
     return replace(plan, parameters=tuple(parameters), buckets=tuple(buckets))

@@ -68,7 +68,8 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class ResumingStart(Start):
-    """The start of a process that reads the checkpoint which the run goes on from."""
+    """The start of a process that reads the checkpoint which the run goes on from. It gets all settings: the planner
+    tries them, the coordinator records them in checkpoints and compares them with those there."""
 
     config: Annotated[Config, PlainValidator(_config)]
     train_files: Files  # as they were when the run began

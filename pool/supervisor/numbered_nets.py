@@ -46,7 +46,7 @@ class NumberedNets:
         self._exporter: Program | None = None
         self._command: Program | None = None
         self._step = -1  # that the command is run for
-        self._found: list[Mapping[str, float]] = []  # what it has said of the step's nets so far
+        self._numbers: list[Mapping[str, float]] = []  # what it has said of the step's nets so far
         self._unheard: NetNumbers | None = None  # the coordinator has not said yet that it has them
         self._stopped = False
         self._waiting: float | None = None  # time since which nothing else is left to do
@@ -130,7 +130,7 @@ class NumberedNets:
             if self._exporter is None:
                 self._note(self._plan.exported(Net.NOT_WRITTEN), Net.NOT_WRITTEN)
         if self._command is None and self._unheard is None and (step := self._plan.next_command()) is not None:
-            self._step, self._found = step, []
+            self._step, self._numbers = step, []
             self._try_next()
 
     def _exported(self, program: Program) -> None:
@@ -162,7 +162,7 @@ class NumberedNets:
 
     def _try_next(self) -> None:
         """Runs the command with the next of the step's nets."""
-        member = len(self._found)
+        member = len(self._numbers)
         name = net_name(self._step, self._suffix, member if self._members > 1 else None)
         net = (self._folder.moved_to or self._folder.path) / NETS / name
         values = {"{net}": str(net), "{step}": str(self._step)}
@@ -182,11 +182,11 @@ class NumberedNets:
 
     def _tell(self, numbers: Mapping[str, float]) -> None:
         """Takes what the command has said of a net; after a step's last net, all goes to the coordinator."""
-        self._found.append(numbers)
-        if len(self._found) < self._members:
+        self._numbers.append(numbers)
+        if len(self._numbers) < self._members:
             self._try_next()
-        elif any(self._found):
-            self._unheard = joined(self._step, self._found)
+        elif any(self._numbers):
+            self._unheard = joined(self._step, self._numbers)
         else:
             self._settle()
 
@@ -218,4 +218,4 @@ class NumberedNets:
 
 def _replaced(word: str, values: Mapping[str, str]) -> str:
     """Replaces in one pass: what is put in is not looked at again."""
-    return re.sub("|".join(map(re.escape, values)), lambda found: values[found[0]], word)
+    return re.sub("|".join(map(re.escape, values)), lambda match: values[match[0]], word)

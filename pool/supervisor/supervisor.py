@@ -75,7 +75,7 @@ class Supervisor:
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)
         self._deaths: list[Death] = []
-        self._told: set[str] = set()  # by workers, to the user
+        self._notices: set[str] = set()  # of workers, that the user has seen
         self._oom_kills = oom_kills()
         pool = run.config.pool
         workers = (Peer(WORKER, index) for index in range(len(run.planned.devices)))
@@ -214,10 +214,10 @@ class Supervisor:
 
     def _say_of(self, peer: Peer, text: str) -> None:
         """Shows a notice; what all workers and their successors find is said once."""
-        if peer.role != WORKER or text not in self._told:
+        if peer.role != WORKER or text not in self._notices:
             self._progress.say(text)
         if peer.role == WORKER:
-            self._told.add(text)
+            self._notices.add(text)
 
     def _died(self, child: Child) -> int | None:
         """A child is dead: the exit code if the run is over, None if it goes on. Raises RunError."""

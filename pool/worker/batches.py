@@ -14,7 +14,7 @@ from pool.nn.batch import TensorBatch
 Slot = npt.NDArray[np.uint8]
 
 
-class Taken(Protocol):
+class LoadedBatch(Protocol):
     """A batch that was taken from its slot, or is on its way."""
 
     @property
@@ -30,7 +30,7 @@ class Taken(Protocol):
 
 
 class Batches(Protocol):
-    def take(self, slot: Slot) -> Taken:
+    def take(self, slot: Slot) -> LoadedBatch:
         """The finished batch in `slot`."""
 
 

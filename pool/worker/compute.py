@@ -36,7 +36,7 @@ from pool.protocol.messages import Assignment, Outcome
 from pool.task.attributes import to_device
 from pool.task.task import Progress
 from pool.telemetry.trace import Trace
-from pool.worker.batches import Batches, Taken
+from pool.worker.batches import Batches, LoadedBatch
 from pool.worker.faults import Faults
 from pool.worker.gradients import Announce, GradientWriter
 
@@ -99,7 +99,7 @@ class Computer:
         self._bindings = [Bindings(member.model, member.attributes) for member in self._members]
         self._buffers = [[tensor.detach() for _, tensor in carried(member.model)] for member in self._members]
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
-        self._prepared: dict[tuple[int, int], Taken] = {}  # by attempt and number of the batch
+        self._prepared: dict[tuple[int, int], LoadedBatch] = {}  # by attempt and number of the batch
         self._ones: dict[tuple[int, torch.dtype], Tensor] = {}
 
     def prepare(self, slot: Slot, attempt: int, done: Callable[[], object] = lambda: None) -> None:
@@ -107,14 +107,14 @@ class Computer:
 
         Calls `done` when nothing reads the slot any more before `train` does: now, or later in another thread.
         """
-        taken = self._batches.take(slot)
-        with self._trace.span("prepare", batch=taken.batch.number):
+        loaded = self._batches.take(slot)
+        with self._trace.span("prepare", batch=loaded.batch.number):
             for table in self._tables:
-                table.prepare(taken.batch.sparse[table.field])
-        self._prepared[attempt, taken.batch.number] = taken
+                table.prepare(loaded.batch.sparse[table.field])
+        self._prepared[attempt, loaded.batch.number] = loaded
         while len(self._prepared) > PREPARED:
             del self._prepared[next(iter(self._prepared))]
-        taken.when_read(done)
+        loaded.when_read(done)
 
     def train(
         self,
@@ -171,8 +171,8 @@ class Computer:
         """All members' losses, after backward."""
         self._faults.begin_batch(step)
         computed = self._execution.losses(batch, Progress(step, self._total_steps), frozen)
-        found: list[Tensor] = []
-        while (first := sum(map(len, found))) < len(self._members):
+        of_members: list[Tensor] = []
+        while (first := sum(map(len, of_members))) < len(self._members):
             with self._trace.span("forward", step=step, batch=batch.number), self._forward_pass():
                 losses = next(computed)
             losses = self._faults.nan(losses, first)
@@ -181,9 +181,9 @@ class Computer:
             with self._trace.span("backward", step=step, batch=batch.number):
                 if losses.requires_grad:
                     self._backward(losses)
-            found.append(losses.detach())
-            self._writer.end_members(range(first, first + len(losses)), found[-1])
-        return found
+            of_members.append(losses.detach())
+            self._writer.end_members(range(first, first + len(losses)), of_members[-1])
+        return of_members
 
     def _forward_pass(self) -> AbstractContextManager[object]:
         return forward_pass(self._device, self._dense_products)
@@ -250,8 +250,8 @@ class Computer:
     def _load(self, slot: Slot, version: int, attempt: int) -> TensorBatch:
         self._exchange.load(version)
         number = SparseBatch.view(self._schema, slot).number
-        taken = self._prepared.pop((attempt, number), None) or self._batches.take(slot)
-        return taken.for_current_stream()
+        loaded = self._prepared.pop((attempt, number), None) or self._batches.take(slot)
+        return loaded.for_current_stream()
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:

@@ -135,8 +135,8 @@ class GradientWriter:
         Where all batches' gradients of a parameter are finite, and their sum, rounded, is not, the last of them is to
         blame."""
         later = [check.finite for check in self._checks if isinstance(check.finite, torch.Tensor)]
-        numbers, found = self._exchange.read(losses.flatten(), later)
-        arrived = iter(found)
+        numbers, results = self._exchange.read(losses.flatten(), later)
+        arrived = iter(results)
         flags: list[dict[int, bool]] = [{} for _ in range(self._batch + 1)]
         too_large: set[int] = set()
         for check in self._checks:
@@ -164,13 +164,13 @@ class GradientWriter:
 
     def _unsound(self, losses: Sequence[float], flags: Mapping[int, bool]) -> tuple[str, ...]:
         """`losses`: of a batch, one a member; members that take no part have no flags, and no sound numbers."""
-        found = dict.fromkeys(self._members, "")
+        unsound = dict.fromkeys(self._members, "")
         for index, finite in flags.items():
             if not finite:
                 member = self._member_of[self._buckets_of[index][0]]
-                found[member] = found[member] or self._plan.parameters[index].name
+                unsound[member] = unsound[member] or self._plan.parameters[index].name
         return tuple(
-            what if math.isfinite(loss) else "the loss" for loss, what in zip(losses, found.values(), strict=True)
+            what if math.isfinite(loss) else "the loss" for loss, what in zip(losses, unsound.values(), strict=True)
         )
 
     def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:

@@ -17,7 +17,7 @@ def tell_of_warnings(say: Callable[[str], object]) -> None:
     """From now on `say` gets the first warnings of this process, each once and in one line; all of them go to its log,
     as before."""
     write = warnings.showwarning
-    told = set[str]()
+    said = set[str]()
 
     def show(
         message: Warning | str,
@@ -30,8 +30,8 @@ def tell_of_warnings(say: Callable[[str], object]) -> None:
         write(message, category, filename, lineno, file, line)
         text = text_of(message) if isinstance(message, Warning) else message
         words = f"warning: {shortened(text, LONGEST_TEXT)} ({filename}:{lineno})"
-        if category in _FOR_USERS and _OF_META not in text and words not in told and len(told) < MOST:
-            told.add(words)
+        if category in _FOR_USERS and _OF_META not in text and words not in said and len(said) < MOST:
+            said.add(words)
             say(words)
 
     warnings.showwarning = show

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 SIMULATION = ("tests.pool.simulation", "--seeds", "4000", "--failures", "1", "--processes", "1")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_scheduler.py")
+MEMBERS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_members.py")
 STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_points.py", "-k", "still_being_written")
 TRACE = ("pytest", "-q", "-x", "tests/pool/telemetry/test_trace.py", "-k", "same_bits")
 BLAME = ("pytest", "-q", "-x", "tests/pool/coordinator/test_fault_tracker.py")
@@ -415,8 +416,8 @@ MUTANTS = (
         "optimizer state in the snapshot",
         "a successor trains on in the memory of the snapshot instead of a copy",
         "pool/coordinator/snapshots.py",
-        "{name: tensor.clone() for name, tensor in taken.optimizer_tensors.items()}",
-        "dict(taken.optimizer_tensors)",
+        "{name: tensor.clone() for name, tensor in state.optimizer_tensors.items()}",
+        "dict(state.optimizer_tensors)",
         SNAPSHOTS,
     ),
     Mutant(
@@ -563,8 +564,47 @@ MUTANTS = (
         "all end with one",
         "a run ends with the first member that stops early",
         "pool/coordinator/scheduler/scheduler.py",
-        "self._stopped = self._training <= set(stop)",
-        "self._stopped = bool(set(stop))",
+        "self._stopped = stops == self._training",
+        "self._stopped = bool(stops)",
+    ),
+    Mutant(
+        "stopped member trained again",
+        "a coordinator's successor trains a member that has stopped with the version that it goes on from",
+        "pool/coordinator/scheduler/scheduler.py",
+        "        return [self._freeze(member) for member in sorted(stops)]\n",
+        "        return []\n",
+        MEMBERS,
+    ),
+    Mutant(
+        "plateau forgotten",
+        "a coordinator's successor does not know how many validations were no better",
+        "pool/coordinator/scheduler/validation_book.py",
+        "list(plateaus) or [Plateau()]",
+        "[Plateau()]",
+        MEMBERS,
+    ),
+    Mutant(
+        "plateau of a frozen member",
+        "the learning rate of a member that is trained no further is reduced",
+        "pool/coordinator/scheduler/validation_book.py",
+        "if rule is not None and member in training:",
+        "if rule is not None:",
+    ),
+    Mutant(
+        "saved with the old rate",
+        "a snapshot holds the validation that reduces the learning rate, and the rate before that",
+        "pool/coordinator/scheduler/validation_book.py",
+        """\
+        if on_plateau:
+            yield ReduceRates(validations[0].step, on_plateau)
+        yield Validated(self.known, tuple(self._plateaus))
+""",
+        """\
+        yield Validated(self.known, tuple(self._plateaus))
+        if on_plateau:
+            yield ReduceRates(validations[0].step, on_plateau)
+""",
+        MEMBERS,
     ),
     Mutant(
         "buffers of another member",

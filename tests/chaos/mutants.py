@@ -43,7 +43,7 @@ class Copy:
     """The sources in a folder of their own, to break and to mend."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         for name in FOLDERS:
             ignored = shutil.ignore_patterns("__pycache__", "native", "*.so")
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
@@ -57,10 +57,10 @@ class Copy:
 
     def passes(self, command: tuple[str, ...]) -> bool:
         """Whether `python -m COMMAND` ends well and in time."""
-        environment = {**os.environ, "PYTHONPATH": str(self._folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
         process = subprocess.Popen(
             [sys.executable, "-m", *command],
-            cwd=self._folder,
+            cwd=self.folder,
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -80,7 +80,7 @@ class Copy:
 
     @contextlib.contextmanager
     def broken(self, mutant: Mutant) -> Iterator[None]:
-        path = self._folder / mutant.file
+        path = self.folder / mutant.file
         text = path.read_text(encoding="utf-8")
         assert text.count(mutant.old) == 1, f"{mutant.name}: the old text must occur once in {mutant.file}"
         path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")

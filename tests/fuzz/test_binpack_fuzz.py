@@ -21,6 +21,7 @@ from loader.chess.positions.inputs import entries
 from loader.errors import DataError
 from tests.fuzz.mutants import mutants, payloads_of
 from tests.loader.chess.formats.binpack_bytes import EXAMPLE, chunk
+from tests.support.binpack_file import BinpackFile, make_writer
 from tests.support.looked_into import dump
 from tests.support.paths import VALIDATION
 
@@ -85,7 +86,7 @@ class Checker:
 
     def compare(self, lines: int, error: DataError | None) -> None:
         """The records are those of the lines; written and read again they are the same."""
-        file = _native.BinpackFile(self.path)
+        file = BinpackFile(self.path)
         counted = 0
         for number in range(file.num_chunks):
             records, damage = file.decode(number)
@@ -99,9 +100,9 @@ class Checker:
             assert (error is not None) == (file.header_damage is not None)
         assert counted == lines
 
-    def rewrite(self, file: _native.BinpackFile, number: int, records: bytes, damaged: bool) -> None:
-        writer = _native.BinpackWriter()
-        stopped = writer.copy_chunk(file, number)
+    def rewrite(self, file: BinpackFile, number: int, records: bytes, damaged: bool) -> None:
+        writer = make_writer()
+        stopped = file.copy_to(number, writer)
         writer.finish()
         if stopped is not None and not damaged:
             assert stopped.reason.startswith(REFUSALS)
@@ -114,7 +115,7 @@ class Checker:
         assert written == len(records) // 32 or (stopped is not None and stopped.reason.startswith(REFUSALS))
         if written:
             self.again.write(writer.take())
-            again, damage = _native.BinpackFile(self.again.path).decode(0)
+            again, damage = BinpackFile(self.again.path).decode(0)
             assert damage is None
             assert again.tobytes() == records[: 32 * written]
             self.rewritten += 1
@@ -129,7 +130,7 @@ def checker() -> Iterator[Checker]:
 
 
 def rewritten(read: list[Entry]) -> bytes:
-    writer = _native.BinpackWriter()
+    writer = make_writer()
     for entry in read:
         writer.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
     writer.finish()
@@ -158,7 +159,7 @@ def stems_of(payload: bytes) -> list[int]:
     end = len(payload)
     while end:
         file.write(chunk(payload[: end - 1]))
-        damage = _native.BinpackFile(file.path).decode(0)[1]
+        damage = BinpackFile(file.path).decode(0)[1]
         end = 0 if damage is None else damage.offset - 8
         stems.append(end)
     file.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from loader._native import BinpackWriter, set_simd_level, simd_level
+from loader._native import binpack, set_simd_level, simd_level
 from loader.chess.tools import dedupe, shuffle
 from loader.chess.tools.external_sort.memory import anonymous_memory
 
@@ -21,7 +21,7 @@ YOUNG = 40 << 20  # bytes that a command has in memory when it begins
 def write_random_games(path: Path, entries: int, seed: int) -> None:
     """Entries of random games with random scores; one in twenty has none."""
     pick = random.Random(seed)
-    writer = BinpackWriter()
+    writer = binpack().make_writer()
     board, result = chess.Board(), pick.choice((-1, 0, 1))
     for number in range(entries):
         if board.is_game_over() or board.ply() > 200:

@@ -117,6 +117,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.runs
 def test_they_learn_and_export_and_do_not_depend_on_the_workers(folder: Path) -> None:
     ended = call(folder, "train", "text.toml", "--set", "pool.threads=1")
     assert ended.code == 0, ended.err
@@ -135,6 +136,7 @@ def test_they_learn_and_export_and_do_not_depend_on_the_workers(folder: Path) ->
     assert Ended(folder / "one", 0, "", "").digest() == ended.digest()
 
 
+@pytest.mark.runs
 def test_a_line_that_is_damaged_is_named(folder: Path) -> None:
     (folder / "prices.txt").write_text("0.1 2 3\n0.2 x\n", encoding="utf-8")
     ended = call(folder, "train", "text.toml")

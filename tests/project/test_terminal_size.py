@@ -37,6 +37,7 @@ def test_a_size_is_kept(value: str, monkeypatch: Any, capsys: Any) -> None:
     assert shutil.get_terminal_size().columns == int(value)
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("value", ["0", "-5", "wide", "²"])
 def test_a_run_says_its_news_whatever_the_size(value: str, tmp_path: Any) -> None:
     """The line about preparing comes before all else; with a width of 0 rich shows nothing at all."""

@@ -22,8 +22,7 @@ from pool.errors import ConfigError
 from pool.task.factory import make_task
 from pool.task.registry import task_module
 from sparsepool import RunFailedError, SparsepoolError
-from sparsepool.naming import task_name
-from sparsepool.plain import as_json
+from sparsepool.plain import as_json, task_name
 from tests.sparsepool import mine
 from tests.support.runs import TOY, Ended, elsewhere, run_well, toml
 from tests.support.wait import wait_for

@@ -16,12 +16,12 @@ from loader.formats.format import Verdict
 
 def verify(path: Path, threads: int = 1, format: str | None = None) -> Verdict:
     """Judges a file."""
-    return looks.verify(open_input(path, format, illegal=LEFT_OUT), threads)
+    return looks.verify(open_input(path, format, illegal=LEFT_OUT, indexed=False), threads)
 
 
 def dump(path: Path, limit: int | None = None, format: str | None = None) -> Iterator[bytes]:
     """Yields its entries as blocks of lines."""
-    return looks.dump(open_input(path, format), limit)
+    return looks.dump(open_input(path, format, indexed=False), limit)
 
 
 def inspect(

@@ -40,7 +40,7 @@ def sample(count: int) -> tuple[Entry, ...]:
 
 
 def make_writer(name: str) -> Any:
-    return _native.BinpackWriter() if name == "binpack" else codec(name).make_writer()
+    return codec(name).make_writer()
 
 
 def encode(name: str, positions: Iterable[Entry]) -> bytes:
@@ -62,13 +62,11 @@ def write_samples(folder: Path, count: int, names: Iterable[str] = FORMATS) -> d
 
 
 def open_path(name: str, path: Path) -> _native.EntryFile:
-    return _native.open_text(path) if name == "text" else _native.open_entries(codec(name), path)
+    return _native.open_entries(codec(name), path)
 
 
 def read_file(name: str, path: Path) -> list[Entry]:
     """Reads the positions of a good file."""
-    if name == "binpack":
-        return list(entries(path))
     file, lines = open_path(name, path), []
     for chunk in range(file.num_chunks):
         walk = _native.ChunkWalk(file, chunk)

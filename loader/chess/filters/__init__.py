@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from loader import _native
 from loader.chess.filters.curves import COUNTED, chances_by_ply, shares_by_piece_count
 from loader.chess.filters.viriformat import ViriformatRules, agrees_with_result, table_or_file
+from loader.chess.filters.where import compile_condition
 from loader.section import Effect, Section, as_tuple
 
 # What an entry may lack, by the format of its file.
@@ -125,7 +126,7 @@ class FilterConfig(Section):
     @classmethod
     def _is_a_condition(cls, given: str) -> str:
         if given:
-            _native.Where(given)
+            compile_condition(given)
         return given
 
     @field_validator("keep_by_ply")
@@ -169,7 +170,7 @@ def needs(filters: FilterConfig) -> list[Need]:
         if on
     ]
     for key, text in filters.conditions():
-        names = _native.Where(text).names
+        names = compile_condition(text).names
         found += [
             Need(key, part, name if key == "where" else None)
             for name, _, part, _ in _native.where_names()

@@ -6,6 +6,7 @@ from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.filters.curves import chances_by_ply, shares_by_piece_count
 from loader.chess.filters.viriformat import ViriformatRules
+from loader.chess.filters.where import compile_condition
 
 _SAME = (
     "skip_no_score",
@@ -25,7 +26,7 @@ def filter_settings(filters: FilterConfig) -> _native.FilterSettings:
     settings.piece_count = filters.piece_count or bool(filters.piece_count_curve)
     if filters.piece_count_curve:
         settings.piece_count_wanted = shares_by_piece_count(filters.piece_count_curve)
-    settings.where = [_native.Where(text) for _, text in filters.conditions()]
+    settings.where = [compile_condition(text) for _, text in filters.conditions()]
     settings.chance_by_ply = chances_by_ply(filters.keep_by_ply)
     _add_viriformat(settings, filters.viriformat)
     return settings

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.positions.file import damage_error, raise_fault
+from loader.chess.positions.file import raise_fault
 from loader.chess.positions.format import PositionFormat
-from loader.chess.positions.input import Changes, SourceFile, cut
+from loader.chess.positions.input import Changes, SourceFile, units_of_file
 from loader.chess.positions.units import UnitBlock
 from loader.formats.errors import Fault
 
@@ -23,42 +23,32 @@ class Chunk:
     """One of a file, read from disk once where that matters. All of it raises DataError."""
 
     def __init__(self, source: SourceFile, number: int, target: PositionFormat) -> None:
-        self._source = source
-        self._number = number
         self._target = target
         self._units: UnitBlock | None = None
         self._walk: _native.ChunkWalk | None = None
         self.changes = Changes()  # of what has been taken
         if source.format == target and not target.keeps_games:
             self._units = source.read_units(number)
-        elif isinstance(source.opened, _native.EntryFile):
+        else:
             self._walk = _native.ChunkWalk(source.opened, number)
 
     def records(self) -> Records:
-        if self._units is not None:
+        if self._walk is None:
+            assert self._units is not None
             return _native.decode_units(self._target.codec, self._units.bytes)
-        if self._walk is not None:
-            records = self._walk.records(_ALL)
-            raise_fault(cast("Fault | None", self._walk.fault))
-            self._walk.rewind()
-            return records
-        found, damage = cast(_native.BinpackFile, self._source.opened).decode(self._number)
-        if damage is not None:
-            raise damage_error(self._source.path, damage, in_chunk=True)
-        return found
+        records = self._walk.records(_ALL)
+        raise_fault(cast("Fault | None", self._walk.fault))
+        self._walk.rewind()
+        return records
 
     def take(self, chosen: Chosen) -> UnitBlock:
         """Returns the chosen entries in the target's format. To be called once."""
-        if self._units is not None:
+        if self._walk is None:
+            assert self._units is not None
             return self._units.take(np.flatnonzero(chosen))
         writer = self._target.make_writer()
         some = _native.ChosenWriter(writer, cast(Any, chosen))
-        if self._walk is not None:
-            raise_fault(cast("Fault | None", self._walk.copy_to(some)))
-        else:
-            self._source.copy_to(self._number, some)
+        raise_fault(cast("Fault | None", self._walk.copy_to(some)))
         writer.finish()
         self.changes.update(dict(writer.changes))
-        block, rest = cut(self._target, writer.take())
-        assert not rest, f"{self._target.name}: what was written does not read"
-        return block
+        return units_of_file(self._target, writer.take())

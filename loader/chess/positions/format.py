@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -22,7 +22,6 @@ from loader.formats.registry import (
 FAMILY = "chess"
 BINPACK = "binpack"
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}
-_MAGIC = b"BINP"
 
 
 def with_packed(*suffixes: str) -> tuple[str, ...]:
@@ -36,34 +35,31 @@ class PositionFormat:
 
     name: str  # also of the function of `_native` that gives its codec
     lacks: tuple[str, ...] = ()  # what its records do not have, of `loader.chess.filters.PARTS`
-    lines: bool = False  # text
-
-    @property
-    def is_binpack(self) -> bool:
-        return self.name == BINPACK
+    # The bytes that a chunk begins with, by those of its units; None: nothing is between the units of a file.
+    chunk_header: Callable[[int], bytes] | None = None
 
     @property
     def codec(self) -> _native.Codec:
-        """The native part that reads and writes its records; binpack has none."""
+        """The native part that reads and writes its records."""
         codec: _native.Codec = getattr(_native, self.name)()
         return codec
 
     @property
     def units(self) -> str:
         """The plural noun of the units: records, games or chains, which can be moved alone."""
-        return "chains" if self.is_binpack else f"{self.codec.unit}s"
+        return f"{self.codec.unit}s"
 
     @property
     def keeps_games(self) -> bool:
         """True if a unit is what is left of a game, not a single position."""
-        return self.is_binpack or self.codec.has_games
+        return self.codec.keeps_games
 
     def make_writer(self) -> _native.EntryWriter:
-        return _native.BinpackWriter() if self.is_binpack else self.codec.make_writer()
+        return self.codec.make_writer()
 
     def recognizes(self, head: bytes) -> bool:
         """Tells whether a file that begins so is one; as `loader.formats.format.Format`."""
-        return head.startswith(_MAGIC) if self.is_binpack else self.codec.begins_a_file(head)
+        return self.codec.begins_a_file(head)
 
 
 @dataclass(frozen=True)
@@ -120,20 +116,28 @@ def target_of(path: Path, option: str | None = None) -> Target:
     """Decides what a file to be written is; `option`: the format's name, if the ending does not say it. Raises
     UsageError."""
     packing = PACKINGS.get(path.suffix)
-    named = [name for name in names_of_family(FAMILY) if path.name.endswith(tuple(format_by_name(name).SUFFIXES))]
+    named = _named_by(path)
     if option is None:
-        plain = path.with_suffix("") if packing else path
-        if not named and packing and plain.suffix == f".{BINPACK}":
-            raise UsageError(f"{path}: binpack files are not compressed: leave out {path.suffix}")
+        if not named and packing and (unpacked := _named_by(path.with_suffix(""))):
+            raise _not_compressed(path, unpacked[0])
         if len(named) != 1:
             raise UsageError(f"{path}: its ending names no format; --to, in Python format, says which: {_endings()}")
         return Target(named_format(named[0]), packing)
     chosen = named_format(option)
     if named and option not in named:
         raise UsageError(f"{path}: its ending says {named[0]}, and --to says {option}")
-    if packing and chosen.is_binpack:
-        raise UsageError(f"{path}: binpack files are not compressed: leave out {path.suffix}")
+    if packing and not any(suffix.endswith(path.suffix) for suffix in format_by_name(option).SUFFIXES):
+        raise _not_compressed(path, option)
     return Target(chosen, packing)
+
+
+def _named_by(path: Path) -> list[str]:
+    """The formats that a file's ending names."""
+    return [name for name in names_of_family(FAMILY) if path.name.endswith(tuple(format_by_name(name).SUFFIXES))]
+
+
+def _not_compressed(path: Path, name: str) -> UsageError:
+    return UsageError(f"{path}: {name} files are not compressed: leave out {path.suffix}")
 
 
 def lost(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
@@ -151,16 +155,16 @@ def made_up(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
 
 def refuse_without_moves(path: Path, source: PositionFormat, target: PositionFormat) -> None:
     """Raises UsageError if the target can't be written without moves, and the source has none."""
-    if not target.is_binpack and target.keeps_games and MOVE in source.lacks:
+    if target.codec.has_games and MOVE in source.lacks:
         raise UsageError(f"{path}: {source.name} has no moves, and {target.name} can't be written without")
 
 
 def refuse_games(target: PositionFormat) -> None:
     """Raises UsageError if no position of a file of that format can be left out."""
-    if target.is_binpack or not target.codec.has_games:
+    if not target.codec.has_games:
         return
     formats = [named_format(name) for name in names_of_family(FAMILY)]
-    able = ", ".join(each.name for each in formats if each.is_binpack or not each.codec.has_games)
+    able = ", ".join(each.name for each in formats if not each.codec.has_games)
     raise UsageError(
         f"{target.name} holds whole games, of which no position can be left out: write {able} (-o with another ending)"
     )

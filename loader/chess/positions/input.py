@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +19,9 @@ from loader.chess.positions.file import (
     LINES_AT_ONCE,
     IllegalRule,
     Judged,
-    damage_error,
+    error_of,
     fault_behind,
-    judge_binpack_chunk,
-    judge_chunk,
+    illegal_of,
     open_file,
     raise_fault,
 )
@@ -39,7 +37,6 @@ T = TypeVar("T")
 Tick = Callable[[int, int], None]  # bytes of the files done, and all of them; may raise to stop
 Changes = Counter[str]  # positions that were written otherwise than they are, or left out, by what was done
 Piece = tuple["SourceFile", int]  # a chunk: what reads it, and its number there
-_HEADER = struct.Struct("<4sI")  # of a binpack chunk
 
 
 def silent(_done: int, _all: int) -> None:
@@ -87,7 +84,7 @@ class SourceFile:
 
     path: Path
     format: PositionFormat
-    opened: _native.BinpackFile | _native.EntryFile
+    opened: _native.EntryFile
     known: DataFile | None = None  # as it was when it was opened; None: what has come out of a pipe
     illegal: IllegalRule = KEPT
     changes: Changes = field(default_factory=Counter, compare=False)
@@ -108,50 +105,25 @@ class SourceFile:
         return ((self, chunk) for chunk in range(first, self.num_chunks))
 
     def offset(self, chunk: int) -> int:
-        if chunk >= self.num_chunks:
-            return self.size
-        if isinstance(self.opened, _native.BinpackFile):
-            return self.opened.chunk(chunk)[0]
-        return self.opened.offset(chunk)
+        return self.size if chunk >= self.num_chunks else self.opened.offset(chunk)
 
     def read_units(self, chunk: int) -> UnitBlock:
         """Raises DataError at damage."""
-        if isinstance(self.opened, _native.BinpackFile):
-            return block_of(self.opened.read_units(chunk))
         return block_of(_native.read_units(self.opened, chunk))
 
     def copy_to(self, chunk: int, writer: _native.EntryWriter) -> None:
         """Adds a chunk's entries. Raises DataError at damage, and for an entry that the writer's format can't hold."""
-        if isinstance(self.opened, _native.BinpackFile):
-            if damage := self.opened.copy_to(chunk, writer):
-                raise damage_error(self.path, damage, in_chunk=True)
-        else:
-            raise_fault(cast("Fault | None", _native.ChunkWalk(self.opened, chunk).copy_to(writer)))
+        raise_fault(cast("Fault | None", _native.ChunkWalk(self.opened, chunk).copy_to(writer)))
 
     def count(self, chunk: int) -> int:
         """A chunk's entries, up to damage."""
-        if isinstance(self.opened, _native.BinpackFile):
-            return int(self.opened.count(chunk)[0])
         return _native.ChunkWalk(self.opened, chunk).count()
 
-    def counted(self, chunk: int) -> tuple[int, DataError | None]:
-        """Returns the same, and the damage."""
-        if isinstance(self.opened, _native.BinpackFile):
-            entries, _, damage = self.opened.count(chunk)
-            return int(entries), None if damage is None else damage_error(self.path, damage, in_chunk=True)
-        walk = _native.ChunkWalk(self.opened, chunk)
-        read = walk.count()
-        try:
-            raise_fault(fault_behind(walk))
-        except DataError as error:
-            return read, error
-        return read, None
-
     def judged(self, chunk: int) -> Judged:
-        """A chunk's positions by what is wrong with them; of other formats than binpack as the file was opened."""
-        if isinstance(self.opened, _native.BinpackFile):
-            return judge_binpack_chunk(self.path, self.opened, chunk)
-        return judge_chunk(self.opened, chunk)
+        """A chunk's entries, and those that were left out, up to damage."""
+        walk = _native.ChunkWalk(self.opened, chunk)
+        entries, fault = walk.count(), fault_behind(walk)
+        return Judged(entries, illegal_of(walk.illegal), None if fault is None else error_of(fault))
 
     def left_out(self, chunk: int) -> Changes:
         """Counts positions of a chunk that are left out since no game can have them."""
@@ -159,20 +131,16 @@ class SourceFile:
             return Counter()
         return Counter({f"left out: {kind.kind}": kind.entries for kind in self.judged(chunk).illegal})
 
-    def lines(self, chunk: int) -> Iterator[bytes]:
-        """A chunk's entries as blocks of lines: FEN, move, score, ply, result, tab separated. Raises DataError at
-        damage, after those before it."""
-        printer: _native.ChunkPrinter | _native.ChunkWalk
-        if isinstance(self.opened, _native.BinpackFile):
-            printer = _native.ChunkPrinter(self.opened, chunk)
-        else:
-            printer = _native.ChunkWalk(self.opened, chunk)
-        while lines := printer.lines(LINES_AT_ONCE):
-            yield lines
-        if isinstance(printer, _native.ChunkWalk):
-            raise_fault(fault_behind(printer))
-        elif printer.damage is not None:
-            raise damage_error(self.path, printer.damage, in_chunk=True)
+    def lines(self, chunk: int, limit: int | None = None) -> Iterator[bytes]:
+        """A chunk's entries, the first `limit` of them, as blocks of lines: FEN, move, score, ply, result, tab
+        separated. Raises DataError at damage, after those before it."""
+        left = limit
+        walk = _native.ChunkWalk(self.opened, chunk)
+        while block := walk.lines(LINES_AT_ONCE if left is None else min(left, LINES_AT_ONCE)):
+            left = None if left is None else left - block.count(b"\n")
+            yield block
+        if left != 0:
+            raise_fault(fault_behind(walk))
 
     def entries(self, chunk: int) -> Iterator[Entry]:
         """Yields a chunk's entries. Raises DataError at damage, after those before it."""
@@ -180,11 +148,9 @@ class SourceFile:
             yield from map(entry_of, lines.decode().splitlines())
 
     def check_end(self) -> None:
-        """Raises DataChangedError, too, for a file that is not what it was when it was opened."""
+        """Raises DataChangedError for a file that is not what it was when it was opened."""
         if change := self.opened.change:
             raise DataChangedError(self.path, change)
-        if isinstance(self.opened, _native.BinpackFile) and self.opened.header_damage is not None:
-            raise damage_error(self.path, self.opened.header_damage, in_chunk=False)
 
     def call_while_waiting(self, check: Callable[[], object]) -> None:
         """Nothing is waited for."""
@@ -204,14 +170,17 @@ def open_sources(paths: Sequence[Path], given: str | None = None, *, needs_ply: 
 
 
 def open_source(
-    file: DataFile, option: str | PositionFormat | None, *, needs_ply: bool, illegal: IllegalRule = KEPT
+    file: DataFile,
+    option: str | PositionFormat | None,
+    *,
+    needs_ply: bool,
+    illegal: IllegalRule = KEPT,
+    indexed: bool = True,
 ) -> SourceFile:
-    """Opens a file; `option`: its format, or the name of it, None: what the file says. Raises UsageError, DataError."""
+    """Opens a file; `option`: its format, or the name of it, None: what the file says; `indexed`: as for `open_file`.
+    Raises UsageError, DataError."""
     format = option if isinstance(option, PositionFormat) else input_format(file.path, option)
-    if format.is_binpack:
-        opened: _native.BinpackFile | _native.EntryFile = _native.BinpackFile(file.path, file.identity, False, *illegal)
-    else:
-        opened = open_file(format, file, needs_ply=needs_ply, illegal=illegal)
+    opened = open_file(format, file, indexed=indexed, needs_ply=needs_ply, illegal=illegal)
     return SourceFile(file.path, format, opened, file, illegal)
 
 
@@ -248,16 +217,13 @@ def units_from(source: Source, target: PositionFormat, threads: int, first: int 
         if (block := _unchanged(source, target, pieces)) is not None:
             return block, Counter()
         encoded, changes = _encoded(pieces, target)
-        block, rest = cut(target, encoded)
-        assert not rest, f"{target.name}: what was written does not read"
-        return block, changes
+        return units_of_file(target, encoded), changes
 
     return _by_chunks(source, target, threads, first, units)
 
 
 def bytes_from(source: Source, target: PositionFormat, threads: int, first: int = 0) -> Iterator[tuple[bytes, int]]:
-    """Yields the positions from chunk `first` on as bytes of the target's format; not for binpack, whose units are put
-    into chunks of their own."""
+    """Yields the positions from chunk `first` on as bytes of the target's format, whose files have no chunk headers."""
 
     def data(pieces: Sequence[Piece]) -> tuple[bytes, Changes]:
         if (block := _unchanged(source, target, pieces)) is not None:
@@ -332,17 +298,9 @@ def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Ch
     return writer.take(), changes
 
 
-def cut(target: PositionFormat, encoded: bytes) -> tuple[UnitBlock, bytes]:
-    """The whole units, and what is behind them: the beginning of one."""
-    if not target.is_binpack:
-        block = block_of(_native.cut_units(target.codec, np.frombuffer(encoded, np.uint8)))
-        return block, encoded[len(block.bytes) :]
-    payloads, at = [], 0
-    while at < len(encoded):
-        _, size = _HEADER.unpack_from(encoded, at)
-        payloads.append(encoded[at + _HEADER.size : at + _HEADER.size + size])
-        at += _HEADER.size + size
-    return block_of(_native.cut_chains(b"".join(payloads))), b""
+def units_of_file(target: PositionFormat, encoded: bytes) -> UnitBlock:
+    """The units of what a writer of the format has written."""
+    return block_of(_native.cut_units(target.codec, np.frombuffer(encoded, np.uint8)))
 
 
 def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:

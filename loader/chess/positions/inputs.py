@@ -11,7 +11,7 @@ from pathlib import Path
 
 from loader import _native
 from loader.chess.positions.entry import Entry
-from loader.chess.positions.file import KEPT, IllegalRule, damage_error
+from loader.chess.positions.file import KEPT, IllegalRule
 from loader.chess.positions.format import PositionFormat, piped_format
 from loader.chess.positions.input import Changes, Piece, Source, SourceFile, open_source
 from loader.errors import DataError, UsageError
@@ -20,9 +20,7 @@ from loader.files.identity import identify
 from loader.files.pipes import Input, InputPipe, input_of
 from loader.formats.format import HEAD_BYTES
 
-_ENOUGH = (1 << 20) + (1 << 16)  # bytes, of most chunks and what is behind them
 _MOST = 1 << 30  # bytes of a chunk
-_HEADER = 8  # bytes, of a binpack chunk
 
 
 class PipedSource:
@@ -37,8 +35,7 @@ class PipedSource:
         self._needs_ply = needs_ply
         self._illegal = illegal
         self._begins: list[int] = []  # of chunks
-        self._units = 0  # records, lines or games in them; not of binpack
-        self._damage: DataError | None = None
+        self._units = 0  # records, lines or games in them
 
     @property
     def path(self) -> Path:
@@ -57,44 +54,29 @@ class PipedSource:
 
     def chunks(self, first: int = 0) -> Iterator[Piece]:
         assert first == len(self._begins), "a pipe is read once"
-        read = self._next_chunk if self.format.is_binpack else self._next_units
+        codec = self.format.codec
         while self.pipe.fill(1):
             begin = self.pipe.taken
-            if (opened := read(begin)) is None:
-                return
+            data = self._next_piece(begin)
+            opened = _native.hold_entries(codec, self.path, data, begin, self._units, self._needs_ply, *self._illegal)
+            self._units += _native.count_units(codec, data)
             self._begins.append(begin)
             yield SourceFile(self.path, self.format, opened, None, self._illegal), 0
 
     def check_end(self) -> None:
-        if self._damage is not None:
-            raise self._damage
+        """The last chunk is what the pipe ends with."""
 
     def call_while_waiting(self, check: Callable[[], object]) -> None:
         self.pipe.waiting = check
 
-    def _next_chunk(self, begin: int) -> _native.BinpackFile | None:
-        self.pipe.fill(_HEADER)
-        wanted = _native.chunk_bytes(bytes(self.pipe.held[:_HEADER])) or _HEADER
-        self.pipe.fill(wanted)
-        found = _native.BinpackFile.hold(self.path, self.pipe.take(wanted), begin, *self._illegal)
-        if found.header_damage is not None:
-            self._damage = damage_error(self.path, found.header_damage, in_chunk=False)
-            return None
-        return found
-
-    def _next_units(self, begin: int) -> _native.EntryFile:
+    def _next_piece(self, begin: int) -> bytes:
         codec = self.format.codec
-        data = self.pipe.take(self._next_size(codec, begin))
-        found = _native.hold_entries(codec, self.path, data, begin, self._units, self._needs_ply, *self._illegal)
-        self._units += _native.count_units(codec, data)
-        return found
-
-    def _next_size(self, codec: _native.Codec, begin: int) -> int:
-        wanted = _ENOUGH
+        wanted = codec.enough
         while True:
             last = not self.pipe.fill(wanted)
-            if size := _native.first_piece(codec, bytes(self.pipe.held), begin, last):
-                return size
+            if size := codec.first_piece(bytes(self.pipe.held), begin, last):
+                self.pipe.fill(size)
+                return self.pipe.take(size)
             if wanted > _MOST:
                 raise DataError(self.path, f"a {codec.unit} of more than 1 GiB", begin)
             wanted = 2 * len(self.pipe.held)
@@ -106,9 +88,10 @@ def open_inputs(
     *,
     needs_ply: bool = False,
     illegal: IllegalRule = KEPT,
+    indexed: bool = True,
 ) -> list[Source]:
     """Opens inputs, in this order. `option`: their format, where they do not say it. With `needs_ply` an entry whose
-    ply can't be known is damage. Raises UsageError, DataError, OSError."""
+    ply can't be known is damage; `indexed`: as for `open_file`. Raises UsageError, DataError, OSError."""
     inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
     pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
@@ -117,7 +100,7 @@ def open_inputs(
     return [
         _open_pipe(each.path, option, needs_ply, illegal)
         if each.is_pipe
-        else open_source(files[each.path], option, needs_ply=needs_ply, illegal=illegal)
+        else open_source(files[each.path], option, needs_ply=needs_ply, illegal=illegal, indexed=indexed)
         for each in inputs
     ]
 
@@ -128,9 +111,10 @@ def open_input(
     *,
     needs_ply: bool = False,
     illegal: IllegalRule = KEPT,
+    indexed: bool = True,
 ) -> Source:
     """Opens one input."""
-    (source,) = open_inputs([path], option, needs_ply=needs_ply, illegal=illegal)
+    (source,) = open_inputs([path], option, needs_ply=needs_ply, illegal=illegal, indexed=indexed)
     return source
 
 

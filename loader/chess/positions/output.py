@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import shutil
-import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from loader.errors import UsageError
 from loader.files.new_file import NewFile, refuse_existing
 from loader.files.pipes import OutputPipe
 
-FULL_CHUNK = 1 << 20  # bytes of a binpack chunk's payload behind which no chain begins
+FULL_CHUNK = 1 << 20  # bytes of a chunk behind its header, behind which no unit begins
 _GZIP = 31  # zlib's number for a gzip header, which has no time in it
 
 
@@ -48,16 +47,16 @@ def packer_of(packing: str | None) -> _Packer:
 
 
 class Framer:
-    """Units on their way into a file: of binpack in chunks, which end with the first chain behind FULL_CHUNK bytes."""
+    """Units on their way into a file: where it has chunks, these end with the first unit behind FULL_CHUNK bytes."""
 
-    def __init__(self, kind: PositionFormat) -> None:
-        self._is_binpack = kind.is_binpack
+    def __init__(self, format: PositionFormat) -> None:
+        self._header = format.chunk_header
         self._payload: list[bytes] = []  # of the chunk that is open
         self._payload_bytes = 0
 
     def add(self, block: UnitBlock) -> Iterator[tuple[bytes, int]]:
         """Bytes that are done, and how many units of the block are in them and those before."""
-        if not self._is_binpack:
+        if self._header is None:
             yield block.bytes.tobytes(), len(block)
             return
         begin = 0
@@ -74,9 +73,9 @@ class Framer:
 
     def close(self) -> bytes:
         """Ends what is open."""
-        if not self._payload_bytes:
+        if self._header is None or not self._payload_bytes:
             return b""
-        data = b"".join([struct.pack("<4sI", b"BINP", self._payload_bytes), *self._payload])
+        data = b"".join([self._header(self._payload_bytes), *self._payload])
         self._payload, self._payload_bytes = [], 0
         return data
 
@@ -147,9 +146,9 @@ class Output:
             self._pipe.write(data)
 
 
-def framed(blocks: Iterable[UnitBlock], kind: PositionFormat) -> Iterator[bytes]:
-    """Units as a file of the kind has them."""
-    framer = Framer(kind)
+def framed(blocks: Iterable[UnitBlock], format: PositionFormat) -> Iterator[bytes]:
+    """Units as a file of the format has them."""
+    framer = Framer(format)
     for block in blocks:
         for data, _ in framer.add(block):
             yield data
@@ -157,7 +156,7 @@ def framed(blocks: Iterable[UnitBlock], kind: PositionFormat) -> Iterator[bytes]
 
 
 def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
-    """Bytes of a file of the target's kind, compressed as the target says."""
+    """Bytes of a file of the target's format, compressed as the target says."""
     packer = packer_of(target.packing)
     for block in blocks:
         yield packer.pack(block, last=False)

@@ -93,11 +93,7 @@ def begins_of_games(
     """
     if not format.keeps_games or not len(block):
         return np.ones(len(block), np.bool_), before
-    records = (
-        _native.first_of_chains(block.bytes, block.begins)
-        if format.is_binpack
-        else _native.first_entries(format.codec, block.bytes, block.begins)
-    )
+    records = _native.first_entries(format.codec, block.bytes, block.begins)
     fields = records.view(_RECORD)[:, 0]
     plies = fields["ply"].astype(np.int64)
     results = np.where(fields["flags"] & _BLACK, -fields["result"], fields["result"]).astype(np.int64)

@@ -31,12 +31,12 @@ def verify(source: Source, threads: int = 1, tick: Tick = silent) -> Verdict:
 def dump(source: Source, limit: int | None = None) -> Iterator[bytes]:
     """Blocks of whole lines, one line an entry. Raises DataError at damage, after the entries before it."""
     left = limit
+    if left == 0:
+        return
     for file, chunk in source.chunks():
-        blocks = file.lines(chunk)
-        while left != 0 and (block := next(blocks, None)):
-            lines = block.splitlines(keepends=True)[:left]
-            left = None if left is None else left - len(lines)
-            yield b"".join(lines)
+        for block in file.lines(chunk, left):
+            left = None if left is None else left - block.count(b"\n")
+            yield block
         if left == 0:
             return
     source.check_end()

@@ -76,7 +76,7 @@ def _converted(
     """Writes what comes behind `begin` of file `number`; bytes of it that are done, again and again."""
     source = sources[number]
     first = begin[1] if begin[0] == number else 0
-    if target.format.is_binpack:
+    if target.format.chunk_header is not None:
         for block, chunk in units_from(source, target.format, threads, first):
             out.write(block, (number, chunk, changes_of(sources)))
             yield source.offset(chunk)

@@ -49,7 +49,7 @@ function(sparsepool_plugins kind)
   set(${kind}_BINDINGS ${bindings} PARENT_SCOPE)
 endfunction()
 
-# The Python module NAME._native of these bindings over the library sparsepool_NAME.
+# The Python module NAME._native of these bindings over the library sparsepool_NAME, and its types for Python's tools.
 function(sparsepool_module name)
   set(common ${PROJECT_SOURCE_DIR}/loader/native/common/bind)
   nanobind_add_module(${name}_native NB_STATIC NOSTRIP ${ARGN} ${common}/crash_point.cpp ${common}/simd.cpp)
@@ -57,9 +57,14 @@ function(sparsepool_module name)
   target_include_directories(${name}_native PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
   target_include_directories(${name}_native SYSTEM PRIVATE ${NB_DIR}/include)  # not ours to keep free of warnings
   target_link_libraries(${name}_native PRIVATE sparsepool_${name} sparsepool_options)
-  if(SKBUILD_STATE STREQUAL "editable")  # where checkout.py finds it
+  if(SKBUILD_STATE STREQUAL "editable")  # where checkout.py finds it; its types, where mypy and editors do
     install(TARGETS ${name}_native LIBRARY DESTINATION _sparsepool_checkout/${name})
+    set(types ${PROJECT_SOURCE_DIR}/${name}/_native.pyi)
   else()
     install(TARGETS ${name}_native LIBRARY DESTINATION ${name})
+    set(types ${CMAKE_CURRENT_BINARY_DIR}/_native.pyi)
+    install(FILES ${types} DESTINATION ${name})
   endif()
+  nanobind_add_stub(${name}_types MODULE _native OUTPUT ${types} PYTHON_PATH $<TARGET_FILE_DIR:${name}_native>
+                    DEPENDS ${name}_native)
 endfunction()

@@ -24,12 +24,13 @@ class ChunkSums {
     }
 
     // Takes the chunk's sum down, or compares: false if it held other bytes before. Always true without a table.
-    [[nodiscard]] bool agrees(std::size_t chunk, std::span<const std::uint8_t> bytes) const {
+    // `sum`: of bytes of the chunk that come before these.
+    [[nodiscard]] bool agrees(std::size_t chunk, std::span<const std::uint8_t> bytes, std::uint32_t sum = 0) const {
         if (words_.empty()) return true;
-        const std::uint64_t sum = kRead | crc32c(bytes.data(), bytes.size(), 0);
+        const std::uint64_t word = kRead | crc32c(bytes.data(), bytes.size(), sum);
         std::uint64_t before = 0;
-        return std::atomic_ref(words_[chunk]).compare_exchange_strong(before, sum, std::memory_order_relaxed) ||
-               before == sum;
+        return std::atomic_ref(words_[chunk]).compare_exchange_strong(before, word, std::memory_order_relaxed) ||
+               before == word;
     }
 
   private:

@@ -94,11 +94,11 @@ class FromDevices:
     def _copied(
         self, kind: str, tensors: Mapping[str, Tensor], divided: Mapping[str, Sequence[Tensor]] | None = None
     ) -> dict[str, Tensor]:
-        found = {}
+        copies = {}
         for name, tensor in tensors.items():
             parts = [tensor] if divided is None or name not in divided else divided[name]
-            found[name] = self._copy(f"{kind} {name}", tensor, parts)
-        return found
+            copies[name] = self._copy(f"{kind} {name}", tensor, parts)
+        return copies
 
     def _copy(self, key: str, tensor: Tensor, parts: Sequence[Tensor]) -> Tensor:
         """`parts`: of the tensor, one after the other. A number of steps, which is the host's, is changed by the next

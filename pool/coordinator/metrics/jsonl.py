@@ -41,8 +41,8 @@ def _record(scalars: Mapping[str, float]) -> dict[str, Any]:
     record: dict[str, Any] = {}
     lists: dict[str, list[float]] = {}
     for name, value in scalars.items():
-        if (found := member_of(name)) is None:
+        if (own := member_of(name)) is None:
             record[name] = value
         else:
-            lists.setdefault(found[1], []).append(value)
+            lists.setdefault(own[1], []).append(value)
     return {**record, MEMBERS: lists} if lists else record

@@ -110,9 +110,9 @@ class Metrics:
                 scalars |= of_members(name, each)
             self._sinks.add(version, scalars)
 
-    def tried(self, found: Sequence[NetNumbers]) -> None:
+    def tried(self, nets: Sequence[NetNumbers]) -> None:
         """Takes the numbers that the user's command gives for nets; those of a step once."""
-        for net in found:
+        for net in nets:
             if net.step > self._noted:
                 self._noted = net.step
                 scalars = {f"{NET}{number.name}": number.value for number in net.numbers}
@@ -126,13 +126,10 @@ class Metrics:
         checkpoint: int,
         epoch: int,
         learning_rate: float,
-        *,
-        best: Validation | None,
+        best: Validation | None = None,
         best_metric: str = LOSS,
-        finished: bool,
-        waits_for_disk: bool = False,
-        waits_for_nets: bool = False,
     ) -> RunReport:
+        """Returns the report of a run that goes on."""
         seconds = 0.0 if self._begin is None else time.monotonic() - self._begin
         return RunReport(
             step=step,
@@ -148,14 +145,12 @@ class Metrics:
             shares=self._shares,
             computed=sum((worker.computing for worker in self._workers.values()), 0.0),
             checkpoint=checkpoint,
-            finished=finished,
+            finished=False,
             best_step=-1 if best is None else best.step,
             best_value=math.nan if best is None else best.value(best_metric),
             best_metric=best_metric,
             validation_metrics=self._validation_metrics,
             noted=self._noted,
-            waits_for_disk=waits_for_disk,
-            waits_for_nets=waits_for_nets,
         )
 
     def close(self) -> None:

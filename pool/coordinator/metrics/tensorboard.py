@@ -68,8 +68,8 @@ class TensorBoard:
 
 def _tag(name: str) -> str:
     """A metric of the task's has no tag of its own; each member's number is a curve beside that of all."""
-    if (found := member_of(name)) is not None:
-        return f"{_tag(found[1])}/member {found[0]}"
+    if (own := member_of(name)) is not None:
+        return f"{_tag(own[1])}/member {own[0]}"
     if name.startswith(NET):
         return f"net/{name.removeprefix(NET)}"
     return TAGS.get(name) or f"validation/{name.removeprefix(PREFIX)}"

@@ -3,9 +3,12 @@ coordinator's executor and by the simulated coordinator of the tests."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loader.stream.interface import Cursor
+from pool.checkpoint.plateau import Plateau, ReduceOnPlateau
+from pool.checkpoint.validations import Validations
 from pool.exchange.groups import Contribution
 from pool.protocol.identity import Peer
 from pool.protocol.messages import FeederOrders, WorkerOrders
@@ -90,12 +93,35 @@ class Collect:
 
 
 @dataclass(frozen=True)
-class Validated:
-    """The mean losses of the validation batches with this version of the weights, one a member. The scheduler goes on
-    when it is told what follows from it (`StepScheduler.judged`)."""
+class Measure:
+    """All batches of a validation are computed: make each member's numbers of what was collected. The scheduler goes on
+    when it has them (`StepScheduler.measured`)."""
 
     version: int
-    losses: tuple[float, ...]
+    losses: tuple[float, ...]  # means of the batches, one a member
+
+
+@dataclass(frozen=True)
+class ReduceRates:
+    """The validations of these members get no better: the next steps are made with lower learning rates."""
+
+    step: int
+    rules: Mapping[int, ReduceOnPlateau]  # by member
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The newest version is validated: the state holds what is known now, and what is due is saved."""
+
+    known: Validations
+    plateaus: tuple[Plateau, ...]  # of each member
+
+
+@dataclass(frozen=True)
+class Say:
+    """A line for the run's user."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -130,7 +156,10 @@ Action = (
     | Freeze
     | Commit
     | Collect
+    | Measure
+    | ReduceRates
     | Validated
+    | Say
     | OrderWorker
     | OrderFeeder
     | GiveUp

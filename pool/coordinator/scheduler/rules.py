@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pool.checkpoint.plateau import ReduceOnPlateau
+from pool.checkpoint.validations import LOWEST_LOSS, Goal
+from pool.coordinator.scheduler.early_stopping import EarlyStopping
 from pool.exchange.groups import Groups
 
 
@@ -21,6 +24,9 @@ class Rules:
     member_of: tuple[int, ...] = ()  # of each bucket the member that it is of; empty: there is one member
     collects: bool = False  # workers leave arrays for metrics with each validation batch
     batches_per_group: int = 1
+    goal: Goal = LOWEST_LOSS  # which number of a validation the run goes by
+    early_stopping: int | None = None  # validations without improvement; None: the run goes on
+    plateaus: tuple[ReduceOnPlateau | None, ...] = ()  # of each member; empty: validations change no learning rate
 
     @property
     def members(self) -> int:
@@ -30,3 +36,7 @@ class Rules:
     @property
     def groups(self) -> Groups:
         return Groups(self.batches_per_step, self.batches_per_group)
+
+    @property
+    def stopping(self) -> EarlyStopping:
+        return EarlyStopping(self.early_stopping, self.goal, self.steps)

@@ -1,6 +1,6 @@
 """The scheduler: who computes which batch, what is folded, when a step is complete.
 
-Pure: no sockets, no torch, no clock. Events go in (`worker_joined`, `worker_lost`, `worker_report`, ...),
+Pure: no sockets, no torch, no clock. Events go in (`begin`, `worker_joined`, `worker_lost`, `worker_report`, ...),
 actions come out; the caller carries them out in order. Reads like the invariants:
 
 - step t takes batches tG .. tG+G-1, in groups that are assigned as one, and folds each bucket's gradients in that
@@ -17,11 +17,13 @@ actions come out; the caller carries them out in order. Reads like the invariant
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import product
 
 from loader.stream.interface import Cursor
-from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, End, Freeze, GiveUp, OrderFeeder
+from pool.checkpoint.plateau import Plateau
+from pool.checkpoint.validations import NONE, Validation, Validations
+from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, End, Freeze, GiveUp, OrderFeeder, Say
 from pool.coordinator.scheduler.fault_tracker import FaultTracker
 from pool.coordinator.scheduler.ring import RingBook
 from pool.coordinator.scheduler.rules import Rules
@@ -53,20 +55,19 @@ class StepScheduler:
         start: Cursor,
         *,
         incarnation: int = 1,
-        validated: int = -1,
-        stopped: bool = False,
+        known: Validations = NONE,
+        plateaus: Sequence[Plateau] = (),
         frozen: Iterable[int] = (),
         unused: Sequence[int] = (),
     ) -> None:
         """`incarnation`: of the coordinator; after the first, workers and feeder may be those of the one that died.
-        `validated`: newest version with a validation on record, -1: none; `stopped`: the run has ended at this step
-        already, before its last; `frozen`: members that are trained no further; `unused`: of each member, as the last
-        commit has said it."""
+        `known`, `plateaus`: as the last validation has made them; `frozen`: members that are trained no further;
+        `unused`: of each member, as the last commit has said it."""
         generation = incarnation << 32  # higher than all before it, and by more than an incarnation has attempts
         self.rules = rules
         self.step = step  # the step in progress, and so the newest complete version
         self.train = RingBook(start, generation)
-        self.validation = ValidationBook(rules, generation, validated) if rules.validate_every else None
+        self.validation = ValidationBook(rules, generation, known, plateaus) if rules.validate_every else None
         self._workers = WorkerPool(rules.gradient_slots, successor=incarnation > 1)
         self._feeder: Peer | None = None
         self._feeder_sent: FeederOrders | None = None
@@ -78,10 +79,19 @@ class StepScheduler:
         self._faults = FaultTracker(unused or (0,) * rules.members)
         self._step = self._open_step()
         self._draining = False
-        self._stopped = stopped
+        self._stopped = False  # early: the step in progress has not begun, and does not
         self._ended = False
 
     # --- events ---
+
+    def begin(self) -> list[Action]:
+        """Comes before all other events: members may have stopped early with the version that the run goes on from."""
+        if self.validation is None:
+            return []
+        stops = self._stop_early(self.validation.known)
+        if self._stopped:
+            return [Say(self.rules.stopping.why_again(self.validation.known, stops))]
+        return [self._freeze(member) for member in sorted(stops)]
 
     def roster(self, workers: Set[Peer]) -> list[Action]:
         """Notes which workers are alive, those that have not joined included."""
@@ -157,20 +167,18 @@ class StepScheduler:
             self.validation.ring.report(report.validation)
         return self._advance()
 
-    def judged(self, version: int, *, stop: Collection[int]) -> list[Action]:
-        """Goes on when everything that follows from the validation of this version is done: the step that begins with
-        it may begin, without the members of `stop`; if these are all, the run ends."""
+    def measured(self, validations: Sequence[Validation]) -> list[Action]:
+        """The newest version has been measured, as `Measure` asks for, one validation a member. Members whose
+        validations get no better learn more slowly, or stop; then the step that begins with the version may begin."""
         assert self.validation is not None
-        assert version == self.step, f"version {version} is judged in step {self.step}"
-        self.validation.judged(version)
-        self._stopped = self._training <= set(stop)
-        frozen: list[Action] = [] if self._stopped else [self._freeze(member) for member in sorted(stop)]
-        return frozen + self._advance()
-
-    @property
-    def training(self) -> frozenset[int]:
-        """Members that go on."""
-        return frozenset(self._training)
+        assert all(validation.step == self.step for validation in validations), f"measured in step {self.step}"
+        actions: list[Action] = list(self.validation.measured(validations, self._training))
+        stops = self._stop_early(self.validation.known)
+        if stops:
+            actions.append(Say(self.rules.stopping.why(self.validation.known, stops)))
+        if not self._stopped:
+            actions += [self._freeze(member) for member in sorted(stops)]
+        return actions + self._advance()
 
     def drain(self) -> list[Action]:
         """No new step is begun; the one in progress is finished."""
@@ -346,14 +354,14 @@ class StepScheduler:
     def _judge(self) -> Iterator[Action]:
         """Batches of this step that can't be used, or computed; some workers may have ended when they prepared one.
 
-        Not before what follows from the validation of this version is done (`judged`): a batch may be finished earlier
-        or later than that, and the state of a member that stops or is frozen must not depend on it.
+        Not before what follows from the validation of this version is done (`measured`): a batch may be finished
+        earlier or later than that, and the state of a member that stops or is frozen must not depend on it.
         """
         works = [work for key, work in self._work.items() if key[0] == self.step]
-        found = {batch: (work, outcome) for work in works for batch, outcome in work.outcomes.items()}
+        finished = {batch: (work, outcome) for work in works for batch, outcome in work.outcomes.items()}
         for batch in list(self._step.batches):
-            if not self._ended and batch in found:
-                yield from self._judge_numbers(batch, *found[batch])
+            if not self._ended and batch in finished:
+                yield from self._judge_numbers(batch, *finished[batch])
             if not self._ended and (why := self._verdict(batch)) and (members := self._using(batch)):
                 yield from self._leave_out(batch, why, members)
 
@@ -398,6 +406,12 @@ class StepScheduler:
         """The batch is the last that is left of its step, and the member has lost those before, too."""
         is_last = list(self._step.batches_of(member)) == [batch]
         return is_last and self._faults.hopeless(member, self.rules.batches_per_step)
+
+    def _stop_early(self, known: Validations) -> set[int]:
+        """Returns the members that stop with the validation of this version. With the last ones the run ends."""
+        stops = self.rules.stopping.stops(known, self.step, self._training)
+        self._stopped = stops == self._training
+        return stops
 
     def _freeze(self, member: int) -> Freeze:
         """From the step in progress on the member is not trained."""

@@ -176,16 +176,16 @@ class StepBook:
 
     def _fold(self, bucket: int, parts: Sequence[Part], batches: int, work_of: WorkOf, *, starved: bool) -> Fold | None:
         begin = self._folded[bucket]
-        found = []
+        contributions = []
         for part in parts[begin:]:
             work = work_of(part.place)
             if work is None or bucket not in work.buckets:
                 break
-            found.append(_contribution(work, part))
-        complete = begin + len(found) == len(parts)
-        if not found or not (complete or starved):
+            contributions.append(_contribution(work, part))
+        complete = begin + len(contributions) == len(parts)
+        if not contributions or not (complete or starved):
             return None
-        return Fold(self.step, bucket, tuple(found), begin == 0, complete, batches)
+        return Fold(self.step, bucket, tuple(contributions), begin == 0, complete, batches)
 
     def _settled(self, member: int, work_of: WorkOf) -> bool:
         """No batch can be left out of the member's step any more, and none can freeze it."""

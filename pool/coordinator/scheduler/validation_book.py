@@ -1,16 +1,19 @@
 """The state of validations: which version is due, which worker computes which batch, the result. Pure.
 
 A validation is a pass over the first batches of the validation stream with one version of the weights; the step
-that begins with this version waits for it, and for what is decided from its result (`judged`).
+that begins with this version waits for it, and for what follows from its numbers (`measured`). That is decided from
+what checkpoints and snapshots hold (I9): a successor and a resumed run decide the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from statistics import fmean
 
 from loader.stream.interface import Cursor
-from pool.coordinator.scheduler.actions import Collect, Validated
+from pool.checkpoint.plateau import Plateau
+from pool.checkpoint.validations import Validation, Validations
+from pool.coordinator.scheduler.actions import Collect, Measure, ReduceRates, Validated
 from pool.coordinator.scheduler.ring import RingBook
 from pool.coordinator.scheduler.rules import Rules
 
@@ -18,11 +21,11 @@ START = Cursor()
 
 
 class ValidationBook:
-    def __init__(self, rules: Rules, generation: int, validated: int) -> None:
-        """`validated`: newest version with a validation on record, -1: none."""
+    def __init__(self, rules: Rules, generation: int, known: Validations, plateaus: Sequence[Plateau]) -> None:
+        """`known`: validations so far; `plateaus`: of each member, empty: none has begun."""
         self._rules = rules
-        self._validated = validated
-        self._to_judge = False  # the result is out, and what follows from it is not known yet
+        self.known = known
+        self._plateaus = list(plateaus) or [Plateau()] * rules.members
         self.ring = RingBook(START, generation)
         self._workers: dict[int, int] = {}  # by batch in work
         self._losses: dict[int, tuple[float, ...]] = {}  # by batch, one a member
@@ -30,7 +33,8 @@ class ValidationBook:
     def due(self, step: int) -> bool:
         """The weights of version `step` have to be validated before the step."""
         every = self._rules.validate_every
-        return (step % every == 0 or step == self._rules.steps) and self._validated < step
+        newest = self.known.newest
+        return (step % every == 0 or step == self._rules.steps) and (newest is None or newest.step < step)
 
     def wanted(self) -> Iterator[int]:
         """Batches that are ready and assigned to no worker."""
@@ -52,7 +56,7 @@ class ValidationBook:
         if self._rules.collects:
             yield Collect(batch, worker)
 
-    def advance(self, step: int) -> Iterator[Validated]:
+    def advance(self, step: int) -> Iterator[Measure]:
         """Frees what is done with; the result when it is complete."""
         done = self.ring.freed
         while done in self._losses:
@@ -60,13 +64,20 @@ class ValidationBook:
         self.ring.free(done)
         if done == self._rules.validation_batches:
             losses = [self._losses[batch] for batch in range(done)]
-            self._to_judge = True
             self._losses.clear()
             self.ring.rewind(START)
-            yield Validated(step, tuple(map(fmean, zip(*losses, strict=True))))
+            yield Measure(step, tuple(map(fmean, zip(*losses, strict=True))))
 
-    def judged(self, version: int) -> None:
-        """The run may go on from the version that was validated last."""
-        assert self._to_judge, f"version {version} is not validated"
-        self._to_judge = False
-        self._validated = version
+    def measured(self, validations: Sequence[Validation], training: Set[int]) -> Iterator[ReduceRates | Validated]:
+        """Takes the numbers of the version that was due, one validation a member; the learning rates of the members
+        `training` may follow from them. The version is due no more."""
+        self.known = self.known.after(validations, self._rules.goal)
+        on_plateau = {}
+        for member, rule in enumerate(self._rules.plateaus):
+            if rule is not None and member in training:
+                self._plateaus[member], is_due = rule.after(self._plateaus[member], validations[member])
+                if is_due:
+                    on_plateau[member] = rule
+        if on_plateau:
+            yield ReduceRates(validations[0].step, on_plateau)
+        yield Validated(self.known, tuple(self._plateaus))

@@ -49,7 +49,7 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     if saved is not None:
         recorded = {"train": saved.data, "validation": saved.validation}
     notes: list[str] = []
-    found: dict[str, tuple[DataFile, ...]] = {}
+    files: dict[str, tuple[DataFile, ...]] = {}
     try:
         for key in ("train", "validation"):
             paths, entries = find_entries(getattr(data, key), f"data.{key}")
@@ -57,9 +57,9 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
             if data.may_grow and known and len(old := _recorded(paths, known)) == len(known) < len(paths):
                 notes.append(f"data.{key}: files newer than the checkpoint are left out: {len(paths) - len(old)}")
                 paths = old
-            found[key] = with_entries(identify(paths), entries, f"data.{key}")
-            if data.may_grow and _names(found[key]) == [name for name, _ in known]:
-                found[key] = tuple(file.up_to(int(size)) for file, (_, size) in zip(found[key], known, strict=True))
+            files[key] = with_entries(identify(paths), entries, f"data.{key}")
+            if data.may_grow and _names(files[key]) == [name for name, _ in known]:
+                files[key] = tuple(file.up_to(int(size)) for file, (_, size) in zip(files[key], known, strict=True))
     except DataError as error:
         raise (UnavailableError if comes_from(error, AWAY_ERRORS) else ConfigError)(str(error)) from None
     except NoFileError as error:
@@ -67,16 +67,16 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if data.validation_share:
-        found["validation"] = found["train"]
-    before, now = recorded.get("validation"), describe_files(found["validation"])
+        files["validation"] = files["train"]
+    before, now = recorded.get("validation"), describe_files(files["validation"])
     if before and now and now != list(before):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
-    notes += start_notes(data, found["train"])
-    named = {f"data.{key}": files for key, files in found.items() if getattr(data, key)}
+    notes += start_notes(data, files["train"])
+    named = {f"data.{key}": own for key, own in files.items() if getattr(data, key)}
     notes += score_lines(data, named)
     if (warning := mixed_units(data, named)) is not None:
         notes.append(warning)
-    return DataFiles(found["train"], found["validation"], tuple(notes))
+    return DataFiles(files["train"], files["validation"], tuple(notes))
 
 
 def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path) -> None:
@@ -124,7 +124,7 @@ def saved_sums(run: RunPlan, saved: SavedState, checkpoint: Path) -> dict[Purpos
     if CHUNK_SUMS not in saved.files:
         return {}
     tables = _load_sums(checkpoint / CHUNK_SUMS)
-    found: dict[Purpose, npt.NDArray[np.uint64]] = {}
+    sums: dict[Purpose, npt.NDArray[np.uint64]] = {}
     for purpose, count in run.planned.num_chunks.items():
         if purpose not in tables or (purpose == "validate" and _other_validation(run, saved)):
             continue
@@ -134,8 +134,8 @@ def saved_sums(run: RunPlan, saved: SavedState, checkpoint: Path) -> dict[Purpos
                 f"now, {tables[purpose].size} when {checkpoint} was written",
                 EXIT_DATA,
             )
-        found[purpose] = tables[purpose]
-    return found
+        sums[purpose] = tables[purpose]
+    return sums
 
 
 def check_at_end(run: RunPlan) -> None:
@@ -183,8 +183,8 @@ def _scaled(scales: Sequence[tuple[int, float]]) -> str:
 
 def _recorded(paths: Sequence[Path], known: Recorded) -> list[Path]:
     """Returns the names that are on record, in its order."""
-    found: list[Path] = []
+    recorded: list[Path] = []
     for path in paths:
-        if len(found) < len(known) and path.name == known[len(found)][0]:
-            found.append(path)
-    return found
+        if len(recorded) < len(known) and path.name == known[len(recorded)][0]:
+            recorded.append(path)
+    return recorded

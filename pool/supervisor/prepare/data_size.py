@@ -27,13 +27,13 @@ def mixture(run: RunPlan) -> str | None:
     """One line: what an epoch has of each entry of data.train, if they have shares; else None."""
     config = run.config
     try:
-        found = portions(config.data, run.train_files, config.run.seed)
+        shares = portions(config.data, run.train_files, config.run.seed)
     except Exception:  # as above
         return None
     entries = [
         f"{portion.samples:,} of entry {portion.component.number + 1} (share {portion.component.share:g}, "
         f"{portion.passes:.3g} {'pass' if round(portion.passes, 2) == 1 else 'passes'})"
-        for portion in found
+        for portion in shares
     ]
     return f"data.train: samples of an epoch, about: {', '.join(entries)}" if entries else None
 
@@ -100,9 +100,9 @@ def mixed_units(config: DataConfig, files: Files) -> str | None:
         kind = _kind(config, file)
         if kind is not None and kind.unit:
             units.setdefault(kind.scale, {}).setdefault(kind.unit, file)
-    for found in units.values():
-        if len(found) > 1:
-            mixed = " and ".join(f"{unit} ({file.path.name})" for unit, file in found.items())
+    for by_unit in units.values():
+        if len(by_unit) > 1:
+            mixed = " and ".join(f"{unit} ({file.path.name})" for unit, file in by_unit.items())
             return (
                 f"warning: scores of different units are mixed: {mixed}; the same number means another chance to win. "
                 'score_scale brings an entry to the unit of the others: {files = "...", score_scale = ...}'

@@ -85,11 +85,11 @@ def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
 
 def _compare_fixed(config: Config, checkpoint: Path, saved: SavedState) -> None:
     """Raises ConfigError for the first key that a resumed run must not change, and has changed."""
-    given, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
+    settings, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
     for key, field in walk(type(config)):
         if Effect.of(field) is not Effect.FIXED:
             continue
-        now, then = value_at(given, key), value_at(saved.config, key)
+        now, then = value_at(settings, key), value_at(saved.config, key)
         then = value_at(default, key) if then is None else then  # a key that is newer than the checkpoint
         if not same(then, now):
             key, now, then = changed_entry(key, now, then)
@@ -176,19 +176,19 @@ def compare_optimizer(
 def _in_force(state: OptimizerNumbers) -> dict[str, str]:
     """The numbers that optimizer and schedule go on with, by config key; of several members each may have its own."""
     groups = [each[0] for each in state.groups if each]
-    found: dict[str, dict[str, None]] = {}  # each number once, in words
+    in_force: dict[str, dict[str, None]] = {}  # each number once, in words
     for section, of_buckets in (("optimizer.args", groups), ("schedule.args", state.schedulers)):
         for numbers in of_buckets:
             for key, value in numbers.items():
-                found.setdefault(f"{section}.{key}", {})[said(value)] = None
-    return {key: printable(", ".join(words), 500) for key, words in found.items()}
+                in_force.setdefault(f"{section}.{key}", {})[said(value)] = None
+    return {key: printable(", ".join(words), 500) for key, words in in_force.items()}
 
 
 def _changes(section: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
     """`section.key: value now, value then` for each key of a section of two configs that differs."""
-    given, saved = (value_at(config, section) for config in (now, then))
+    current, saved = (value_at(config, section) for config in (now, then))
     saved = saved if isinstance(saved, dict) else {}
-    for key in {**given, **saved}:
-        if not same_entry(given, saved, key):
-            new, old = (said(args.get(key, ABSENT)) for args in (given, saved))
+    for key in {**current, **saved}:
+        if not same_entry(current, saved, key):
+            new, old = (said(args.get(key, ABSENT)) for args in (current, saved))
             yield f"{section}.{printable(key)}: {new} now, {old} then"

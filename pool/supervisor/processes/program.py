@@ -37,12 +37,12 @@ class Program:
         self._begins = {fd: os.fstat(fd).st_size for fd in (self._output, self._errors)}  # of what it writes
         options = [] if lies_in_current_folder() else ["-P"]
         try:
-            with os.fdopen(os.memfd_create("input"), "w+b") as given:
-                given.write(standard_input)
-                given.seek(0)
+            with os.fdopen(os.memfd_create("input"), "w+b") as file:
+                file.write(standard_input)
+                file.seek(0)
                 self._process = subprocess.Popen(
                     [sys.executable, *options, "-m", module, str(os.getpid()), *arguments],
-                    stdin=given,
+                    stdin=file,
                     stdout=self._output,
                     stderr=self._errors,
                     pass_fds=() if folder is None else (folder,),

@@ -174,8 +174,8 @@ class RunFolder:
 
     def take_notes(self) -> list[str]:
         """Lines for the run's user; each is given once."""
-        taken, self._notes = self._notes, []
-        return taken
+        notes, self._notes = self._notes, []
+        return notes
 
     def close(self) -> None:
         for fd in (self._lock, self.fd):
@@ -216,19 +216,19 @@ class RunFolder:
 
     def _newest_good(self) -> Path | None:
         folder = self.inside / FOLDER
-        found = newest_good(folder)
-        if found.good is None:
-            if found.damaged:
-                raise CheckpointError(f"{found.damaged[0][1]}; there is no good checkpoint to resume from")
+        newest = newest_good(folder)
+        if newest.good is None:
+            if newest.damaged:
+                raise CheckpointError(f"{newest.damaged[0][1]}; there is no good checkpoint to resume from")
             return None
-        for path, problem in found.damaged:
+        for path, problem in newest.damaged:
             aside = set_aside(path)
-            self._notes.append(f"{problem}; it is {aside.name} now, and the run goes on from {found.good.name}")
-        if not (folder / LAST).exists() or (folder / LAST).resolve() != found.good.resolve():
-            point(folder, LAST, found.good)
+            self._notes.append(f"{problem}; it is {aside.name} now, and the run goes on from {newest.good.name}")
+        if not (folder / LAST).exists() or (folder / LAST).resolve() != newest.good.resolve():
+            point(folder, LAST, newest.good)
         if linked_step(folder, BEST) < 0:
             files.remove_quietly(folder / BEST)
-        return found.good
+        return newest.good
 
 
 def locked(folder: Path) -> int:

@@ -9,9 +9,8 @@
 #include <random>
 #include <string>
 
-#include "chess/formats/binpack/native/file/chunk.h"
-#include "chess/formats/binpack/native/file/file.h"
-#include "chess/formats/binpack/native/file/printer.h"
+#include "chess/formats/binpack/native/format.h"
+#include "chess/native/files/file.h"
 #include "chess/native/make_record.h"
 #include "chunks.h"
 #include "common/simd.h"
@@ -26,12 +25,12 @@ using fuzz::Bytes;
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 // One file in memory for all inputs: opened by its name, as any file.
-std::shared_ptr<const binpack::File> open_bytes(std::span<const std::uint8_t> bytes) {
+std::shared_ptr<const chess::EntryFile> open_bytes(std::span<const std::uint8_t> bytes) {
     static const int descriptor = ::memfd_create("input", MFD_CLOEXEC);
     static const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
     FUZZ_REQUIRE(::ftruncate(descriptor, 0) == 0);
     FUZZ_REQUIRE(::pwrite(descriptor, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-    binpack::File::Opened opened = binpack::File::open(path);
+    chess::OpenedFile opened = binpack::codec().open(path, std::nullopt, {}, std::nullopt);
     FUZZ_REQUIRE(opened.file != nullptr);
     return opened.file;
 }
@@ -40,32 +39,29 @@ bool same_records(const std::vector<chess::Record>& a, const std::vector<chess::
     return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0);
 }
 
+std::string_view view(const Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
 // The payload between others that begin later in it and so come to their ends, or to damage, at other times.
 void check_together(const Bytes& payload, const std::vector<chess::Record>& expected) {
-    std::vector<Bytes> others;
-    for (std::size_t i = 1; i < binpack::kMaxLanes; ++i) {
-        const auto begin = static_cast<std::ptrdiff_t>(payload.size() * i / binpack::kMaxLanes);
-        others.emplace_back(payload.begin() + begin, payload.end());
+    std::vector<Bytes> payloads(binpack::kMaxLanes);
+    std::vector<std::unique_ptr<chess::Walk>> walks;
+    std::vector<std::vector<chess::Record>> blocks(binpack::kMaxLanes, std::vector<chess::Record>(7));
+    std::vector<chess::Lane> lanes;
+    for (std::size_t i = 0; i < binpack::kMaxLanes; ++i) {
+        const auto begin = static_cast<std::ptrdiff_t>(i == 1 ? 0 : payload.size() * i / binpack::kMaxLanes);
+        payloads[i].assign(payload.begin() + begin, payload.end());
+        walks.push_back(binpack::codec().walk(view(payloads[i]), {}));
+        lanes.push_back({walks.back().get(), nullptr, false});
     }
-    std::vector<binpack::ChunkReader> readers;
-    for (const Bytes& other : others) readers.emplace_back(other, 0);
-    readers.insert(readers.begin() + 1, binpack::ChunkReader(payload, 0));
-    constexpr std::size_t kBlock = 7;
-    std::vector<chess::Record> blocks[binpack::kMaxLanes];
     std::vector<chess::Record> records;
-    std::vector<binpack::ChunkReader*> active;
-    do {
-        active.clear();
-        for (std::size_t i = 0; i < readers.size(); ++i) {
-            if (readers[i].at_end()) continue;
-            blocks[i].resize(kBlock);
-            readers[i].set_output(blocks[i].data());
-            active.push_back(&readers[i]);
+    while (!lanes.empty()) {
+        for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i].out = blocks[i].data();
+        binpack::codec().read_lanes(lanes, blocks.front().size(), true);
+        for (std::size_t i = 0; i < lanes.size(); ++i) {
+            if (lanes[i].walk == walks[1].get()) records.insert(records.end(), blocks[i].data(), lanes[i].out);
         }
-        const bool reads = !readers[1].at_end();
-        if (!active.empty()) binpack::ChunkReader::read_chunks(active, kBlock, true);
-        if (reads) records.insert(records.end(), blocks[1].data(), readers[1].output());
-    } while (!active.empty());
+        std::erase_if(lanes, [](const chess::Lane& lane) { return lane.at_end; });
+    }
     FUZZ_REQUIRE(same_records(records, expected));
 }
 
@@ -80,24 +76,27 @@ void check_payload(const Bytes& payload) {
     for (const simd::Level level : simd::levels()) {
         simd::set_level(simd::name_of(level));
         std::vector<chess::Record> records;
-        binpack::ChunkReader reader(payload, 0);
+        const auto walk = binpack::codec().walk(view(payload), {});
         constexpr std::size_t kBlock = 50;  // small, so that decoding is taken up again often
         std::vector<chess::Record> block(kBlock);
         std::size_t count = kBlock;
         while (count == kBlock) {
-            count = reader.read(block.data(), kBlock);
+            count = walk->read(block.data(), kBlock, true);
             records.insert(records.end(), block.begin(), block.begin() + static_cast<std::ptrdiff_t>(count));
         }
-        const auto damage = reader.damage();
+        const auto damage = walk->damage();
         FUZZ_REQUIRE(damage.has_value() == (state.fault != binpack::Fault::kNone));
-        if (damage) FUZZ_REQUIRE(damage->offset == state.stem && damage->entry_in_chain == state.number);
+        if (damage) FUZZ_REQUIRE(damage->offset == state.stem && damage->unit == state.number);
         FUZZ_REQUIRE(same_records(records, expected));
         check_together(payload, expected);
     }
-    std::string lines;
-    binpack::ChunkPrinter printer(payload, 0);
-    FUZZ_REQUIRE(printer.print(lines, entries.size() + 1) == entries.size());
-    FUZZ_REQUIRE(printer.damage().has_value() == (state.fault != binpack::Fault::kNone));
+    const auto counting = binpack::codec().walk(view(payload), {});
+    FUZZ_REQUIRE(counting->count() == entries.size());
+    FUZZ_REQUIRE(counting->damage().has_value() == (state.fault != binpack::Fault::kNone));
+    const auto walk = binpack::codec().walk(view(payload), {});
+    std::size_t count = 0;
+    for (; walk->next() != nullptr; ++count) FUZZ_REQUIRE(walk->at() <= payload.size());
+    FUZZ_REQUIRE(count == entries.size());
     fuzz::check_round_trip(entries);
 }
 
@@ -107,17 +106,20 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     const auto file = open_bytes({data, size});
     FUZZ_REQUIRE(file->size() == size);
     std::uint64_t next = 0;
-    for (std::size_t chunk = 0; chunk < file->chunks().size(); ++chunk) {
-        FUZZ_REQUIRE(file->chunks()[chunk].offset == next);
-        const auto bytes = file->read(chunk);
-        FUZZ_REQUIRE(!bytes.fault());
-        const auto payload = bytes.payload();
-        next = file->payload_offset(chunk) + payload.size();
+    for (std::size_t chunk = 0; chunk < file->num_pieces(); ++chunk) {
+        FUZZ_REQUIRE(file->offset(chunk) == next);
+        const auto piece = file->read(chunk);
+        if (piece.fault) {  // a header that is none
+            FUZZ_REQUIRE(piece.fault->offset == next && next != size && chunk + 1 == file->num_pieces());
+            return;
+        }
+        FUZZ_REQUIRE(piece.begin == next + binpack::kHeaderBytes);
+        next = piece.begin + piece.bytes.size();
         FUZZ_REQUIRE(next <= size);
+        const auto payload = chess::span_of(piece.bytes);
         check_payload(Bytes(payload.begin(), payload.end()));  // a copy, so that reading past its end is seen
     }
-    FUZZ_REQUIRE(file->header_damage().has_value() == (next != size));
-    if (file->header_damage()) FUZZ_REQUIRE(file->header_damage()->offset == next);
+    FUZZ_REQUIRE(next == size);
 }
 
 // Three in four mutants have right headers; half of those differ from the parent in one chain's fields only.

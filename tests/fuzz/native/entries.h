@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "chess/formats/binpack/native/entries/chain.h"
-#include "chess/formats/binpack/native/file/writer.h"
+#include "chess/formats/binpack/native/writer.h"
 
 // What the targets share: reading and re-reading entries, and how a finding is told.
 namespace sparsepool::fuzz {

@@ -3,13 +3,13 @@
 // FOLDER/binpack gets files of a few chains, FOLDER/features their stems, FOLDER/fen their entries as text,
 // FOLDER/bulletformat and those of the other formats of positions the same entries,
 // FOLDER/layout a few changes to a table, FOLDER/svmlight lines of a label and features, FOLDER/csv lines with
-// columns, FOLDER/where conditions of filters.
+// columns.
 
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 
-#include "chess/formats/binpack/native/file/file.h"
+#include "chess/formats/binpack/native/format.h"
 #include "chess/formats/bulletformat/native/format.h"
 #include "chess/formats/marlinformat/native/format.h"
 #include "chess/formats/montyvalue/native/format.h"
@@ -17,6 +17,7 @@
 #include "chess/formats/text/native/format.h"
 #include "chess/formats/viriformat/native/format.h"
 #include "chess/native/board/fen.h"
+#include "chess/native/files/file.h"
 #include "chunks.h"
 #include "entries.h"
 
@@ -96,13 +97,13 @@ int main(int count, char** arguments) {
     const fs::path folder = arguments[1];
     const std::size_t files = static_cast<std::size_t>(count) - 2;
     for (std::size_t number = 0; number < kInputs; ++number) {
-        const auto opened = binpack::File::open(arguments[2 + number % files]);
-        if (!opened.file || opened.file->chunks().empty()) {
+        const auto opened = binpack::codec().open(arguments[2 + number % files], std::nullopt, {}, std::nullopt);
+        if (!opened.file || opened.file->num_pieces() == 0) {
             std::cerr << arguments[2 + number % files] << ": " << opened.fault.reason << "\n";
             return 1;
         }
-        const auto bytes = opened.file->read(number % opened.file->chunks().size());
-        const auto payload = bytes.payload();
+        const auto piece = opened.file->read(number % opened.file->num_pieces());
+        const auto payload = chess::span_of(piece.bytes);
         auto begins = fuzz::chain_begins({payload.begin(), payload.end()});
         begins.push_back(payload.size());
         cut(folder, number, payload, begins, number * (begins.size() - 1) / kInputs, 1 + number % 5);
@@ -120,11 +121,6 @@ int main(int count, char** arguments) {
                                     ",NA,\r\n-1\t2\t" + std::to_string(1.0 / number) + "\t\n1,-3,1e" +
                                     std::to_string(number) + ",x\"y";
         save(folder / "csv", number, columns.data(), columns.size());
-        const std::string n = std::to_string(number);
-        const std::string condition =
-            number % 2 == 0 ? "ply >= " + n + " and abs(score) < 3e3 and not (in_check or is_capture)"
-                            : "-" + n + ".5 < max(queens, rooks / 2) <= file(e4) * phase or result != " + n;
-        save(folder / "where", number, condition.data(), condition.size());
     }
     return 0;
 }

@@ -18,8 +18,6 @@
 #include "text_rows.h"
 
 #include FUZZ_HEADER
-#include "chess/formats/text/native/format.h"
-#include "chess/formats/text/native/lines.h"
 
 namespace {
 
@@ -27,6 +25,10 @@ using namespace sparsepool;
 using namespace sparsepool::fuzz;
 
 const chess::Codec& codec() { return FUZZ_FORMAT::codec(); }
+
+std::string_view view(std::span<const std::uint8_t> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 struct Found {
     std::vector<chess::Entry> entries;
@@ -43,25 +45,25 @@ void check_position(const chess::Position& position) {
 
 Found read_all(std::span<const std::uint8_t> bytes) {
     Found found;
-    chess::Walk walk(codec().kernels(), bytes);
-    while (const chess::Entry* entry = walk.next()) {
+    const auto walk = codec().walk(view(bytes), {});
+    while (const chess::Entry* entry = walk->next()) {
         check_position(entry->position);
         FUZZ_REQUIRE(entry->result >= -1 && entry->result <= 1);
         found.entries.push_back(*entry);
     }
-    FUZZ_REQUIRE(walk.next() == nullptr);
-    found.damage = walk.damage();
+    FUZZ_REQUIRE(walk->next() == nullptr);
+    found.damage = walk->damage();
     FUZZ_REQUIRE(!found.damage || found.damage->offset <= bytes.size());
     return found;
 }
 
 void check_blocks(std::span<const std::uint8_t> bytes, const Found& found, std::size_t block) {
-    chess::Walk walk(codec().kernels(), bytes);
+    const auto walk = codec().walk(view(bytes), {});
     std::vector<chess::Record> records(block);
     std::size_t done = 0;
     std::size_t read = 0;
     do {
-        read = walk.read(records.data(), block, true);
+        read = walk->read(records.data(), block, true);
         for (std::size_t i = 0; i < read; ++i, ++done) {
             FUZZ_REQUIRE(done < found.entries.size());
             const chess::Record expected = chess::make_record(found.entries[done]);
@@ -69,7 +71,7 @@ void check_blocks(std::span<const std::uint8_t> bytes, const Found& found, std::
         }
     } while (read == block);
     FUZZ_REQUIRE(done == found.entries.size());
-    const auto damage = walk.damage();
+    const auto damage = walk->damage();
     FUZZ_REQUIRE(damage.has_value() == found.damage.has_value());
     FUZZ_REQUIRE(!damage || (damage->offset == found.damage->offset && damage->reason == found.damage->reason));
 }
@@ -94,10 +96,7 @@ void check_round_trip_of(const Found& found) {
     }
 }
 
-chess::OpenedFile open(const std::string& path) {
-    if (&codec() == &text::codec()) return text::open_lines(path, std::nullopt, {});
-    return chess::open_unit_file(path, std::nullopt, codec(), {}, std::nullopt);
-}
+chess::OpenedFile open(const std::string& path) { return codec().open(path, std::nullopt, {}, std::nullopt); }
 
 // Entries of all pieces up to the first fault; whether there was one.
 bool read_file(std::string_view bytes, std::vector<chess::Entry>& entries) {
@@ -105,9 +104,9 @@ bool read_file(std::string_view bytes, std::vector<chess::Entry>& entries) {
     FUZZ_REQUIRE(opened.file != nullptr);
     for (std::size_t piece = 0; piece < opened.file->num_pieces(); ++piece) {
         const chess::Piece read = opened.file->read(piece);
-        chess::Walk walk = opened.file->walk(read);
-        while (const chess::Entry* entry = walk.next()) entries.push_back(*entry);
-        if (const auto damage = walk.damage()) {
+        const auto walk = codec().walk(read.bytes, {});
+        while (const chess::Entry* entry = walk->next()) entries.push_back(*entry);
+        if (const auto damage = walk->damage()) {
             FUZZ_REQUIRE(!opened.file->fault_of(piece, read, *damage).reason.empty());
             return true;
         }

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from loader import _native
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
 from loader.stream.sources import data_config, open_stream, origin_of
 from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_in_chunk, samples_of, wait
+from tests.support.binpack_file import BinpackFile
 
 CONFIG = data_config(batch_size=100, window_chunks=4, chess={"features": "chess768", "filters": KEEP_ALL})
 SEED = 9
@@ -43,7 +43,7 @@ def chunk_samples(config: DataConfig, files: list[Path], cursor: Cursor) -> Coun
     assert 1 <= len(origin["chunks"]) <= config.window_chunks
     found: Counter[Sample] = Counter()
     for chunk in origin["chunks"]:
-        file = _native.BinpackFile(chunk["file"])
+        file = BinpackFile(chunk["file"])
         assert file.chunk(chunk["chunk"])[0] == chunk["offset"]
         found += Counter(samples_in_chunk(file, chunk["chunk"], config.settings.features))
     return found

@@ -25,7 +25,7 @@ from loader.chess.tools.convert import convert
 from loader.cli.main import main
 from loader.engines.engine import Engine, EngineSettings, Limits, Search
 from loader.engines.rescore_positions import RECORD, rescored
-from loader.engines.score import internal_score
+from loader.engines.uci import internal_score
 from loader.errors import EngineError
 from tests.loader.conftest import write_random_games
 from tests.support.paths import ROOT

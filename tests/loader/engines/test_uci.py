@@ -8,11 +8,9 @@ from pathlib import Path
 import chess
 import pytest
 
-from loader.engines import options
 from loader.engines.engine import Engine, EngineSettings, Limits, Search
 from loader.engines.line_process import StoppedError
-from loader.engines.options import Option, parse_option, parse_setting
-from loader.engines.score import internal_score, parse_score
+from loader.engines.uci import Option, internal_score, parse_option, parse_score, parse_setting, setoption
 from loader.errors import EngineError, UsageError
 from tests.support.programs.scripted_engine import write_engine
 from tests.support.wait import wait_for
@@ -100,7 +98,7 @@ OFFERED = (
     ],
 )
 def test_options_are_set_as_the_engine_names_them(setting: str, line: str) -> None:
-    assert options.command(OFFERED, *parse_setting(setting)) == line
+    assert setoption(OFFERED, *parse_setting(setting)) == line
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,7 @@ def test_options_are_set_as_the_engine_names_them(setting: str, line: str) -> No
 )
 def test_an_option_that_the_engine_does_not_have_is_refused(setting: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        options.command(OFFERED, *parse_setting(setting))
+        setoption(OFFERED, *parse_setting(setting))
 
 
 def test_options_arrive_and_the_search_answers(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from loader.chess.positions import game_index
-from loader.chess.positions.binpack_writer import Writer
 from loader.cli.main import main
 from loader.errors import UsageError
 from loader.exit_codes import EXIT_USAGE
@@ -90,12 +89,6 @@ def through_new_file(path: Path) -> None:
         file.publish()
 
 
-def through_binpack_writer(path: Path) -> None:
-    with Writer(path) as writer:
-        for entry in sample(3):
-            writer.add(entry)
-
-
 def through_work(path: Path) -> None:
     """Delivers as `loader generate` and `rescore` do."""
     with WorkFile(path, {}, {}) as work:
@@ -107,7 +100,7 @@ def whole(path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "hard link"])
-@pytest.mark.parametrize("write", [through_new_file, through_binpack_writer, through_work, whole])
+@pytest.mark.parametrize("write", [through_new_file, through_work, whole])
 def test_a_writer_leaves_alone_what_has_the_name_of_a_temporary_file(
     write: Callable[[Path], None], kind: str, folder: Path
 ) -> None:

@@ -221,7 +221,7 @@ def test_files_of_several_formats_follow_one_another(text_files: list[Path], gam
         known = batches(config, game_files[:3], 15)
         assert batches(config, mixed, 15) == known
         readers = open_readers(config, identify(mixed))
-        assert [type(reader).__name__ for reader in readers] == ["BinpackReader", "TextReader", "BinpackReader"]
+        assert [type(reader).__name__ for reader in readers] == ["EntriesReader", "TextReader", "EntriesReader"]
         origin = origin_of(config.model_copy(update={"window_chunks": 1000}), mixed, SEED, Cursor())
         files = [chunk["file"] for chunk in origin["chunks"]]
         assert json.loads(json.dumps(files)) == sorted(files, key=[str(file) for file in mixed].index)

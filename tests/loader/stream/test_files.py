@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from loader import _native
+from loader.chess.positions.file import fault_behind, raise_fault
 from loader.chess.stream import ChessStream
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, check_unchanged, identify
@@ -20,6 +21,7 @@ from loader.stream.config import DataConfig
 from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream, whole_files
 from tests.loader.stream.batch_contents import digest
+from tests.support.binpack_file import BinpackFile
 from tests.support.data.binpack_data import chunks, make_files, other_chunk
 from tests.support.looked_into import verify
 
@@ -63,7 +65,7 @@ def replace(file: Path) -> None:
 
 def overwrite(file: Path, number: int = 0) -> None:
     """A chunk by another good one of the same length."""
-    whole = _native.BinpackFile(file)
+    whole = BinpackFile(file)
     offset, size = whole.chunk(number)
     data = file.read_bytes()
     with file.open("r+b") as out:
@@ -136,7 +138,7 @@ def test_a_growing_files_time_may_be_newer_than_its_size(look: str, files: list[
     if look == "at the name":
         check_unchanged(known, may_grow=True)
     else:
-        _native.BinpackFile(files[0], known[0].identity, may_grow=True)
+        _native.open_entries(_native.binpack(), files[0], known[0].identity, may_grow=True)
     writer.join()
 
 
@@ -196,7 +198,7 @@ def test_a_chunk_with_other_bytes_than_before_ends_the_stream(files: list[Path])
     assert epoch(CONFIG, identify(files), words) == expected
     assert (words == table).all()
     overwrite(files[1], 3)
-    offset, _ = _native.BinpackFile(files[1]).chunk(3)
+    offset, _ = BinpackFile(files[1]).chunk(3)
     with pytest.raises(DataChangedError, match=f"b.binpack: offset {offset}: this chunk has other bytes"):
         epoch(CONFIG, identify(files), words)
     assert (words == table).all()
@@ -209,10 +211,10 @@ def test_a_table_of_another_number_of_chunks_is_refused(files: list[Path]) -> No
 
 def test_a_file_that_is_cut_while_it_is_verified_is_an_answer(files: list[Path]) -> None:
     """And not SIGBUS."""
-    file = _native.BinpackFile(files[0])
+    file = _native.open_entries(_native.binpack(), files[0])
     os.truncate(files[0], 100)
     with pytest.raises(DataError, match="has been cut: 100 bytes now"):
-        file.count(0)
+        raise_fault(fault_behind(_native.ChunkWalk(file, 0)))
     assert not verify(files[0]).ok
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loader import _native
 from loader.files.identity import DataFile, identify
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Filled
@@ -22,6 +21,7 @@ from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
 from loader.stream.sources import data_config, open_stream, origin_of, portions, samples_per_epoch
 from tests.loader.stream.test_stream import KEEP_ALL, run
+from tests.support.binpack_file import BinpackFile
 
 CONFIG = data_config(batch_size=64, window_chunks=6, chess={"features": "chess768", "filters": KEEP_ALL})
 SEED = 5
@@ -161,7 +161,7 @@ def open_each(config: DataConfig, files: Sequence[DataFile], seeds: int) -> None
 
 
 def one_chunk(path: Path) -> Path:
-    file = _native.BinpackFile(path)
+    file = BinpackFile(path)
     small = path.with_name("small.binpack")
     small.write_bytes(path.read_bytes()[: file.chunk(1)[0]])
     return small

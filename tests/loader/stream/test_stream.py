@@ -21,6 +21,7 @@ from loader.stream.schema import SparseBatch
 from loader.stream.slots import Slot, allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream
 from tests.loader.stream.batch_contents import digest
+from tests.support.binpack_file import BinpackFile
 
 KEEP_ALL = FilterConfig(skip_no_score=False)
 SOME = FilterConfig(skip_captures=True, skip_ply_up_to=3, random_skip=0.5, win_draw_loss=True, piece_count=True)
@@ -110,8 +111,8 @@ def samples_of(batch: SparseBatch) -> Iterator[Sample]:
         yield score, result, ply, pieces, side, bags[sample], bags[size + sample]
 
 
-def samples_in_chunk(file: _native.BinpackFile, chunk: int, features: str) -> Iterator[Sample]:
-    for line in _native.ChunkPrinter(file, chunk).lines(1 << 20).decode().splitlines():
+def samples_in_chunk(file: BinpackFile, chunk: int, features: str) -> Iterator[Sample]:
+    for line in file.lines(chunk):
         fen, _, score, ply, result = line.split("\t")
         own, opponent, pieces, black = _native.extract_fen(fen, features)
         bags = tuple(sorted(own.tolist())), tuple(sorted(opponent.tolist()))
@@ -120,7 +121,7 @@ def samples_in_chunk(file: _native.BinpackFile, chunk: int, features: str) -> It
 
 def samples_in(files: list[Path], features: str) -> Iterator[Sample]:
     for path in files:
-        file = _native.BinpackFile(path)
+        file = BinpackFile(path)
         for chunk in range(file.num_chunks):
             yield from samples_in_chunk(file, chunk, features)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from loader._native import BinpackFile
 from loader.chess.filters import FilterConfig
 from loader.chess.settings import ChessConfig
 from loader.errors import DataError
@@ -17,6 +16,7 @@ from loader.stream.interface import Cursor, Stream
 from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream
 from tests.loader.stream.batch_contents import digest
+from tests.support.binpack_file import BinpackFile
 
 CONFIG = data_config(batch_size=50, window_chunks=4, chess={"filters": FilterConfig(skip_no_score=False)})
 CHUNK = 128  # entries of a chunk of game_files

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from loader._native import BinpackFile
 from loader.chess.filters import FilterConfig
 from loader.chess.settings import ChessConfig
 from loader.errors import DataError
@@ -18,6 +17,7 @@ from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream
 from tests.loader.stream.test_stream import run
 from tests.loader.stream.test_stream_faults import damaged, readable
+from tests.support.binpack_file import BinpackFile
 from tests.support.damage import DAMAGES, Damage
 
 SKIP = data_config(

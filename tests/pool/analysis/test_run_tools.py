@@ -370,6 +370,7 @@ def test_the_short_run_has_a_rising_rate_and_nothing_of_the_configs_own_schedule
             changes_for(50, low, high, "x")
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("diverges", [False, True])
 def test_it_is_found_in_a_folder_that_is_gone_afterwards(diverges: bool, tmp_path: Path) -> None:
     """A run that ends early because its loss is not finite has said enough."""

@@ -22,7 +22,7 @@ from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.stream.interface import Cursor
 from pool.checkpoint import snapshot, store
 from pool.checkpoint.folder import checkpoints, linked_step, step_path
-from pool.checkpoint.schedule import FINAL_SECONDS
+from pool.checkpoint.schedule import FINAL_SECONDS, Schedule
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, FOLDER, LAST, OptimizerNumbers, read_state
 from pool.checkpoint.store import Checkpoint
@@ -126,24 +126,28 @@ class Run:
         self.said: list[str] = []
         self.areas = [np.frombuffer(mmap.mmap(-1, 64 << 10), np.uint8) for _ in range(2)]
         self.writer = writer
+        self.known = known
         self.checkpoints = Checkpoints(
             Snapshots(self.areas),
             cast(CheckpointWriter, writer),
-            snapshot_every=1,
-            checkpoint_every=every,
-            export_every=export_every,
-            saved=-1,
-            validations=known,
+            Schedule(every, -1, nets=export_every, snapshots=1),
             state=lambda: state(self.step),
             say=self.said.append,
             meanwhile=writer.end,
         )
 
+    def resume(self) -> None:
+        self.checkpoints.resume(self.step, self.known)
+
     def advance(self, loss: float | None = None) -> None:
         self.step += 1
         self.checkpoints.committed(self.step, validated_next=loss is not None)
         if loss is not None:
-            self.checkpoints.validated([Validation(self.step, loss)])
+            self.validate(loss)
+
+    def validate(self, loss: float) -> None:
+        known = self.checkpoints.validations.after([Validation(self.step, loss)])
+        self.checkpoints.validated(known)
 
     def written(self, problem: str | None = None) -> None:
         self.writer.end(problem)
@@ -167,7 +171,7 @@ def test_what_is_due_at_a_validated_step_waits_for_the_result_and_holds_it() -> 
     run.step = 2
     run.checkpoints.committed(2, validated_next=True)
     assert run.writer.begun == [1]
-    run.checkpoints.validated([Validation(2, 5.0)])
+    run.validate(5.0)
     assert run.writer.in_work is not None
     first = Validation(1, 2.0)
     assert run.writer.in_work.validations == Validations(Validation(2, 5.0), first, first, 1)
@@ -244,10 +248,10 @@ def test_a_state_without_a_form_on_disk_is_not_waited_for() -> None:
 def test_a_successor_writes_the_best_that_its_predecessor_died_over(best_step: int, begun: list[int]) -> None:
     writer = SlowWriter(best_step)
     known = Validations(Validation(5, 1.0), Validation(5, 1.0))
-    Run(writer, step=5, known=known).checkpoints.resume(5)
+    Run(writer, step=5, known=known).resume()
     assert writer.begun == begun
     later = SlowWriter(best_step)
-    Run(later, step=6, known=known).checkpoints.resume(6)
+    Run(later, step=6, known=known).resume()
     assert later.begun == []
 
 
@@ -255,7 +259,7 @@ def test_a_successor_writes_the_best_that_its_predecessor_died_over(best_step: i
 def test_a_best_checkpoint_that_was_deleted_since_is_the_best_no_more(best_step: int, begun: list[int]) -> None:
     writer = SlowWriter(best_step)
     run = Run(writer, step=6, known=Validations(Validation(6, 2.0), Validation(5, 1.0)))
-    run.checkpoints.resume(6)
+    run.resume()
     run.advance(1.5)
     assert writer.begun == begun
     assert len(run.said) == len(begun)
@@ -485,8 +489,8 @@ def test_a_net_whose_checkpoint_fails_is_told_and_the_run_goes_on() -> None:
 
 def test_a_successor_at_the_step_of_a_net_writes_its_checkpoint() -> None:
     run = Run(SlowWriter(), step=4, export_every=2)
-    run.checkpoints.resume(4)
+    run.resume()
     assert run.writer.begun == [4]
     other = Run(SlowWriter(), step=5, export_every=2)
-    other.checkpoints.resume(5)
+    other.resume()
     assert other.writer.begun == []

@@ -200,6 +200,7 @@ def test_a_run_that_is_killed_before_its_next_checkpoint_is_resumed_with_the_ove
     assert resumed.digest() == undisturbed.digest()
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

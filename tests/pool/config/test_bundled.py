@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from pool.commands.main import main
 from pool.config import bundled
 from pool.config.load import parse_config
 from pool.errors import ConfigError, RunError
@@ -22,18 +21,18 @@ NAMES = [
 ONE = "stockfish-15.1"
 
 
-def pool(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "pool", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=60)
-
-
-def test_the_command_lists_prints_and_copies(tmp_path: Path) -> None:
-    listed = pool("configs", cwd=tmp_path)
-    assert [line.split()[0] for line in listed.stdout.splitlines()[: len(NAMES)]] == NAMES
-    printed = pool("configs", ONE, cwd=tmp_path)
-    copied = pool("configs", ONE, "-o", "my own.toml", cwd=tmp_path)
-    assert copied.stdout == "my own.toml: edit it, then pool train 'my own.toml'\n"
-    assert (tmp_path / "my own.toml").read_text() == printed.stdout == (ROOT / f"configs/{ONE}.toml").read_text()
+def test_the_command_lists_prints_and_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / f"configs/{ONE}.toml").read_text()
+    assert main(["configs"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[: len(NAMES)]] == NAMES
+    assert main(["configs", ONE]) == 0
+    assert capsys.readouterr().out == text
+    assert main(["configs", ONE, "-o", "my own.toml"]) == 0
+    assert capsys.readouterr().out == "my own.toml: edit it, then pool train 'my own.toml'\n"
+    assert Path("my own.toml").read_text() == text
     for wrong, complaint in (
         (
             [ONE, "-o", "my own.toml"],
@@ -46,9 +45,9 @@ def test_the_command_lists_prints_and_copies(tmp_path: Path) -> None:
             f"configs: which one is to be copied? There are {', '.join(NAMES)}",
         ),
     ):
-        done = pool("configs", *wrong, cwd=tmp_path)
-        assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pool: {complaint}\n")
-    assert (tmp_path / "my own.toml").read_text() == printed.stdout
+        assert main(["configs", *wrong]) == 2
+        assert capsys.readouterr() == ("", f"pool: {complaint}\n")
+    assert Path("my own.toml").read_text() == text
 
 
 @pytest.mark.parametrize("name", bundled.names())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from pool.checkpoint.validations import NONE, Goal, Validation, Validations, comparable
-from pool.coordinator.early_stopping import EarlyStopping
+from pool.coordinator.scheduler.early_stopping import EarlyStopping
 
 AUC = Goal("auc", "max")
 

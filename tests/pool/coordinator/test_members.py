@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
@@ -9,13 +10,18 @@ from typing import Literal, TypeVar
 import pytest
 
 from loader.stream.interface import Cursor
+from pool.checkpoint.plateau import Plateau, ReduceOnPlateau
+from pool.checkpoint.validations import NONE, Goal, Validation, Validations
 from pool.coordinator.scheduler.actions import (
     Action,
     BadBatch,
     Commit,
     End,
     Freeze,
+    Measure,
     OrderWorker,
+    ReduceRates,
+    Say,
     TakeBuffers,
     Update,
     Validated,
@@ -36,6 +42,7 @@ from pool.protocol.messages import (
 from tests.pool.coordinator.test_scheduler import START, filled, rules
 
 SOUND = ("", "")
+RULE = ReduceOnPlateau(Goal(), patience=0, factor=0.5, min_lr=0.0, threshold=0.0, cooldown=0)
 Kind = TypeVar("Kind")
 Mode = Literal["stop", "skip"]
 
@@ -53,15 +60,26 @@ class Run:
         frozen: Sequence[int] = (),
         unused: Sequence[int] = (),
         validate_every: int = 0,
+        early_stopping: int | None = None,
+        plateaus: tuple[ReduceOnPlateau | None, ...] = (),
+        known: Validations = NONE,
+        on_plateaus: Sequence[Plateau] = (),
     ) -> None:
         of_run = rules(
             steps, batches, buckets=3, slots=2, buffers=True, on_bad_batch=on_bad_batch, validate_every=validate_every
         )
-        of_run = replace(of_run, member_of=(0, 1, 1), batches_per_group=group)
-        self.scheduler = StepScheduler(of_run, 0, START, frozen=frozen, unused=unused)
+        of_run = replace(
+            of_run, member_of=(0, 1, 1), batches_per_group=group, early_stopping=early_stopping, plateaus=plateaus
+        )
+        step = 0 if known.newest is None else known.newest.step
+        start = replace(START, batch=step * batches)
+        self.scheduler = StepScheduler(
+            of_run, step, start, known=known, plateaus=on_plateaus, frozen=frozen, unused=unused
+        )
         self.worker = Peer(WORKER)
         self.told: tuple[int, ...] = ()
         self.assigned: tuple[Assignment, ...] = ()
+        self.begun = self.scheduler.begin()
         self.scheduler.feeder_joined(Peer(FEEDER))
         self._note(self.scheduler.worker_joined(self.worker))
         filled(self.scheduler, Peer(FEEDER), steps * batches)
@@ -101,6 +119,10 @@ class Run:
             self._note(self.scheduler.say_again())
             actions += self.finish()
         return actions
+
+    def measured(self, version: int, *losses: float) -> list[Action]:
+        """The numbers of a validation, one a member."""
+        return self._note(self.scheduler.measured([Validation(version, loss) for loss in losses]))
 
 
 def found(kind: type[Kind], actions: Sequence[Action]) -> list[Kind]:
@@ -142,8 +164,8 @@ def test_a_bad_batch_freezes_its_member_and_the_worker_is_told() -> None:
     (commit,) = found(Commit, actions)
     assert commit.losses == ((), (0.5, 1.5))
     assert run.told == (0,)
-    run.finish(("", "a.weight"))
-    assert run.scheduler.training == {1}
+    (bad,) = found(BadBatch, run.finish(("", "a.weight")))
+    assert (bad.members, bad.fatal) == ((1,), True), "nobody else is trained"
 
 
 def test_the_last_member_that_has_a_bad_batch_ends_the_run() -> None:
@@ -210,44 +232,77 @@ def test_what_kills_workers_is_left_out_for_all() -> None:
 
 
 def test_members_stop_early_one_by_one_and_the_run_ends_with_the_last() -> None:
-    run = Run("stop", validate_every=1)
-    for version, stop in ((0, ()), (1, (1,)), (2, (0,))):
+    run = Run("stop", validate_every=1, early_stopping=1)
+    for version, losses in enumerate([(1.0, 1.0), (3.0, 3.0), (2.0, 4.0), (2.0, 0.0)]):
         actions = run.validate()
-        assert [action.version for action in found(Validated, actions)] == [version]
-        actions = run._note(run.scheduler.judged(version, stop=stop))
-        assert found(Freeze, actions) == ([Freeze(1, 1)] if version == 1 else [])
-        assert bool(found(End, actions)) == (version == 2)
-        if version < 2:
+        assert [action.version for action in found(Measure, actions)] == [version]
+        actions = run.measured(version, *losses)
+        assert found(Freeze, actions) == ([Freeze(2, 1)] if version == 2 else [])
+        assert bool(found(End, actions)) == (version == 3)
+        if version < 3:
             run.finish()
             (commit,) = found(Commit, run.finish())
-            assert bool(commit.losses[1]) == (version == 0)
+            assert bool(commit.losses[1]) == (version < 2)
+
+
+def test_a_member_that_had_stopped_with_the_version_that_a_run_goes_on_from_is_frozen_again() -> None:
+    known = NONE
+    for version, losses in enumerate([(3.0, 3.0), (3.0, 3.0), (2.0, 4.0)]):
+        known = known.after([Validation(version, loss) for loss in losses])
+    run = Run("stop", validate_every=1, early_stopping=1, known=known)
+    assert run.begun == [Freeze(2, 1)]
+    run.finish()
+    (commit,) = found(Commit, run.finish())
+    assert [len(losses) for losses in commit.losses] == [2, 0]
+
+
+def test_validations_that_get_no_better_reduce_the_rates_of_members_that_are_trained_before_they_are_saved() -> None:
+    run = Run("stop", validate_every=1, plateaus=(RULE, RULE), frozen=(0,))
+    run.validate()
+    assert not found(ReduceRates, run.measured(0, 1.0, 1.0))
+    run.finish()
+    run.finish()
+    run.validate()
+    reduced, validated = run.measured(1, 1.0, 2.0)[:2]
+    assert reduced == ReduceRates(1, {1: RULE})
+    assert isinstance(validated, Validated)
+    assert validated.plateaus == (Plateau(), Plateau("loss", 1.0))
+    assert validated.known.newest == Validation(1, 1.0)
+
+
+def test_a_successor_goes_on_from_what_was_known_of_plateaus() -> None:
+    rule = replace(RULE, patience=1)
+    plateaus = Plateau("loss", 1.0, since=1), Plateau("loss", 1.0)
+    run = Run("stop", validate_every=1, plateaus=(rule, rule), on_plateaus=plateaus)
+    run.validate()
+    assert found(ReduceRates, run.measured(0, 2.0, 2.0)) == [ReduceRates(0, {0: rule})]
 
 
 def test_a_bad_batch_waits_for_what_follows_from_the_validation_of_its_version() -> None:
     """A worker may compute a batch of step 1 before version 1 is validated, or after that. Either way the member stops
     early, with the same state, and no other one loses the batch with which it would have ended the run."""
-    run = Run("stop", batches=1, validate_every=1)
+    run = Run("stop", batches=1, validate_every=1, early_stopping=1)
     run.validate()
-    run._note(run.scheduler.judged(0, stop=()))
+    run.measured(0, 1.0, 1.0)
     assert [(each.step, each.batch) for each in run.assigned] == [(0, 0), (1, 1)]
     assert found(Commit, run.finish())
     assert not found(BadBatch, run.finish(("the loss", "the loss")))
-    assert found(Validated, run.validate())
-    actions = run._note(run.scheduler.judged(1, stop=(1,)))
-    assert [type(action) for action in actions[:2]] == [Freeze, BadBatch]
+    assert found(Measure, run.validate())
+    actions = run.measured(1, 1.0, math.nan)
+    assert [type(action) for action in actions[:4]] == [Validated, Say, Freeze, BadBatch]
     (bad,) = found(BadBatch, actions)
     assert (bad.members, bad.fatal) == ((0,), True)
 
 
 def test_a_batch_that_is_wanted_by_nobody_any_more_gives_its_slot_back() -> None:
     """It is bad for one member, and the other one stops early before it."""
-    run = Run("skip", batches=1, validate_every=1)
+    run = Run("skip", batches=1, validate_every=1, early_stopping=1)
     run.validate()
-    run._note(run.scheduler.judged(0, stop=()))
+    run.measured(0, 1.0, 1.0)
     run.finish()
     run.finish(("the loss", ""))
     run.validate()
-    (commit,) = found(Commit, run._note(run.scheduler.judged(1, stop=(1,))))
+    (commit,) = found(Commit, run.measured(1, 1.0, math.nan))
     assert commit.losses == ((), ())
     assert list(run.scheduler._work) == [(2, 0)], "that of the next step"
 

@@ -276,7 +276,7 @@ def test_metrics_of_the_task_are_recorded_with_the_validation_and_reported(tmp_p
     auc = MetricValue("auc", (0.75,))
     metrics.validated(4, (0.5,), [auc])
     best = Validation(4, 0.5, {"auc": 0.75})
-    report = metrics.report(4, -1, 0, 0.1, best=best, best_metric="auc", finished=False)
+    report = metrics.report(4, -1, 0, 0.1, best, "auc")
     metrics.close()
     (line,) = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert json.loads(line).items() >= {"step": 4, "validation_loss": 0.5, "validation_auc": 0.75}.items()
@@ -288,7 +288,7 @@ def test_numbers_of_members_are_lists_in_the_records_and_curves_beside_that_of_a
     metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
     metrics.committed(0, ((1.0, 2.0), (), (4.0,)), 0, (0.1, 0.2, 0.3), 0)
     metrics.validated(1, (0.5, 0.7, 0.2), [MetricValue("auc", (0.75, 0.5, 1.0))])
-    report = metrics.report(1, -1, 0, 0.2, best=None, finished=False)
+    report = metrics.report(1, -1, 0, 0.2)
     metrics.close()
     step, validation = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
     assert (step["loss"], step["learning_rate"]) == (2.75, 0.2)
@@ -340,7 +340,7 @@ def test_a_run_that_begins_finds_nothing(tmp_path: Path) -> None:
 
 def test_what_is_reported_before_a_worker_has_spoken_is_taken_by_the_supervisor(tmp_path: Path) -> None:
     """The report is also the coordinator's heartbeat, and a successor may have to wait for a worker that hangs."""
-    report = write(tmp_path, 0, 0).report(0, -1, 0, 0.1, best=None, finished=False)
+    report = write(tmp_path, 0, 0).report(0, -1, 0, 0.1)
     envelope = Envelope(Peer(COORDINATOR), Peer(SUPERVISOR), 1, report)
     assert str(decode(encode(envelope))) == str(envelope)  # NaN is not equal to itself
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Literal
 
 import pytest
 
 from loader.stream.interface import Cursor
+from pool.checkpoint.validations import Validation, Validations
 from pool.coordinator.scheduler.actions import (
     Action,
     BadBatch,
@@ -15,10 +17,11 @@ from pool.coordinator.scheduler.actions import (
     Commit,
     End,
     Fold,
+    Measure,
     OrderFeeder,
     OrderWorker,
+    Say,
     Update,
-    Validated,
 )
 from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.scheduler import StepScheduler
@@ -337,7 +340,7 @@ def test_a_batch_that_kills_who_prepares_it_is_left_out_when_its_step_comes() ->
     assert [(a.step, a.batch) for a in actions if isinstance(a, BadBatch)] == [(1, 1)]
 
 
-def validated(scheduler: StepScheduler, worker: Peer) -> list[Action]:
+def validate(scheduler: StepScheduler, worker: Peer) -> list[Action]:
     """The worker computes the three batches of a validation, one after the other; what came of it."""
     feeder, actions = Peer(FEEDER), []
     assert scheduler.validation is not None
@@ -353,22 +356,28 @@ def validated(scheduler: StepScheduler, worker: Peer) -> list[Action]:
 
 @pytest.mark.parametrize("stop", [False, True])
 def test_the_step_after_a_validation_waits_for_what_follows_from_its_result(stop: bool) -> None:
-    scheduler = StepScheduler(replace(rules(batches=1, buckets=1, validate_every=1), collects=True), 0, START)
+    of_run = replace(rules(batches=1, buckets=1, validate_every=1), collects=True, early_stopping=1)
+    scheduler = StepScheduler(of_run, 1, Cursor(1, 0, 0, 1))
     feeder, worker = Peer(FEEDER), Peer(WORKER)
     scheduler.feeder_joined(feeder)
     scheduler.worker_joined(worker)
     filled(scheduler, feeder, 3)
-    actions = validated(scheduler, worker)
+    actions = validate(scheduler, worker)
     assert [a for a in actions if isinstance(a, Collect)] == [Collect(batch, 0) for batch in range(3)]
-    assert [a for a in actions if isinstance(a, Validated)] == [Validated(0, (1.0,))]
+    assert [a for a in actions if isinstance(a, Measure)] == [Measure(1, (1.0,))]
     assert not orders_of(scheduler.say_again(), worker).assignments
-    actions = scheduler.judged(0, stop={0} if stop else ())
-    assert (End() in actions) == stop
+    actions = scheduler.measured([Validation(1, math.nan if stop else 1.0)])
+    told = "stopped early at step 1: loss was finite in none of 1 validation (train.early_stopping = 1)"
+    assert ([End(), Say(told)] == [a for a in reversed(actions) if isinstance(a, End | Say)]) == stop
     assert bool(orders_of(scheduler.say_again(), worker).assignments) != stop
 
 
 def test_a_run_that_has_stopped_early_ends_without_a_step() -> None:
-    scheduler = StepScheduler(rules(validate_every=2), 4, Cursor(8, 0, 0, 8), incarnation=2, validated=4, stopped=True)
+    best = Validation(2, 1.0)
+    known = Validations(Validation(4, 2.0), best, best, since=1)
+    of_run = replace(rules(validate_every=2), early_stopping=1)
+    scheduler = StepScheduler(of_run, 4, Cursor(8, 0, 0, 8), incarnation=2, known=known)
+    assert [type(action) for action in scheduler.begin()] == [Say]
     actions = scheduler.worker_joined(Peer(WORKER))
     assert End() in actions
     assert not orders_of(scheduler.say_again(), Peer(WORKER)).assignments

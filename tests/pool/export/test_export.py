@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from loader.stream.interface import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
+from pool.commands.main import main
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError
@@ -22,7 +21,6 @@ from pool.export.export import export_checkpoint
 from pool.export.member import Choice
 from pool.task.factory import make_task
 from tests.support.crafted import reseal
-from tests.support.paths import ROOT
 from tests.support.toy import LossConfig, ModelConfig, create_task
 
 TASK = "tests.support.toy"
@@ -120,9 +118,12 @@ NAMES = ("task", "data/source", "data/features", "optimizer/name", "schedule/nam
 @pytest.mark.parametrize(
     "arguments", [(), ("--task", "stockfish"), ("--task", TASK)], ids=["no task", "another", "its own"]
 )
-def test_no_module_that_a_checkpoint_names_is_imported(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_no_module_that_a_checkpoint_names_is_imported(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     checkpoint = save(tmp_path / "run", 1)
     (tmp_path / "canary.py").write_text(CANARY)
+    monkeypatch.syspath_prepend(tmp_path)  # it could be imported
 
     def change(tree: dict[str, Any]) -> None:
         for key in NAMES[1 if TASK in arguments else 0 :]:
@@ -134,14 +135,10 @@ def test_no_module_that_a_checkpoint_names_is_imported(arguments: tuple[str, ...
         tree["config"]["data"]["source"] = "canary:sings"
 
     reseal(checkpoint, change)
-    command = [sys.executable, "-m", "pool", "export", str(checkpoint), "-o", str(tmp_path / "net"), *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
+    code = main(["export", str(checkpoint), "-o", str(tmp_path / "net"), *arguments])
     assert not (tmp_path / "sung").exists()
-    assert done.returncode == (0 if TASK in arguments else 2), done.stderr
-    assert len(done.stderr.splitlines()) == (0 if TASK in arguments else 1)
+    assert code == (0 if TASK in arguments else 2)
+    assert len(capsys.readouterr().err.splitlines()) == (0 if TASK in arguments else 1)
 
 
 @pytest.mark.parametrize("task", ["stockfish", "perspective", "clicks"])

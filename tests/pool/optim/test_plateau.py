@@ -18,7 +18,6 @@ from pool.checkpoint.validations import Goal, Validation
 from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.metrics.layout import NOTHING
-from pool.optim.buckets import BucketOptimizers
 from pool.optim.plateau import plateau_rule
 from pool.supervisor.prepare.preflight import check_validation
 from tests.pool.optim.test_schedule_parts import COSINE, KEPT, WARMUP, plan_with
@@ -96,11 +95,6 @@ def test_no_rate_is_reduced_below_the_lowest(rate: float, expected: float) -> No
     assert replace(RULE, min_lr=0.2).reduced(rate) == expected
 
 
-def validate(optimizers: BucketOptimizers, step: int, *losses: float) -> None:
-    for loss in losses:
-        optimizers.validated(RULE, Validation(step, loss))
-
-
 @pytest.mark.parametrize(
     "make",
     [lambda: scheduled(None, {}), lambda: scheduled("OneCycleLR", {"max_lr": 1.0, "total_steps": 30}),
@@ -111,11 +105,10 @@ def test_every_schedule_goes_on_in_proportion_also_from_a_saved_state(make: Any)
     whole = rates(make(), 0, 14)
     optimizers = make()
     assert rates(optimizers, 0, 5) == whole[:5]
-    validate(optimizers, 5, 1.0, 1.0)
+    optimizers.set_rates(RULE.reduced)
     tensors, plain = optimizers.state()
     successor = make()
     successor.load_state(tensors, json.loads(json.dumps(plain)))
-    validate(successor, 5, 1.0)  # the second that is no better
     expected = [rate / 2 for rate in whole[5:14]]
     assert rates(successor, 5, 14) == pytest.approx(expected, abs=1e-12)
 
@@ -124,7 +117,7 @@ def test_parameter_groups_keep_their_proportion() -> None:
     optimizers = scheduled("StepLR", {"step_size": 100})
     optimizers.of(0).add_param_group({"params": [nn.Parameter(torch.zeros(1))], "lr": 0.25, "initial_lr": 0.25})
     optimizers.schedulers[0].base_lrs.append(0.25)
-    validate(optimizers, 0, 1.0, 1.0, 1.0)
+    optimizers.set_rates(RULE.reduced)
     assert [group["lr"] for group in optimizers.of(0).param_groups] == [0.5, 0.125]
 
 

@@ -186,6 +186,7 @@ def test_a_resume_with_more_steps_says_so_and_has_the_rates_of_the_longer_run(tm
     assert [told[step] for step in sorted(told)[12:]] == pytest.approx([whole[step] for step in sorted(whole)[12:]])
 
 
+@pytest.mark.runs
 def test_a_rate_that_falls_to_nothing_is_said_before_the_run(tmp_path: Path) -> None:
     given = {**TOY, "train.steps": 60, "schedule.name": f"{TORCHS}.ExponentialLR", "schedule.args": {"gamma": 0.5}}
     checked = run(tmp_path / "run", given, "--check")

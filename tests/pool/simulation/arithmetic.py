@@ -13,6 +13,7 @@ from tests.pool.simulation.setup import Setup
 Weights = tuple[int, ...]  # a number a bucket
 
 BUFFERS = -1  # stands where a bucket's number would; those of member m for BUFFERS - m
+COLLECTED = -2  # no text: its hash would be another in each process
 LARGEST = 8  # groups of a step, at most: a power of two
 
 
@@ -57,7 +58,7 @@ def loss(weights: Weights, batch: int) -> float:
 
 def collected(weights: Weights, average: int, batch: int) -> int:
     """What a worker leaves of a validation batch for metrics, of weights and of their average."""
-    return hash(("collected", weights, average, batch))
+    return hash((COLLECTED, weights, average, batch))
 
 
 def metric(arrays: Sequence[int]) -> float:
@@ -79,12 +80,13 @@ def tree(gradients: dict[int, int], first: int, size: int) -> int | None:
     return right if left is None else left if right is None else add(left, right)
 
 
-def stepped(weight: int, state: int, total: int, batches: int) -> tuple[int, int]:
-    """One bucket's weights and optimizer state after a step; without a batch nothing changes."""
+def stepped(weight: int, state: int, total: int, batches: int, reductions: int) -> tuple[int, int]:
+    """One bucket's weights and optimizer state after a step; without a batch nothing changes. `reductions`: of the
+    learning rate so far."""
     if batches == 0:
         return weight, state
     state = hash((state, total, batches))
-    return hash((weight, state)), state
+    return hash((weight, state, reductions)), state
 
 
 def averaged(setup: Setup, average: int, version: int, weights: Weights) -> int:
@@ -92,8 +94,11 @@ def averaged(setup: Setup, average: int, version: int, weights: Weights) -> int:
     return hash((average, version, weights)) if setup.average.adds(version) else average
 
 
-def next_version(setup: Setup, version: Version, step: int, batches: Mapping[int, Sequence[int]]) -> Version:
-    """What the step must give; `batches`: that make it, by member; frozen members are left as they are."""
+def next_version(
+    setup: Setup, version: Version, step: int, batches: Mapping[int, Sequence[int]], reductions: Sequence[int]
+) -> Version:
+    """What the step must give; `batches`: that make it, by member; frozen members are left as they are; `reductions`:
+    of each member's learning rate so far."""
     weights, optimizer, buffers = list(version.weights), list(version.optimizer), list(version.buffers)
     first = step * setup.rules.batches_per_step
     for member, own in batches.items():
@@ -104,7 +109,8 @@ def next_version(setup: Setup, version: Version, step: int, batches: Mapping[int
                 place, value = (b - first) // setup.rules.batches_per_group, gradient(before, b, bucket)
                 groups[place] = add(groups[place], value) if place in groups else value
             total = tree(groups, 0, LARGEST)
-            weights[bucket], optimizer[bucket] = stepped(weights[bucket], optimizer[bucket], total or 0, len(own))
+            before_it = weights[bucket], optimizer[bucket]
+            weights[bucket], optimizer[bucket] = stepped(*before_it, total or 0, len(own), reductions[member])
         if setup.rules.has_buffers and first in own:
             buffers[member] = gradient(before, first, BUFFERS - member)
     averages = list(version.averages)
@@ -120,19 +126,20 @@ def batches_of(setup: Setup, step: int) -> range:
 def undisturbed(setup: Setup, steps: int) -> Version:
     """What a run must end with."""
     version, training = first_version(setup), set(setup.members)
-    values: dict[int, list[float]] = {member: [] for member in setup.members}  # of validations after the first step
+    values: dict[int, list[float]] = {member: [] for member in setup.members}  # of validations
     for step in range(steps):
         every = setup.rules.validate_every
-        if setup.rules.collects and every and step % every == 0 and step > 0:
+        if setup.rules.collects and every and step % every == 0:
             for member in setup.members:
                 values[member].append(measured(setup, version, member))
-            training -= {member for member in training if stops_early(setup, values[member])}
+            training -= {member for member in training if stops_early(setup, values[member][1:])}
         batches = {
             member: [b for b in batches_of(setup, step) if not setup.is_bad(member, b)] for member in sorted(training)
         }
         if setup.rules.on_bad_batch == "stop":
             training = {member for member in training if len(batches[member]) == setup.rules.batches_per_step}
-        version = next_version(setup, version, step, {member: batches[member] for member in sorted(training)})
+        reduced = [reductions(setup, member, values[member]) for member in setup.members]
+        version = next_version(setup, version, step, {member: batches[member] for member in sorted(training)}, reduced)
     return version
 
 
@@ -144,7 +151,21 @@ def measured(setup: Setup, version: Version, member: int) -> float:
 
 
 def stops_early(setup: Setup, values: Sequence[float]) -> bool:
-    """`values`: of the validations so far; the first of the best is what counts."""
-    if setup.early_stopping is None or not values:
+    """`values`: of the validations after the first step so far; the first of the best is what counts."""
+    patience = setup.rules.early_stopping
+    if patience is None or not values:
         return False
-    return len(values) - 1 - list(values).index(max(values)) >= setup.early_stopping
+    return len(values) - 1 - list(values).index(max(values)) >= patience
+
+
+def reductions(setup: Setup, member: int, values: Sequence[float]) -> int:
+    """How often the learning rate must have been reduced; `values`: of all validations so far."""
+    rule = setup.rules.plateaus[member] if setup.rules.plateaus else None
+    if rule is None:
+        return 0
+    count, no_better = 0, 0
+    for number, value in enumerate(values):
+        no_better = 0 if value > max(values[:number], default=-1.0) else no_better + 1
+        if no_better > rule.patience:
+            count, no_better = count + 1, 0
+    return count

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from loader.stream.interface import Cursor
-from pool.checkpoint.validations import Goal, Validation, Validations
-from pool.coordinator.early_stopping import EarlyStopping
+from pool.checkpoint.plateau import Plateau
+from pool.checkpoint.validations import Validation, Validations
 from pool.coordinator.scheduler.actions import (
     Action,
     BadBatch,
@@ -22,8 +22,11 @@ from pool.coordinator.scheduler.actions import (
     Fold,
     Freeze,
     GiveUp,
+    Measure,
     OrderFeeder,
     OrderWorker,
+    ReduceRates,
+    Say,
     TakeBuffers,
     Update,
     Validated,
@@ -46,6 +49,7 @@ from tests.pool.simulation.arithmetic import (
     weights_of,
 )
 from tests.pool.simulation.process import THE_SUPERVISOR, Process
+from tests.pool.simulation.setup import GOAL
 
 if TYPE_CHECKING:
     from tests.pool.simulation.world import World
@@ -65,9 +69,10 @@ class Saved:
     validations: Validations
     frozen: tuple[int, ...] = ()
     unused: tuple[int, ...] = ()
+    plateaus: tuple[Plateau, ...] = ()  # of each member; empty before the first validation
+    reductions: tuple[int, ...] = ()  # of each member's learning rate; empty: none
 
 
-METRIC = "metric"
 FOREVER = 1 << 30  # behind all places
 
 
@@ -118,19 +123,16 @@ class SimCoordinator(Process):
         self._to_restore: Version | None = saved.version
         self._shortcut = world.memory.coordinator_end(peer.incarnation)
         self._validations = saved.validations
-        self._stopping = EarlyStopping(world.setup.early_stopping, Goal(METRIC, "max"), world.setup.rules.steps)
-        newest = saved.validations.newest
-        training = set(world.setup.members) - self._frozen
-        stops = self._stopping.stops(saved.validations, saved.step, training)
-        self._to_freeze = set() if stops == training else stops
+        self._plateaus = saved.plateaus
+        self._reductions = list(saved.reductions) or [0] * len(world.setup.members)
         self.scheduler = StepScheduler(
             world.setup.rules,
             saved.step,
             saved.cursor,
             incarnation=peer.incarnation,
-            validated=-1 if newest is None else newest.step,
-            stopped=stops == training,
-            frozen=self._frozen | self._to_freeze,
+            known=saved.validations,
+            plateaus=saved.plateaus,
+            frozen=self._frozen,
             unused=saved.unused,
         )
         self._inbox = Inbox(self.scheduler, WorkersMemory(world, self._shortcut), lambda *_: None)
@@ -144,8 +146,7 @@ class SimCoordinator(Process):
             self.world.memory.begin_version(self._version, self._to_restore)
             for member in sorted(self._frozen):
                 self.world.memory.freeze(self._version, member)
-            for member in sorted(self._to_freeze):
-                self.freeze(Freeze(self._version, member))
+            self._todo += self.scheduler.begin()
             self._shortcut.publish(self._version)
             self._to_restore = None
         elif self._todo:
@@ -187,8 +188,14 @@ class SimCoordinator(Process):
                 self.bad_batch(action)
             case Collect():
                 self.collect(action)
+            case Measure():
+                self.measure(action)
+            case ReduceRates():
+                self.reduce_rates(action)
             case Validated():
                 self.validated(action)
+            case Say():
+                self.world.seen["stopped early"] += 1
             case OrderWorker():
                 self.order_worker(action)
             case OrderFeeder():
@@ -229,20 +236,29 @@ class SimCoordinator(Process):
     def collect(self, action: Collect) -> None:
         self._collected[action.batch] = self.world.memory.collected(action.worker, action.batch)
 
-    def validated(self, action: Validated) -> None:
+    def measure(self, action: Measure) -> None:
         arrays = [self._collected[batch] for batch in sorted(self._collected)]
         collects, members = self.world.setup.rules.collects, self.world.setup.members
         values = [metric([of_members[m] for of_members in arrays]) if collects else math.nan for m in members]
         self._collected.clear()
-        self.world.history.validated(action, self.world.memory.weights(self._version), values)
-        found = [Validation(action.version, action.losses[m], {METRIC: values[m]}) for m in members]
-        self._validations = self._validations.after(found, self._stopping.goal)
+        self.world.history.measured(action, self.world.memory.weights(self._version), values)
+        self._todo += self.scheduler.measured(
+            [Validation(action.version, action.losses[m], {GOAL.metric: values[m]}) for m in members]
+        )
+
+    def reduce_rates(self, action: ReduceRates) -> None:
+        self.world.history.reduced(action)
+        for member in action.rules:
+            self._reductions[member] += 1
+        self.world.seen["learning rate reduced"] += 1
+
+    def validated(self, action: Validated) -> None:
+        self._validations, self._plateaus = action.known, action.plateaus
         if self._to_save is not None:
-            self.world.save(replace(self._to_save, validations=self._validations))
-        stop = self._stopping.stops(self._validations, action.version, self.scheduler.training)
-        if stop:
-            self.world.seen["stopped early"] += 1
-        self._todo += self.scheduler.judged(action.version, stop=stop)
+            reductions = tuple(self._reductions)
+            self.world.save(
+                replace(self._to_save, validations=action.known, plateaus=action.plateaus, reductions=reductions)
+            )
 
     def order_worker(self, action: OrderWorker) -> None:
         self.world.network.send(self.peer, action.peer, action.orders)
@@ -287,7 +303,8 @@ class SimCoordinator(Process):
                 f"mean of {self._divisors[bucket]}: {action}"
             )
         old = memory.halves[action.step % 2][bucket]
-        weight, self._optimizer[bucket] = stepped(old, self._optimizer[bucket], total, count)
+        reductions = self._reductions[self.world.setup.member_of(bucket)]
+        weight, self._optimizer[bucket] = stepped(old, self._optimizer[bucket], total, count, reductions)
         memory.halves[(action.step + 1) % 2][bucket] = weight
         batches = batches_of(self.world.setup, action.step)
         if any(process.holds and process.holds[1] in batches for process in self.world.workers()):
@@ -321,8 +338,16 @@ class SimCoordinator(Process):
         buffers = memory.buffers[self._version % 2]
         version = Version(weights, tuple(self._optimizer), tuple(buffers), tuple(memory.averages))
         self.world.history.committed(action, version)
-        frozen = tuple(sorted(self._frozen))
-        saved = Saved(self._version, action.next_cursor, version, self._validations, frozen, action.unused)
+        saved = Saved(
+            self._version,
+            action.next_cursor,
+            version,
+            self._validations,
+            tuple(sorted(self._frozen)),
+            action.unused,
+            self._plateaus,
+            tuple(self._reductions),
+        )
         self._to_save = saved if action.validated_next else None
         if not action.validated_next:
             self.world.save(saved)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from statistics import fmean
 
-from pool.coordinator.scheduler.actions import BadBatch, Commit, Freeze, Validated
+from pool.coordinator.scheduler.actions import BadBatch, Commit, Freeze, Measure, ReduceRates
 from pool.coordinator.scheduler.fault_tracker import DEADLY, RAISED
 from pool.protocol.identity import Peer
 from tests.pool.simulation.arithmetic import (
@@ -19,6 +19,7 @@ from tests.pool.simulation.arithmetic import (
     loss,
     metric,
     next_version,
+    reductions,
     stops_early,
     undisturbed,
     weights_of,
@@ -103,7 +104,8 @@ class History:
             for member in sorted(self._training)
         }
         before = self._versions[-1]
-        assert version == next_version(self._setup, before, action.step, batches), f"I2: step {action.step}"
+        reduced = [self._reductions(member) for member in self._setup.members]
+        assert version == next_version(self._setup, before, action.step, batches, reduced), f"I2: step {action.step}"
         assert action.losses == tuple(
             tuple(loss(weights_of(self._setup, before.weights, member), batch) for batch in batches.get(member, ()))
             for member in self._setup.members
@@ -113,7 +115,15 @@ class History:
         assert action.next_cursor == cursor_of((action.step + 1) * self._setup.rules.batches_per_step), "I1"
         self._versions.append(version)
 
-    def validated(self, action: Validated, weights: Weights, values: Sequence[float]) -> None:
+    def reduced(self, action: ReduceRates) -> None:
+        """The learning rates of some members."""
+        assert action.step == len(self._versions) - 1
+        assert action.rules.keys() <= self._training, "nothing of a frozen member is wanted"
+
+    def _reductions(self, member: int) -> int:
+        return reductions(self._setup, member, [values[member] for _, values in sorted(self._validations.items())])
+
+    def measured(self, action: Measure, weights: Weights, values: Sequence[float]) -> None:
         """A successor may do one again that is in nothing it goes on from; `values`: of each member, NaN if nothing is
         collected."""
         assert action.version == len(self._versions) - 1

@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
+from pool.checkpoint.plateau import ReduceOnPlateau
+from pool.checkpoint.validations import Goal
 from pool.config.average import AverageConfig
 from pool.coordinator.scheduler.rules import Rules
 
 VALIDATION_SLOTS = 2
 NO_AVERAGE = AverageConfig()
+GOAL = Goal("metric", "max")
 OF_MEMBERS = (0, 2, 4)  # seeds with these last digits have several members
 GROUPED = (3, 4, 5)  # seeds with these last digits but one have groups of several batches
 LOSING = (1, 4, 6, 9)  # seeds with these last digits but two lose workers for good
@@ -31,7 +34,6 @@ class Setup:
     drain_at: int = 0  # scheduler step; 0: never
     lost: frozenset[int] = frozenset()  # workers that nobody starts again after their last life
     lives: int = 1  # that these have
-    early_stopping: int | None = None  # validations without improvement; higher values are better
     average: AverageConfig = NO_AVERAGE
     says_once: bool = False  # nothing is said again: a run in which nothing is lost needs no second time
 
@@ -91,14 +93,25 @@ def setup_of(seed: int) -> Setup:
         collects, every = draw.random() < 0.7, draw.choice((1, 2))
         setup = replace(setup, rules=replace(setup.rules, collects=collects, validate_every=every))
         if collects:
-            setup = replace(setup, early_stopping=draw.choice((None, 1, 1, 2)))
+            rules = replace(setup.rules, goal=GOAL, early_stopping=draw.choice((None, 1, 1, 2)))
+            setup = replace(setup, rules=rules)
     if seed % 2:
         setup = replace(setup, average=AverageConfig(kind="ema", start=seed // 2 % 3, every=1 + seed // 8 % 2))
     if seed % 10 in OF_MEMBERS:
         setup = _of_members(setup, draw)
     if seed // 10 % 10 in GROUPED:
         setup = _grouped(setup, draw)
+    if setup.rules.collects and seed // 7 % 2:
+        setup = _on_plateaus(setup, patience=seed // 14 % 2)
     return _losing(setup, draw) if seed // 100 % 10 in LOSING else setup
+
+
+def _on_plateaus(setup: Setup, patience: int) -> Setup:
+    """The same, but learning rates are reduced by validations; of several members not those of the last."""
+    rule = ReduceOnPlateau(GOAL, patience, factor=0.5, min_lr=0.0, threshold=0.0, cooldown=0)
+    others = len(setup.members) - 1
+    plateaus = (rule,) * others + (None,) if others else (rule,)
+    return replace(setup, rules=replace(setup.rules, plateaus=plateaus))
 
 
 def _grouped(setup: Setup, draw: random.Random) -> Setup:

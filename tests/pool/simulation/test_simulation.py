@@ -14,7 +14,7 @@ from tests.pool.simulation.setup import setup_of
 from tests.pool.simulation.world import World
 
 SEEDS = 5000
-PARTS = 5
+PARTS = 20
 
 # Each has failed once, with the scheduler or the simulation of its time.
 REGRESSION_SEEDS = (39, 57, 3638, 4723, 6555, 6943, 35591, 3356, 3458)
@@ -54,6 +54,7 @@ def test_everything_that_may_go_wrong_goes_wrong_in_some_of_the_runs() -> None:
         "member frozen",
         "stopped by a bad batch",
         "stopped early",
+        "learning rate reduced",
         "stepped while a batch was in work",
         "sum in parts",
         "order refused",

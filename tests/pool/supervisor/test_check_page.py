@@ -18,6 +18,7 @@ VALIDATION = SAMPLE / "validation.binpack"
 NO_EVERY = {key: value for key, value in SMALL.items() if key != "train.validate_every"}
 
 
+@pytest.mark.runs
 def test_the_page_shows_data_model_machine_and_memory(tmp_path: Path) -> None:
     settings = {**NO_EVERY, "pool.devices": ["fake:0", "fake:1"], "train.steps": 6e0, "train.checkpoint_every": 2}
     ended = run(tmp_path / "run", settings, "--check")
@@ -36,6 +37,7 @@ def test_the_page_shows_data_model_machine_and_memory(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.runs
 def test_validation_files_alone_mean_a_validation_at_each_checkpoint_and_idle_devices_are_said(tmp_path: Path) -> None:
     settings = {**NO_EVERY, "train.steps": 3, "train.checkpoint_every": 2, "train.batches_per_step": 1}
     ended = run_well(tmp_path / "run", settings)
@@ -82,6 +84,7 @@ def test_a_source_that_can_not_estimate_says_so() -> None:
     )
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize(
     ("devices", "exchange"),
     [
@@ -119,6 +122,7 @@ def test_a_device_that_is_no_device_shows_no_page(tmp_path: Path) -> None:
     assert (ended.code, ended.out) == (2, "")
 
 
+@pytest.mark.runs
 def test_the_page_and_the_start_name_data_files_and_the_units_of_scores_and_mixed_ones_are_said(tmp_path: Path) -> None:
     other = ROOT / "tests/data/vectors/games.viri"
     settings = {

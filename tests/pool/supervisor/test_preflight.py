@@ -122,6 +122,7 @@ def test_memory_that_others_take_meanwhile_is_an_error_before_the_next_piece() -
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
 
 
+@pytest.mark.runs
 def test_check_shows_the_memory_plan_and_makes_nothing(tmp_path: Path) -> None:
     ended = run(tmp_path / "run", TOY, "--check")
     assert ended.code == 0, ended.err
@@ -130,6 +131,7 @@ def test_check_shows_the_memory_plan_and_makes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.runs
 @needs_root
 def test_a_control_group_that_is_too_small_is_one_line_at_the_start(tmp_path: Path) -> None:
     top = Path("/sys/fs/cgroup/memory")
@@ -152,6 +154,7 @@ def test_a_control_group_that_is_too_small_is_one_line_at_the_start(tmp_path: Pa
 # --- disk, descriptors ---
 
 
+@pytest.mark.runs
 @needs_root
 @pytest.mark.parametrize(
     ("options", "code", "complaint"),
@@ -168,6 +171,7 @@ def test_a_disk_that_takes_no_checkpoint_is_one_line_at_the_start(
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.runs
 def test_too_few_descriptors_are_one_line_at_the_start(tmp_path: Path) -> None:
     ended = in_shell("ulimit -n 40", tmp_path / "run")
     assert ended.code == 71

@@ -151,6 +151,7 @@ def test_a_module_that_is_no_task_is_refused_by_name(
     assert f"task: module 'my_task' (None): {complaint}" in str(error.value)
 
 
+@pytest.mark.runs
 def test_a_run_of_such_a_task_ends_before_it_begins(tmp_path: Path) -> None:
     (tmp_path / "my_task.py").write_text(
         "from tests.support.toy import LossConfig, ModelConfig\n"

@@ -17,7 +17,7 @@ _SCORE = 8 + 26  # of a chunk's first entry: behind the header, 24 bytes of posi
 @cache
 def chunks(count: int, entries_each: int = 300) -> tuple[bytes, ...]:
     """Returns so many good chunks, header and payload."""
-    writer = _native.BinpackWriter()
+    writer = _native.binpack().make_writer()
     made: list[bytes] = []
     for number, entry in enumerate(islice(entries(VALIDATION), count * entries_each), 1):
         writer.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from functools import partial
 
 from loader.chess.filters import CHESS960
@@ -11,7 +12,7 @@ from loader.chess.positions.format import PositionFormat
 FAMILY = "chess"
 SCORE_UNIT = "internal units"
 SUFFIXES = (".binpack",)
-FORMAT = PositionFormat("binpack", (CHESS960,))
+FORMAT = PositionFormat("binpack", (CHESS960,), partial(struct.pack, "<4sI", b"BINP"))
 
 recognizes = FORMAT.recognizes
 open_files = partial(file.open_files, FORMAT)

@@ -13,7 +13,7 @@ SCORE_UNIT = "centipawns"
 SUFFIXES = with_packed(".txt")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = (MOVE,)
-FORMAT = PositionFormat("text", LACKS, lines=True)
+FORMAT = PositionFormat("text", LACKS)
 
 recognizes = FORMAT.recognizes
 open_files = partial(file.open_files, FORMAT)

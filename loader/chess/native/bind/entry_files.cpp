@@ -23,7 +23,6 @@
 #include "chess/native/files/printer.h"
 #include "chess/native/files/reader.h"
 #include "chess/native/files/unit_file.h"
-#include "chess/native/piped/held_file.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -41,7 +40,7 @@ std::shared_ptr<const EntryFile> open_entries(const Codec& codec, const FileName
                                               const std::optional<std::string>& on_illegal, bool every) {
     const Demands demands = demands_of(needs_ply, on_illegal, every);
     return opened_file(name, identity, may_grow, [&](const std::optional<ExpectedFile>& expected) {
-        return open_unit_file(name.path, expected, codec, demands, std::move(borders));
+        return codec.open(name.path, expected, demands, std::move(borders));
     });
 }
 
@@ -57,38 +56,39 @@ using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::dev
 class ChunkWalk {
   public:
     ChunkWalk(std::shared_ptr<const EntryFile> file, std::size_t chunk)
-        : file_(std::move(file)), chunk_(chunk), piece_(file_->read(chunk)), walk_(file_->walk(piece_)) {}
+        : file_(std::move(file)), chunk_(chunk), piece_(file_->read(chunk)) {
+        rewind();
+    }
     ChunkWalk(const ChunkWalk&) = delete;
 
-    [[nodiscard]] Walk& walk() { return walk_; }
-    void rewind() { walk_ = file_->walk(piece_); }
-    [[nodiscard]] std::uint64_t units() const { return walk_.units(); }
+    [[nodiscard]] Walk& walk() { return *walk_; }
+    [[nodiscard]] const Codec& codec() const { return file_->codec(); }
+    void rewind() { walk_ = codec().walk(piece_.bytes, file_->demands()); }
+    [[nodiscard]] std::uint64_t units() const { return walk_->units(); }
 
     // Behind what has been read.
     [[nodiscard]] std::optional<stream::SourceFault> fault() const {
-        const std::optional<Damage> damage = walk_.damage();
+        const std::optional<Damage> damage = walk_->damage();
         return damage ? file_->fault_of(chunk_, piece_, *damage) : piece_.fault;
     }
 
     // What was left out.
     [[nodiscard]] std::vector<IllegalKind> illegal() const {
-        return illegal_kinds(walk_.illegal(), [&](const IllegalTally::Kind& kind, const char* words) {
+        return illegal_kinds(walk_->illegal(), [&](const IllegalTally::Kind& kind, const char* words) {
             return file_->fault_of(chunk_, piece_, {kind.offset, kind.unit, words, false});
         });
     }
 
     // Of an entry read last that a writer refuses.
     [[nodiscard]] stream::SourceFault fault_of(std::string refused) const {
-        return {file_->path(), file_->offset(chunk_),
-                std::string(file_->codec().units().word()) + " " + std::to_string(piece_.first_unit + walk_.units()) +
-                    (piece_.first_unit == 0 && chunk_ != 0 ? " from here on" : "") + ": " + std::move(refused)};
+        return file_->refusal(chunk_, piece_, *walk_, std::move(refused));
     }
 
   private:
     std::shared_ptr<const EntryFile> file_;
     std::size_t chunk_;
     Piece piece_;
-    Walk walk_;
+    std::unique_ptr<Walk> walk_;
 };
 
 nb::object as_tuple(const std::optional<stream::SourceFault>& fault) {
@@ -106,7 +106,7 @@ nb::bytes print_lines(ChunkWalk& self, std::uint64_t limit) {
         for (; limit != 0; --limit) {
             const Entry* entry = self.walk().next();
             if (entry == nullptr) break;
-            const char* end = write_line(*entry, entry->ply / 2U + 1, line);
+            const char* end = write_line(*entry, self.codec().move_number(*entry), line);
             lines.append(line, static_cast<std::size_t>(end - line));
         }
     }
@@ -115,14 +115,7 @@ nb::bytes print_lines(ChunkWalk& self, std::uint64_t limit) {
 
 std::uint64_t count(ChunkWalk& self) {
     const nb::gil_scoped_release release;
-    std::vector<Record> block(kBlock);
-    std::uint64_t entries = 0;
-    std::size_t read = 0;
-    do {
-        read = self.walk().read(block.data(), kBlock, false);
-        entries += read;
-    } while (read == kBlock);
-    return entries;
+    return self.walk().count();
 }
 
 RecordBytes read_records(Walk& walk, std::uint64_t limit) {
@@ -146,8 +139,8 @@ RecordBytes read_records(Walk& walk, std::uint64_t limit) {
 }
 
 RecordBytes decode_units(const Codec& codec, const Bytes& units) {
-    Walk walk(codec.kernels(), {units.data(), units.size()});
-    return read_records(walk, std::numeric_limits<std::uint64_t>::max());
+    const std::string_view bytes(reinterpret_cast<const char*>(units.data()), units.size());
+    return read_records(*codec.walk(bytes, {}), std::numeric_limits<std::uint64_t>::max());
 }
 
 nb::object copy_to(ChunkWalk& self, EntryWriter& writer) {
@@ -165,15 +158,6 @@ nb::object copy_to(ChunkWalk& self, EntryWriter& writer) {
         }
     }
     return wrong.empty() ? as_tuple(self.fault()) : as_tuple(self.fault_of(std::move(wrong)));
-}
-
-// Whether the bytes begin with a good entry, and are good as far as they go.
-bool begins_a_file(const Codec& codec, const nb::bytes& head) {
-    Walk walk(codec.kernels(), {reinterpret_cast<const std::uint8_t*>(head.data()), head.size()});
-    std::uint64_t entries = 0;
-    while (walk.next() != nullptr) ++entries;
-    const std::optional<Damage> damage = walk.damage();
-    return entries != 0 && (!damage || damage->cut);
 }
 
 void add_entry(EntryWriter& writer, std::string_view fen, std::string_view move, std::int64_t score,
@@ -195,8 +179,7 @@ std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.siz
 std::shared_ptr<const EntryFile> hold_entries(const Codec& codec, const FileName& name, const nb::bytes& bytes,
                                               std::uint64_t begin, std::uint64_t first_unit, bool needs_ply,
                                               const std::optional<std::string>& on_illegal, bool every) {
-    return std::make_shared<HeldFile>(name.path, codec, demands_of(needs_ply, on_illegal, every),
-                                      std::string(view(bytes)), begin, first_unit);
+    return codec.hold(name.path, demands_of(needs_ply, on_illegal, every), std::string(view(bytes)), begin, first_unit);
 }
 
 }  // namespace
@@ -229,16 +212,30 @@ void bind_entry_files(nb::module_& module) {
             "writer"_a, "chosen"_a, nb::keep_alive<1, 2>(), "Entry i if chosen[i] is not 0; uint8.");
     nb::class_<Codec>(module, "Codec", "A format of positions, both ways.")
         .def("make_writer", &Codec::make_writer)
-        .def("begins_a_file", &begins_a_file, "head"_a,
-             "Whether these bytes, which may end anywhere, begin with a good entry and have no damage.")
+        .def(
+            "begins_a_file", [](const Codec& codec, const nb::bytes& head) { return codec.begins_a_file(view(head)); },
+            "head"_a, "Whether these bytes, which may end anywhere, begin a file of the format.")
+        .def(
+            "first_piece",
+            [](const Codec& codec, const nb::bytes& bytes, std::uint64_t begin, bool last) {
+                return codec.first_piece(view(bytes), begin, last);
+            },
+            "bytes"_a, "begin"_a, "last"_a,
+            "Bytes of the chunk that these begin with, cut as a file's are, or more than are there; 0 if it takes more "
+            "to know. last: none follow.")
+        .def_prop_ro("enough", &Codec::enough, "bytes by which that is known of most chunks")
         .def_prop_ro("has_games", [](const Codec& codec) { return codec.games() != nullptr; })
-        .def_prop_ro("unit", [](const Codec& codec) { return codec.units().word(); }, "record, line or game");
+        .def_prop_ro("keeps_games", &Codec::keeps_games, "a unit is what is left of a game, not a single position")
+        .def_prop_ro("unit", [](const Codec& codec) { return codec.units().word(); }, "record, line, game or chain");
     nb::class_<EntryFile>(module, "EntryFile", "The chunks of a file of positions; usable by any number of threads.")
         .def_prop_ro("size", &EntryFile::size, "bytes")
         .def_prop_ro("change", &EntryFile::change,
                      "what is different now from the file that was opened; empty: nothing")
         .def_prop_ro("num_chunks", &EntryFile::num_pieces)
         .def_prop_ro("is_packed", &EntryFile::is_packed, "compressed: decoded in the order of the file")
+        .def_prop_ro(
+            "useless", [](const EntryFile& file) { return as_tuple(file.useless()); },
+            "a fault, as ChunkWalk has it, if there is nothing good before it; which is known without reading on")
         .def_prop_ro("whole_size", &EntryFile::whole_size, "bytes up to the end of the last whole record, line or game")
         .def_prop_ro("borders", &borders_of,
                      "of a plain file of games: where chunks begin, and where the last one ends")
@@ -252,7 +249,9 @@ void bind_entry_files(nb::module_& module) {
     module.def(
         "open_entries", &open_entries, "codec"_a, "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
         "needs_ply"_a = false, "borders"_a = nb::none(), "on_illegal"_a = nb::none(), "every"_a = false,
-        "A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.\n"
+        "A file of positions. Raises DataError if it can't be read at all. `identity`: (size, device, inode, "
+        "modified)\n"
+        "of loader.files.identity; another file is a DataError, here and when a chunk is read.\n"
         "needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.\n"
         "on_illegal: None keeps positions that no game can have, \"stop\" takes them for damage, \"skip\" leaves them\n"
         "out. With `every` each position is judged, else of a game the first.");
@@ -260,13 +259,6 @@ void bind_entry_files(nb::module_& module) {
                "needs_ply"_a = false, "on_illegal"_a = nb::none(), "every"_a = false,
                "A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, "
                "lines or games before it.");
-    module.def(
-        "first_piece",
-        [](const Codec& codec, const nb::bytes& bytes, std::uint64_t begin, bool last) {
-            return first_piece(codec, view(bytes), begin, last);
-        },
-        "codec"_a, "bytes"_a, "begin"_a, "last"_a,
-        "Bytes of the chunk that these begin with, cut as a file's are; 0 if it takes more. last: none follow.");
     module.def(
         "count_units", [](const Codec& codec, const nb::bytes& bytes) { return codec.units().count(view(bytes)); },
         "codec"_a, "bytes"_a, "Records, lines or games of a piece.");

@@ -6,20 +6,18 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "chess/native/bind/bind.h"
-#include "chess/native/filters/where/compiler.h"
 #include "chess/native/filters/win_draw_loss.h"
 
 namespace nb = nanobind;
@@ -127,10 +125,12 @@ void bind_settings(nb::module_& module) {
 }  // namespace
 
 void bind_filters(nb::module_& module) {
-    nb::class_<where::Program>(module, "Where", "A condition of entries; the language: see where_names and the manual.")
-        .def(nb::new_(
-                 [](std::string_view text) { return std::make_shared<const where::Program>(where::compile(text)); }),
-             "text"_a, "Raises ValueError: column and what is wrong.")
+    nb::class_<where::Program>(module, "Where",
+                               "A condition of entries; loader/chess/filters/where.py makes it of a text.")
+        .def(nb::new_([](const std::vector<where::Program::Word>& postfix) {
+                 return std::make_shared<const where::Program>(postfix);
+             }),
+             "postfix"_a, "Numbers, names of where_names, and operations behind their operands. Raises ValueError.")
         .def_prop_ro("names", &used_names, "what it speaks of")
         .def("holds", &holds, "records"_a, "Of records [entries, 32]: 1 or 0 for each, uint8.");
     module.def("where_names", &all_names,

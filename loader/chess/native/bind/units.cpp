@@ -152,7 +152,7 @@ nb::object unit_tuple(UnitBlock block) {
 void bind_units(nb::module_& module) {
     module.def("read_units", &units_of_file, "file"_a, "chunk"_a,
                "The records, lines or games of a chunk, each decoded once: bytes, ends, entries, fault.");
-    module.def("cut_units", &units_of_bytes, "codec"_a, "bytes"_a, "The whole ones that the bytes begin with.");
+    module.def("cut_units", &units_of_bytes, "codec"_a, "bytes"_a, "Those of a whole file that a writer has written.");
     module.def(
         "first_entries", &first_entries_of, "codec"_a, "bytes"_a, "begins"_a,
         "The first entry of each unit as a record (record.h), uint8 [units, 32]; zeros for a game without moves.");

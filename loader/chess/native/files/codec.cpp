@@ -4,6 +4,22 @@
 
 namespace sparsepool::chess {
 
+void Codec::read_lanes(std::span<Lane> lanes, std::size_t count, bool checks) const {
+    for (Lane& lane : lanes) {
+        const std::size_t read = lane.walk->read(lane.out, count, checks);
+        lane.out += read;
+        lane.at_end = read < count;
+    }
+}
+
+bool Codec::begins_a_file(std::string_view head) const {
+    const std::unique_ptr<Walk> through = walk(head, {});
+    bool has_entry = false;
+    while (through->next() != nullptr) has_entry = true;
+    const std::optional<Damage> damage = through->damage();
+    return has_entry && (!damage || damage->cut);
+}
+
 std::size_t Games::end_of(std::string_view bytes, std::size_t begin) const {
     for (std::size_t at = begin + header_; at + 4 <= bytes.size(); at += 4) {
         std::uint32_t word = 0;

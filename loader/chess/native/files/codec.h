@@ -1,16 +1,32 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "chess/native/files/walk.h"
 #include "chess/native/files/writer.h"
+#include "common/files/identity.h"
 #include "common/simd.h"
 #include "compression/units.h"
 
 namespace sparsepool::chess {
 
+class EntryFile;
 class Games;
+struct OpenedFile;
+
+// One of several walks that are read in turn by one thread.
+struct Lane {
+    Walk* walk = nullptr;
+    Record* out = nullptr;  // moves on with each record written
+    bool at_end = false;    // or at damage
+};
 
 // A format of positions, both ways. Immutable: any number of threads may use it.
 class Codec {
@@ -23,8 +39,41 @@ class Codec {
     [[nodiscard]] virtual const Units& units() const = 0;
     [[nodiscard]] virtual std::size_t unit_bytes() const { return 0; }    // of a record; 0: units differ in size
     [[nodiscard]] virtual const Games* games() const { return nullptr; }  // the units, if they are games
-    [[nodiscard]] virtual WalkKernels kernels() const = 0;                // at the instruction set in use
+    [[nodiscard]] virtual bool has_lines() const { return false; }
+    [[nodiscard]] virtual bool keeps_games() const { return games() != nullptr; }  // or what is left of them
+    [[nodiscard]] virtual unsigned move_number(const Entry& entry) const { return entry.ply / 2U + 1; }  // of its FEN
+
+    // Through units, at the instruction set in use. `bytes` must stay.
+    [[nodiscard]] virtual std::unique_ptr<Walk> walk(std::string_view bytes, const Demands& demands) const = 0;
     [[nodiscard]] virtual std::unique_ptr<EntryWriter> make_writer() const = 0;
+
+    // As many pieces as are best read by one thread, in turn: up to `count` records of each, fewer if one of them comes
+    // to its end. Illegal positions are looked for where a game or chain begins. Without `checks` the flag kInCheck is
+    // never set.
+    [[nodiscard]] virtual std::size_t together() const { return 1; }
+    virtual void read_lanes(std::span<Lane> lanes, std::size_t count, bool checks) const;
+
+    // Whether these bytes, which may end anywhere, begin a file of the format.
+    [[nodiscard]] virtual bool begins_a_file(std::string_view head) const;
+
+    // The first `size` bytes of the expected file, or of the one that is there; any other is a fault, here and whenever
+    // a piece is read. `borders`: as PlainUnitFile::borders gave them; else a file of games is read for it.
+    [[nodiscard]] virtual OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
+                                          const Demands& demands,
+                                          std::optional<std::vector<std::uint64_t>> borders) const;
+
+    // A piece of what comes out of a pipe, as a file; `begin`, `first_unit`: bytes and units before it.
+    [[nodiscard]] virtual std::shared_ptr<const EntryFile> hold(std::string name, const Demands& demands,
+                                                                std::string bytes, std::uint64_t begin,
+                                                                std::uint64_t first_unit) const;
+
+    // Bytes of the piece that `bytes` begin with, cut as a file's pieces are; 0 if it takes more bytes to know.
+    // `begin`: bytes before them; `last`: none come behind them. Of most pieces `enough` bytes say it.
+    [[nodiscard]] virtual std::size_t first_piece(std::string_view bytes, std::uint64_t begin, bool last) const;
+    [[nodiscard]] virtual std::size_t enough() const { return (1 << 20) + (1 << 16); }
+
+    // The units of a whole file, one behind the other.
+    [[nodiscard]] virtual std::string units_of(std::string_view file) const { return std::string(file); }
 };
 
 // Records of one size.
@@ -64,7 +113,9 @@ class RecordCodec final : public Codec {
   public:
     [[nodiscard]] const Units& units() const override { return units_; }
     [[nodiscard]] std::size_t unit_bytes() const override { return kBytes; }
-    [[nodiscard]] WalkKernels kernels() const override { return simd::kernels<Kernels>().walk; }
+    [[nodiscard]] std::unique_ptr<Walk> walk(std::string_view bytes, const Demands& demands) const override {
+        return std::make_unique<UnitWalk>(simd::kernels<Kernels>().walk, bytes, demands);
+    }
     [[nodiscard]] std::unique_ptr<EntryWriter> make_writer() const override { return std::make_unique<Writer>(); }
 
   private:
@@ -76,7 +127,9 @@ class GameCodec final : public Codec {
   public:
     [[nodiscard]] const Units& units() const override { return units_; }
     [[nodiscard]] const Games* games() const override { return &units_; }
-    [[nodiscard]] WalkKernels kernels() const override { return simd::kernels<Kernels>().walk; }
+    [[nodiscard]] std::unique_ptr<Walk> walk(std::string_view bytes, const Demands& demands) const override {
+        return std::make_unique<UnitWalk>(simd::kernels<Kernels>().walk, bytes, demands);
+    }
     [[nodiscard]] std::unique_ptr<EntryWriter> make_writer() const override { return std::make_unique<Writer>(); }
 
   private:

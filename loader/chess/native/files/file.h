@@ -45,10 +45,30 @@ class EntryFile {
     [[nodiscard]] virtual stream::SourceFault fault_of(std::size_t piece, const Piece& read,
                                                        const Damage& damage) const = 0;
 
-    [[nodiscard]] Walk walk(const Piece& piece) const { return walk(piece, demands_); }
-    [[nodiscard]] Walk walk(const Piece& piece, const Demands& demands) const {
-        return {
-            codec_.kernels(), {reinterpret_cast<const std::uint8_t*>(piece.bytes.data()), piece.bytes.size()}, demands};
+    // Of an entry that a writer refuses, read last by `walk`.
+    [[nodiscard]] virtual stream::SourceFault refusal(std::size_t piece, const Piece& read, const Walk& walk,
+                                                      std::string reason) const {
+        const std::string number = std::to_string(read.first_unit + walk.units());
+        return {path_, offset(piece),
+                std::string(codec_.units().word()) + " " + number +
+                    (read.first_unit == 0 && piece != 0 ? " from here on" : "") + ": " + std::move(reason)};
+    }
+
+    // Of illegal positions that were left out.
+    [[nodiscard]] virtual stream::SourceFault left_out(std::size_t piece, const Piece& read,
+                                                       const IllegalTally& tally) const {
+        return fault_of(piece, read, {tally.first()->offset, tally.first()->unit, tally.describe(), false});
+    }
+
+    // Why there is nothing good in the file, if that is known before it is read.
+    [[nodiscard]] virtual std::optional<stream::SourceFault> useless() const { return std::nullopt; }
+
+    // The CRC-32C of what comes before a piece's bytes and is not among them.
+    [[nodiscard]] virtual std::uint32_t sum_before(std::size_t) const { return 0; }
+
+    // Of a piece that has other bytes than when it was read first.
+    [[nodiscard]] virtual const char* otherwise() const {
+        return "the entries from here on have other bytes than when they were read first";
     }
 
   protected:
@@ -68,12 +88,5 @@ struct OpenedFile {
     std::shared_ptr<const EntryFile> file;  // empty if the file can't be used at all
     FileFault fault;                        // then why
 };
-
-// A file of records or games, plain or compressed by its first bytes: the first `size` bytes of the expected file, or
-// of the one that is there; any other is a fault, here and whenever a piece is read. `borders`: where pieces of games
-// begin, and where the last one ends, if that is known; else the file is read for it.
-[[nodiscard]] OpenedFile open_unit_file(const std::string& path, std::optional<ExpectedFile> expected,
-                                        const Codec& codec, const Demands& demands,
-                                        std::optional<std::vector<std::uint64_t>> borders);
 
 }  // namespace sparsepool::chess

@@ -8,7 +8,7 @@ namespace {
 
 using stream::SourceFault;
 
-constexpr std::size_t kBlock = 1024;  // entries, which stay in a core's cache until they are filtered
+constexpr std::size_t kBlock = 512;  // entries: those of four chunks stay in a core's cache until they are filtered
 
 }  // namespace
 
@@ -29,36 +29,69 @@ bool FileReader::in_file_order() const {
     return std::ranges::any_of(files_, [](const auto& file) { return file->is_packed(); });
 }
 
+struct FileReader::Open {
+    std::size_t index;  // among the chunks asked for
+    Piece piece;
+    std::unique_ptr<Walk> walk;
+};
+
+std::unique_ptr<FileReader::Open> FileReader::open(Reading& reading) const {
+    const auto [file, number] = chunks_[reading.chunk];
+    auto open = std::make_unique<Open>(Open{0, file->read(number), nullptr});
+    const Piece& piece = open->piece;
+    const bool had = !piece.fault || piece.fault->kind == SourceFault::Kind::kDamaged;
+    if (had && !sums_.agrees(reading.chunk, span_of(piece.bytes), file->sum_before(number))) {
+        reading.fault = SourceFault{file->path(), file->offset(number), file->otherwise(), SourceFault::Kind::kChanged};
+        return nullptr;
+    }
+    Demands demands = file->demands();
+    if (legal_[reading.chunk].load(std::memory_order_relaxed)) demands.on_illegal = OnIllegal::kKeep;
+    open->walk = file->codec().walk(piece.bytes, demands);
+    return open;
+}
+
+void FileReader::close(Reading& reading, Open& open) const {
+    const auto [file, number] = chunks_[reading.chunk];
+    const std::optional<Damage> damage = open.walk->damage();
+    reading.fault = damage ? file->fault_of(number, open.piece, *damage) : std::move(open.piece.fault);
+    const IllegalTally& illegal = open.walk->illegal();
+    legal_[reading.chunk].store(!reading.fault && illegal.first() == nullptr, std::memory_order_relaxed);
+    if (illegal.first() != nullptr) reading.left_out = file->left_out(number, open.piece, illegal);
+}
+
 void FileReader::read(std::span<Reading> readings, bool checks, const Appended& appended) const {
-    for (std::size_t i = 0; i < readings.size(); ++i) {
-        Reading& reading = readings[i];
-        const auto [file, number] = chunks_[reading.chunk];
-        Piece piece = file->read(number);
-        const bool had = !piece.fault || piece.fault->kind == SourceFault::Kind::kDamaged;
-        const std::span bytes(reinterpret_cast<const std::uint8_t*>(piece.bytes.data()), piece.bytes.size());
-        if (had && !sums_.agrees(reading.chunk, bytes)) {
-            reading.fault = SourceFault{file->path(), file->offset(number),
-                                        "the entries from here on have other bytes than when they were read first",
-                                        SourceFault::Kind::kChanged};
-            continue;
+    for (std::size_t first = 0; first < readings.size(); first += together()) {
+        read_together(readings, first, checks, appended);
+    }
+}
+
+// Up to together() of the readings, from `first` on.
+void FileReader::read_together(std::span<Reading> readings, std::size_t first, bool checks,
+                               const Appended& appended) const {
+    std::vector<std::unique_ptr<Open>> open;
+    for (std::size_t i = first; i < std::min(readings.size(), first + together()); ++i) {
+        if (auto opened = this->open(readings[i])) {
+            opened->index = i;
+            open.push_back(std::move(opened));
         }
-        Demands demands = file->demands();
-        if (legal_[reading.chunk].load(std::memory_order_relaxed)) demands.on_illegal = OnIllegal::kKeep;
-        Walk walk = file->walk(piece, demands);
-        std::size_t count = 0;
-        do {
-            count = walk.read(reading.records->room<Record>(kBlock), kBlock, checks);
-            reading.records->grow(count);
-            appended(i);
-        } while (count == kBlock);
-        const std::optional<Damage> damage = walk.damage();
-        reading.fault = damage ? file->fault_of(number, piece, *damage) : std::move(piece.fault);
-        const bool legal = !reading.fault && walk.illegal().first() == nullptr;
-        legal_[reading.chunk].store(legal, std::memory_order_relaxed);
-        if (const IllegalTally::Kind* first = walk.illegal().first()) {
-            reading.left_out =
-                file->fault_of(number, piece, {first->offset, first->unit, walk.illegal().describe(), false});
+    }
+    std::vector<Lane> lanes;
+    while (!open.empty()) {
+        lanes.clear();
+        for (const auto& each : open) {
+            lanes.push_back({each->walk.get(), readings[each->index].records->room<Record>(kBlock), false});
         }
+        files_.front()->codec().read_lanes(lanes, kBlock, checks);
+        for (std::size_t i = 0; i < lanes.size(); ++i) {
+            Reading& reading = readings[open[i]->index];
+            const std::span<Record> before = reading.records->as<Record>();
+            reading.records->grow(static_cast<std::size_t>(lanes[i].out - before.data()) - before.size());
+            appended(open[i]->index);
+            if (!lanes[i].at_end) continue;
+            close(reading, *open[i]);
+            open[i].reset();
+        }
+        std::erase(open, nullptr);
     }
 }
 

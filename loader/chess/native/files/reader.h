@@ -17,7 +17,9 @@ class FileReader final : public PositionReader {
 
     [[nodiscard]] std::size_t num_chunks() const override { return chunks_.size(); }
     [[nodiscard]] std::string name() const override;
-    [[nodiscard]] std::size_t together() const override { return 1; }
+    [[nodiscard]] std::size_t together() const override {
+        return files_.empty() ? 1 : files_.front()->codec().together();
+    }
     [[nodiscard]] bool in_file_order() const override;
     void compare_with(stream::ChunkSums sums) override { sums_ = sums; }
     void read(std::span<Reading> readings, bool checks, const Appended& appended) const override;
@@ -27,6 +29,13 @@ class FileReader final : public PositionReader {
         const EntryFile* file = nullptr;
         std::size_t piece = 0;
     };
+
+    struct Open;
+
+    // What is there to be read; else the fault is the reading's.
+    [[nodiscard]] std::unique_ptr<Open> open(Reading& reading) const;
+    void read_together(std::span<Reading> readings, std::size_t first, bool checks, const Appended& appended) const;
+    void close(Reading& reading, Open& open) const;
 
     std::vector<std::shared_ptr<const EntryFile>> files_;
     std::vector<Chunk> chunks_;

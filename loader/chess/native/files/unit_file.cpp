@@ -21,8 +21,9 @@ bool fits(const std::vector<std::uint64_t>& borders, std::uint64_t size) {
 
 }  // namespace
 
-OpenedFile open_unit_file(const std::string& path, std::optional<ExpectedFile> expected, const Codec& codec,
-                          const Demands& demands, std::optional<std::vector<std::uint64_t>> borders) {
+// Records or games, plain or compressed by the first bytes.
+OpenedFile Codec::open(const std::string& path, std::optional<ExpectedFile> expected, const Demands& demands,
+                       std::optional<std::vector<std::uint64_t>> borders) const {
     const FileDescriptor descriptor(path);
     std::optional<FileFault> fault = descriptor.opening_fault(expected);
     if (fault) return {nullptr, std::move(*fault)};
@@ -33,9 +34,9 @@ OpenedFile open_unit_file(const std::string& path, std::optional<ExpectedFile> e
     if (!fault) {
         if (const auto packing = packed::packing_of(head)) {
             if (packing->missing != nullptr) return {nullptr, {.reason = packing->missing}};
-            return {std::make_shared<PackedUnitFile>(path, expected, size, codec, demands, packing->make), {}};
+            return {std::make_shared<PackedUnitFile>(path, expected, size, *this, demands, packing->make), {}};
         }
-        const auto file = std::make_shared<PlainUnitFile>(path, expected, size, codec, demands);
+        const auto file = std::make_shared<PlainUnitFile>(path, expected, size, *this, demands);
         fault = file->cut(descriptor, std::move(borders));
         if (!fault) fault = descriptor.change(expected);
         if (!fault) return {file, {}};

@@ -5,6 +5,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "chess/native/board/legality.h"
 #include "chess/native/record.h"
@@ -14,7 +17,7 @@ namespace sparsepool::chess {
 // Where data stops being usable, and why.
 struct Damage {
     std::uint64_t offset = 0;  // of the bytes walked through
-    std::uint64_t unit = 0;    // number of the record, line or game
+    std::uint64_t unit = 0;    // number of the record, line or game; of an entry in its chain
     std::string reason;
     bool cut = false;  // only that the bytes end too early
 };
@@ -52,28 +55,62 @@ struct WalkKernels {
     std::size_t (*read)(WalkState& state, Record* out, std::size_t capacity, bool checks);
 };
 
+[[nodiscard]] inline std::span<const std::uint8_t> span_of(std::string_view bytes) {
+    return {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
+}
+
 // Through the entries of whole units. Not for two threads at once.
 class Walk {
   public:
-    Walk(const WalkKernels& kernels, std::span<const std::uint8_t> bytes, const Demands& demands = {})
-        : kernels_(kernels) {
-        state_.bytes = bytes;
+    virtual ~Walk() = default;
+    Walk() = default;
+    Walk(const Walk&) = delete;
+    Walk& operator=(const Walk&) = delete;
+
+    // The next entry; null at the end or at damage.
+    [[nodiscard]] virtual const Entry* next() = 0;
+
+    // As WalkKernels has it.
+    [[nodiscard]] virtual std::size_t read(Record* out, std::size_t capacity, bool checks) = 0;
+
+    // How many more entries there are, up to damage.
+    [[nodiscard]] virtual std::uint64_t count() {
+        std::vector<Record> block(4096);
+        std::uint64_t entries = 0;
+        std::size_t count = 0;
+        do {
+            count = read(block.data(), block.size(), false);
+            entries += count;
+        } while (count == block.size());
+        return entries;
+    }
+
+    [[nodiscard]] virtual std::uint64_t units() const = 0;               // begun so far
+    [[nodiscard]] virtual std::uint64_t at() const = 0;                  // bytes walked through
+    [[nodiscard]] virtual const IllegalTally& illegal() const = 0;       // left out so far
+    [[nodiscard]] virtual std::optional<Damage> damage() const = 0;      // at which the walk has ended
+    [[nodiscard]] virtual Damage refusal(std::string reason) const = 0;  // of the entry read last, as damage has it
+};
+
+// A walk of a format that has WalkKernels.
+class UnitWalk final : public Walk {
+  public:
+    UnitWalk(const WalkKernels& kernels, std::string_view bytes, const Demands& demands) : kernels_(kernels) {
+        state_.bytes = span_of(bytes);
         state_.demands = demands;
     }
 
-    // The next entry; null at the end or at damage.
-    [[nodiscard]] const Entry* next() { return kernels_.next(state_) ? &state_.entry : nullptr; }
-
-    [[nodiscard]] std::size_t read(Record* out, std::size_t capacity, bool checks) {
+    [[nodiscard]] const Entry* next() override { return kernels_.next(state_) ? &state_.entry : nullptr; }
+    [[nodiscard]] std::size_t read(Record* out, std::size_t capacity, bool checks) override {
         return kernels_.read(state_, out, capacity, checks);
     }
-
-    [[nodiscard]] std::uint64_t units() const { return state_.units; }
-    [[nodiscard]] std::uint64_t at() const { return state_.at; }  // bytes walked through
-
-    [[nodiscard]] const IllegalTally& illegal() const { return state_.illegal; }  // left out so far
-
-    [[nodiscard]] std::optional<Damage> damage() const {
+    [[nodiscard]] std::uint64_t units() const override { return state_.units; }
+    [[nodiscard]] std::uint64_t at() const override { return state_.at; }
+    [[nodiscard]] const IllegalTally& illegal() const override { return state_.illegal; }
+    [[nodiscard]] Damage refusal(std::string reason) const override {
+        return {state_.at, state_.units, std::move(reason), false};
+    }
+    [[nodiscard]] std::optional<Damage> damage() const override {
         if (state_.fault.empty()) return std::nullopt;
         return Damage{state_.at, state_.units, state_.fault, state_.cut};
     }

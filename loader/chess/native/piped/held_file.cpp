@@ -7,8 +7,6 @@ namespace {
 
 constexpr std::uint64_t kPiece = PlainUnitFile::kPiece;
 
-bool has_lines(const Codec& codec) { return codec.unit_bytes() == 0 && codec.games() == nullptr; }
-
 std::size_t games_of_a_piece(const Games& games, std::string_view bytes) {
     std::size_t end = games.end_of(bytes, 0);
     while (end != std::string_view::npos && end < kPiece) end = games.end_of(bytes, end);
@@ -24,23 +22,28 @@ std::size_t lines_of_a_piece(std::string_view bytes, std::uint64_t begin) {
 }  // namespace
 
 stream::SourceFault HeldFile::fault_of(std::size_t, const Piece& read, const Damage& damage) const {
-    const bool lines = has_lines(codec_);
-    const std::string line = lines ? "line " + std::to_string(read.first_unit + damage.unit + 1) + ": " : "";
+    const std::string line =
+        codec_.has_lines() ? "line " + std::to_string(read.first_unit + damage.unit + 1) + ": " : "";
     return {path_, read.begin + damage.offset, line + damage.reason};
 }
 
-std::size_t first_piece(const Codec& codec, std::string_view bytes, std::uint64_t begin, bool last) {
+std::shared_ptr<const EntryFile> Codec::hold(std::string name, const Demands& demands, std::string bytes,
+                                             std::uint64_t begin, std::uint64_t first_unit) const {
+    return std::make_shared<HeldFile>(std::move(name), *this, demands, std::move(bytes), begin, first_unit);
+}
+
+std::size_t Codec::first_piece(std::string_view bytes, std::uint64_t begin, bool last) const {
     std::size_t end = 0;
-    if (const std::size_t unit = codec.unit_bytes()) {
+    if (const std::size_t unit = unit_bytes()) {
         const std::size_t piece = kPiece / unit * unit;
         end = bytes.size() >= piece ? piece : 0;
-    } else if (const Games* games = codec.games()) {
-        end = games_of_a_piece(*games, bytes);
+    } else if (const Games* whole_games = games()) {
+        end = games_of_a_piece(*whole_games, bytes);
     } else {
         end = lines_of_a_piece(bytes, begin);
     }
     if (end != 0 || !last) return end;
-    const std::size_t whole = has_lines(codec) ? 0 : codec.units().whole(bytes, 0);
+    const std::size_t whole = has_lines() ? 0 : units().whole(bytes, 0);
     return whole != 0 ? whole : bytes.size();
 }
 

@@ -35,8 +35,4 @@ class HeldFile final : public EntryFile {
     std::uint64_t first_unit_;
 };
 
-// Bytes of the piece that `bytes` begin with, cut as a plain file's pieces are; 0 if it takes more bytes to know.
-// `begin`: bytes before them; `last`: none come behind them.
-[[nodiscard]] std::size_t first_piece(const Codec& codec, std::string_view bytes, std::uint64_t begin, bool last);
-
 }  // namespace sparsepool::chess

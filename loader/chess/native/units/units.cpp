@@ -1,18 +1,24 @@
 #include "chess/native/units/units.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "chess/native/make_record.h"
+#include "common/check.h"
 
 namespace sparsepool::chess {
 namespace {
 
-// Records and lines: each entry is one.
-void cut_singles(Walk& walk, UnitBlock& block) {
-    while (walk.next() != nullptr) {
-        block.ends.push_back(walk.at());
-        block.entries.push_back(1);
+// Units that end with their last entry.
+void cut_others(Walk& walk, UnitBlock& block) {
+    for (std::uint64_t units = 0; walk.next() != nullptr;) {
+        if (std::exchange(units, walk.units()) != units) {
+            block.ends.push_back(0);
+            block.entries.push_back(0);
+        }
+        block.ends.back() = walk.at();
+        ++block.entries.back();
     }
 }
 
@@ -35,7 +41,7 @@ void cut(const Codec& codec, Walk& walk, std::string_view bytes, UnitBlock& bloc
     if (const Games* games = codec.games()) {
         cut_games(walk, *games, bytes, block);
     } else {
-        cut_singles(walk, block);
+        cut_others(walk, block);
     }
 }
 
@@ -45,26 +51,25 @@ UnitBlock read_units(const EntryFile& file, std::size_t piece) {
     Piece read = file.read(piece);
     UnitBlock block;
     {
-        Walk walk = file.walk(read);
-        cut(file.codec(), walk, read.bytes, block);
-        const std::optional<Damage> damage = walk.damage();
+        const std::unique_ptr<Walk> walk = file.codec().walk(read.bytes, file.demands());
+        cut(file.codec(), *walk, read.bytes, block);
+        const std::optional<Damage> damage = walk->damage();
         block.fault = damage ? file.fault_of(piece, read, *damage) : std::move(read.fault);
     }
     block.bytes = std::move(read.bytes);
     block.bytes.resize(block.ends.empty() ? 0 : block.ends.back());
-    const bool lines = file.codec().unit_bytes() == 0 && file.codec().games() == nullptr;
-    if (lines && !block.bytes.empty() && block.bytes.back() != '\n') {
+    if (file.codec().has_lines() && !block.bytes.empty() && block.bytes.back() != '\n') {
         block.bytes.push_back('\n');
         ++block.ends.back();
     }
     return block;
 }
 
-UnitBlock cut_units(const Codec& codec, std::string_view bytes) {
+UnitBlock cut_units(const Codec& codec, std::string_view file) {
     UnitBlock block;
-    Walk walk(codec.kernels(), {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
-    cut(codec, walk, bytes, block);
-    block.bytes = bytes.substr(0, block.ends.empty() ? 0 : block.ends.back());
+    block.bytes = codec.units_of(file);
+    cut(codec, *codec.walk(block.bytes, {}), block.bytes, block);
+    require(block.bytes.size() == (block.ends.empty() ? 0 : block.ends.back()), "what was written does not read");
     return block;
 }
 
@@ -81,8 +86,8 @@ std::vector<Record> first_entries(const Codec& codec, std::string_view bytes, st
     for (std::size_t unit = 0; unit < begins.size(); ++unit) {
         const std::size_t end = unit + 1 < begins.size() ? begins[unit + 1] : bytes.size();
         const std::string_view one = bytes.substr(begins[unit], end - begins[unit]);
-        Walk walk(codec.kernels(), {reinterpret_cast<const std::uint8_t*>(one.data()), one.size()});
-        if (const Entry* entry = walk.next()) records[unit] = make_record(*entry);
+        const std::unique_ptr<Walk> walk = codec.walk(one, {});
+        if (const Entry* entry = walk->next()) records[unit] = make_record(*entry);
     }
     return records;
 }

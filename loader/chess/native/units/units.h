@@ -26,8 +26,8 @@ struct UnitBlock {
 // Of a chunk of a file, up to damage. A last line without an end of line has one.
 [[nodiscard]] UnitBlock read_units(const EntryFile& file, std::size_t piece);
 
-// The whole ones that the bytes begin with, up to damage.
-[[nodiscard]] UnitBlock cut_units(const Codec& codec, std::string_view bytes);
+// Of a whole file that a writer has written. Throws std::invalid_argument for another.
+[[nodiscard]] UnitBlock cut_units(const Codec& codec, std::string_view file);
 
 // Units `order` of `bytes`, one behind the other. Unit i is [begins[i], ends[i]), which must lie within.
 void gather(std::string_view bytes, std::span<const std::uint64_t> begins, std::span<const std::uint64_t> ends,

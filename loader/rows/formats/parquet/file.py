@@ -93,6 +93,8 @@ def _add(column: Column, chunked: Any) -> None:
     else:
         text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
         column.add("text" if text or types.is_string_view(kind) else str(kind), chunked.null_count)
+        if types.is_nested(kind) or isinstance(kind, pyarrow.BaseExtensionType):  # pyarrow can't compare their values
+            return
     column.add_texts({str(value) for value in chunked.unique().to_pylist() if value is not None})
 
 

@@ -38,7 +38,7 @@ std::shared_ptr<const LineFile> open_file(const FileName& name, const std::optio
 void bind_line_files(nb::module_& module) {
     nb::class_<LineFile>(module, "LineFile", "The pieces of a file of lines, compressed or not.")
         .def(nb::new_(&open_file), "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
-             "Raises DataError if the file can't be read at all. `identity`: as BinpackFile's.")
+             "Raises DataError if the file can't be read at all. `identity`: as for open_entries.")
         .def_prop_ro("size", &LineFile::size, "bytes")
         .def_prop_ro("num_chunks", &LineFile::num_pieces)
         .def_prop_ro("is_packed", &LineFile::is_packed, "compressed: decoded in the order of the file")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 from scipy.interpolate import CubicHermiteSpline
 
-from loader._native import BinpackFile, win_draw_loss_probability
+from loader._native import win_draw_loss_probability
 from loader.chess.filters import FilterConfig
 from loader.chess.filters.curves import chances_by_ply, shares_by_piece_count
 from loader.chess.filters.viriformat import NO_LIMIT, ViriformatRules
@@ -21,6 +21,7 @@ from loader.chess.source import ChessSource
 from loader.files.identity import identify
 from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream
+from tests.support.binpack_file import BinpackFile
 from tests.support.paths import DATA
 
 RECORD = np.dtype(

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from loader import _native
 from loader.chess.filters import PARTS
+from loader.chess.filters.where import compile_condition
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.inputs import entries
 from tests.support.paths import VALIDATION
@@ -90,11 +91,11 @@ def test_each_name_is_what_python_chess_says() -> None:
     assert set(slow_table()[0]) == set(NAMES)
     for name, values in ((name, [slow[name] for slow in slow_table()]) for name in NAMES):
         if name in CONDITIONS:
-            assert _native.Where(name).holds(records).tolist() == values, name
+            assert compile_condition(name).holds(records).tolist() == values, name
             assert 0 < sum(values) < len(found), name
             continue
         for limit in sorted(set(values))[:: max(1, len(set(values)) // 10)]:
-            holds = _native.Where(f"{name} <= {limit}").holds(records)
+            holds = compile_condition(f"{name} <= {limit}").holds(records)
             assert holds.tolist() == [value <= limit for value in values], name
     assert {part for _, part in NAMES.values()} <= {"", *PARTS}
 
@@ -225,7 +226,7 @@ conditions = st.recursive(
 @given(conditions)
 def test_an_expression_means_what_python_makes_of_it(node: Node) -> None:
     text, _, value = node
-    holds = _native.Where(text).holds(positions()[1])
+    holds = compile_condition(text).holds(positions()[1])
     assert holds.tolist() == [bool(value(values)) for values in slow_table()], text
 
 
@@ -234,11 +235,13 @@ def test_an_expression_means_what_python_makes_of_it(node: Node) -> None:
 def test_any_text_is_a_condition_or_is_refused_with_a_column(text: str) -> None:
     said = ""
     try:
-        holds = _native.Where(text).holds(positions()[1])
+        condition = compile_condition(text)
     except ValueError as error:
         said = str(error)
     if not said:
+        holds = condition.holds(positions()[1])
         assert set(holds.tolist()) <= {0, 1}
+        assert [condition.holds(record[None])[0] for record in positions()[1][:9]] == holds[:9].tolist()
         return
     assert 1 <= int(said.removeprefix("column ").partition(":")[0]) <= len(text.encode()) + 1
     assert "\n" not in said
@@ -256,11 +259,11 @@ def test_any_text_is_a_condition_or_is_refused_with_a_column(text: str) -> None:
         ("in_check == 1", "column 1: only numbers are compared, and 'in_check' begins a condition"),
         ("1 < 2 < in_check", "column 9: only numbers are compared"),
         ("not ply", "column 5: not needs a condition, and 'ply' begins a number"),
-        ("-(ply > 1) > 1", "column 2: only a number has a sign, and '(' begins a condition"),
+        ("-(ply > 1) > 1", "column 3: only a number has a sign, and 'ply' begins a condition"),
         ("abs(in_check) > 1", "column 5: abs() is of numbers, and 'in_check' begins a condition"),
-        ("abs ply > 1", "column 5: '(' is expected, not 'ply'"),
-        ("min(ply) > 1", "column 8: ',' is expected, not ')'"),
-        ("(ply > 1", "column 9: ')' is expected, not the end"),
+        ("abs ply > 1", "column 5: 'ply' has no place here"),
+        ("min(ply) > 1", "column 1: min() takes 2 numbers, not 1"),
+        ("(ply > 1", "column 1: '(' was never closed"),
         ("ply > 1)", "column 8: ')' has no place here"),
         ("ply > 1 ply", "column 9: 'ply' has no place here"),
         ("ply = 1", "column 5: instead of = write =="),
@@ -271,18 +274,90 @@ def test_any_text_is_a_condition_or_is_refused_with_a_column(text: str) -> None:
         ("ply > 1x", "column 7: '1x' is no number"),
         ("ply > 1e999", "column 7: '1e999' is no number"),
         ("ply > .", "column 7: '.' is no number"),
+        ("ply >", "column 6: a number, a name or ( is expected, not the end"),
+        (" \n ply > > 1", "column 10: '>' has no place here"),
         ("ply > 1 # early", "column 9: # has no meaning here"),
         ("ply ≥ 1", "column 5: this character has no meaning here"),
         ("(" * 101 + "in_check" + ")" * 101, "the expression is nested too deeply"),
         ("not " * 200 + "in_check", "the expression is nested too deeply"),
+        ("0 <" * 200 + "ply", "the expression is nested too deeply"),
         ("in_check or " * 400 + "in_check", "column 4097: an expression has 4,096 characters at most"),
     ],
 )
 def test_what_is_no_condition_is_told_with_its_column(text: str, said: str) -> None:
     with pytest.raises(ValueError, match="column") as refused:
-        _native.Where(text)
+        compile_condition(text)
     assert said in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("ply ** 2 > 1", 5),
+        ("ply // 2 > 1", 5),
+        ("(ply, 1)", 1),
+        ("abs(ply,) > 1", 8),
+        ("abs(*ply) > 1", 5),
+        ("(abs)(ply) > 1", 1),
+        ("ply(1) > 1", 1),
+        ("abs > 1", 1),
+        ("ply in e4", 5),
+        ("ply is e4", 5),
+        ("True", 1),
+        ("ply if in_check else score", 5),
+        ("ply > 1_000", 7),
+        ("ply > 0x10", 7),
+        ("ply > 007", 7),
+        ("ply > 1j", 7),
+        ("ply > 1 or'x'", 11),
+        ("ply\\\n > 1", 4),
+        ("ply > 1; in_check", 8),
+        ("-" * 4000 + "1", 1),
+    ],
+)
+def test_what_python_knows_besides_is_refused(text: str, column: int) -> None:
+    with pytest.raises(ValueError, match=f"^column {column}: "):
+        compile_condition(text)
+
+
+def test_the_longest_expressions_are_conditions() -> None:
+    records = positions()[1]
+    assert compile_condition("1+" * 2040 + "1 > 2040").holds(records).all()
+    assert compile_condition("0 <=" * 99 + "ply").holds(records).all()
+    assert not compile_condition("in_check and " * 300 + "not in_check").holds(records).any()
+    assert compile_condition("(" * 100 + "ply >= 0" + ")" * 100).holds(records).all()
+
+
+WORDS = [*NAMES, "again", "negate", "abs", "file", "not", "+", "/", "min", "<", "==", "and", "or"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(st.floats(), st.sampled_from([*WORDS, "x"])), max_size=9))
+def test_any_program_runs_or_is_refused(postfix: list[float | str]) -> None:
+    try:
+        condition = _native.Where(postfix)
+    except ValueError:
+        return
+    assert set(condition.holds(positions()[1]).tolist()) <= {0, 1}
+
+
+def test_a_program_is_refused_that_would_leave_its_registers() -> None:
+    assert _native.Where([0.0] * 128 + ["+"] * 127).holds(positions()[1]).tolist() == [0] * 305
+    refused: list[tuple[list[float | str], str]] = [
+        ([0.0] * 129 + ["+"] * 128, "nested too deeply"),
+        ([1.0, "+"], "too few operands"),
+        (["negate"], "too few operands"),
+        ([1.0, 1.0], "one value"),
+        ([], "one value"),
+        (["ply", "again", "<"], "before again"),
+        (["ply", 1.0, "<", "again", "again", "<", "<"], "before again"),
+        (["again"], "before again"),
+        (["ply", "x", "+"], "x is neither a name nor an operation"),
+    ]
+    for postfix, why in refused:
+        with pytest.raises(ValueError, match=why):
+            _native.Where(postfix)
+
+
 def test_a_condition_says_what_it_speaks_of() -> None:
-    assert _native.Where("abs(score) < 3 and (ply > e4 or not is_capture)").names == ["score", "ply", "is_capture"]
+    assert compile_condition("abs(score) < 3 and (ply > e4 or not is_capture)").names == ["score", "ply", "is_capture"]

@@ -11,12 +11,14 @@ import chess
 import numpy as np
 import pytest
 
-from loader._native import BinpackFile, set_simd_level, simd_level, simd_levels
+from loader import _native
+from loader._native import set_simd_level, simd_level, simd_levels
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
 from loader.errors import DataError
 from tests.loader.chess.formats.binpack_bytes import EXAMPLE, EXAMPLE_MOVES, EXAMPLE_SCORES
+from tests.support.binpack_file import BinpackFile
 from tests.support.damage import DAMAGES, Damage
 from tests.support.looked_into import dump, inspect, verify
 from tests.support.paths import SAMPLE
@@ -190,7 +192,8 @@ def test_an_empty_file_is_whole_and_has_no_entries(tmp_path: Path) -> None:
 
 
 def test_a_chunk_number_out_of_range_is_an_index_error(example: Path) -> None:
-    file = BinpackFile(example)
-    for call in (file.decode, file.count, file.chunk):
-        with pytest.raises(IndexError):
-            call(1)
+    file = BinpackFile(example).native
+    with pytest.raises(IndexError):
+        _native.ChunkWalk(file, 1)
+    with pytest.raises(IndexError):
+        file.offset(1)

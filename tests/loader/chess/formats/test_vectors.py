@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from loader import _native
+from tests.support.binpack_file import BinpackFile, make_writer
 from tests.support.positions import VECTORS, codec, open_path, read_file, rewritten
 
 FILES = {
@@ -85,14 +86,14 @@ def test_a_vector_becomes_that_of_any_other_format(name: str, into: str) -> None
 
 def test_binpack_holds_all_that_a_vector_has(tmp_path: Path) -> None:
     """There and back, through chains."""
-    writer = _native.BinpackWriter()
+    writer = make_writer()
     assert _native.ChunkWalk(open_path("viriformat", vector("viriformat")), 0).copy_to(writer) is None
     writer.finish()
     path = tmp_path / "games.binpack"
     path.write_bytes(writer.take())
     assert (writer.entries, writer.chains) == (829, 8)
     back = codec("viriformat").make_writer()
-    assert _native.BinpackFile(path).copy_to(0, back) is None
+    assert BinpackFile(path).copy_to(0, back) is None
     back.finish()
     assert back.take() == vector("viriformat").read_bytes()
 

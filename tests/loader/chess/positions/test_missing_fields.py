@@ -13,6 +13,7 @@ from loader import _native
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
+from tests.support.binpack_file import make_writer
 from tests.support.positions import encode, read_file
 
 Capture = pytest.CaptureFixture[str]
@@ -153,7 +154,7 @@ def test_a_move_number_beyond_any_is_refused(tmp_path: Path, capsys: Capture) ->
 def test_plies_of_a_chain_stay_at_the_largest(tmp_path: Path) -> None:
     fens = ["4k3/8/8/8/8/8/8/4K3 w - - 0 1", "4k3/8/8/8/8/8/4K3/8 b - - 0 1", "8/4k3/8/8/8/8/4K3/8 w - - 0 1"]
     steps = [(fens[0], "e1e2"), (fens[1], "e8e7"), (fens[2], "e2e1"), ("8/4k3/8/8/8/8/8/4K3 b - - 0 1", "e7e8")]
-    writer = _native.BinpackWriter()
+    writer = make_writer()
     count = 65535 - 16383 + 3
     for number in range(count):
         writer.add(*steps[number % 4], 0, min(16383 + number, 65535), 0)

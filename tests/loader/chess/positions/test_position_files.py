@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import logging
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,35 @@ def test_where_games_begin_is_kept_beside_a_file(
         assert reader.num_chunks
         assert index.read_bytes() != whole
     assert not caplog.records
+
+
+def test_verify_and_dump_neither_trust_nor_write_where_games_begin(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(game_index, "SMALLEST", 0)
+    for name in GAMES:
+        path = tmp_path / files[name].name
+        path.write_bytes(files[name].read_bytes() * 100)
+        index = path.with_name(f".{path.name}.borders")
+        assert main(["verify", str(path)]) == main(["dump", str(path), "--limit", "1"]) == 0
+        assert not index.exists()
+        (reader,) = open_readers(config(), identify([path]))
+        assert reader.num_chunks > 1
+        kept, times = index.read_bytes(), path.stat()
+        data = bytearray(path.read_bytes())
+        border = int(np.frombuffer(kept.partition(b"\n")[2], "<u8")[1])
+        data[border - 4] = 255  # the game before it has no end any more
+        path.write_bytes(data)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # so the index passes for the file's
+        capsys.readouterr()
+        said = []
+        for _ in range(2):
+            assert main(["verify", str(path)]) == main(["dump", str(path)]) == 1
+            said.append(capsys.readouterr())
+            index.unlink(missing_ok=True)
+        assert said[0] == said[1]
+        assert f"{path}: offset {border - 4}: " in said[0].err
+        assert not index.exists()
 
 
 def test_a_folder_that_takes_no_index_costs_a_line(

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.positions import output, resumed_output
 from loader.chess.positions.format import target_of
@@ -36,6 +35,7 @@ from loader.cli.main import main
 from loader.errors import InterruptedBySignalError
 from loader.files import work_file
 from tests.loader.conftest import write_random_games
+from tests.support.binpack_file import BinpackFile
 
 
 @pytest.fixture(scope="module")
@@ -292,7 +292,7 @@ def test_a_conversion_to_binpack_fills_its_chunks_on_any_number_of_threads(
     convert(open_sources(games), target_of(one), one, 1)
     convert(open_sources(games), target_of(four), four, 4)
     assert one.read_bytes() == four.read_bytes()
-    file = _native.BinpackFile(one)
+    file = BinpackFile(one)
     assert file.num_chunks > 3
     assert all(file.chunk(chunk)[1] >= 5000 for chunk in range(file.num_chunks - 1))
 

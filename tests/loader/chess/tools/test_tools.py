@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loader import _native
 from loader.chess.positions import output as outputs
 from loader.chess.positions.format import Target, named_format, target_of
 from loader.chess.positions.input import all_units, open_sources
@@ -32,6 +31,7 @@ from loader.chess.tools.split import part_paths, split
 from loader.cli.tool_options import bytes_of, share_of
 from loader.errors import DataError, UsageError
 from tests.loader.chess.formats.test_vectors import CONVERSIONS, EN_PASSANT_IF_TAKEN, vector
+from tests.support.binpack_file import BinpackFile
 from tests.support.loader_command import run_loader as run
 from tests.support.paths import VALIDATION
 from tests.support.positions import FORMATS, GAMES, SUFFIXES, read_file, rewritten, write_samples
@@ -109,7 +109,7 @@ def test_chunks_of_binpack_end_with_the_first_chain_behind_a_mebibyte(
     small = tmp_path / "small.binpack"
     convert(open_sources([VALIDATION]), target_of(small), small)
     assert units_in(small) == units_in(VALIDATION)
-    file = _native.BinpackFile(small)
+    file = BinpackFile(small)
     sizes = [file.chunk(chunk)[1] for chunk in range(file.num_chunks)]
     longest = max(map(len, units_in(VALIDATION)))
     assert len(sizes) > 5

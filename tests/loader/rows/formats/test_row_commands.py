@@ -89,6 +89,22 @@ def test_columns_are_told_in_numbers(tmp_path: Path, capsys: Capture) -> None:
     assert [tags[key] for key in ("kind", "missing", "smallest", "largest", "longest")] == ["list", 1, 3, 4, 2]
 
 
+def test_columns_that_no_batch_takes_are_told_by_their_type(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "a.parquet"
+    pair = pyarrow.map_(pyarrow.string(), pyarrow.int64())
+    columns = {
+        "place": pyarrow.array([{"x": 1}, None]),
+        "words": pyarrow.array([[("a", 1)], []], pair),
+        "id": pyarrow.array([b"0123456789abcdef", None], pyarrow.uuid()),
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    code, out, error = said(capsys, "inspect", path)
+    assert (code, error) == (0, "")
+    assert "0: place  struct<x: int64>, 1 missing" in out
+    assert "1: words  map<string, int64" in out
+    assert "2: id     extension<arrow.uuid>, 1 missing" in out
+
+
 def test_features_of_an_archive_are_told_in_numbers(tmp_path: Path, capsys: Capture) -> None:
     found = json.loads(said(capsys, "inspect", "--json", npz(tmp_path / "a.npz"))[1])
     assert (found["entries"], found["features"], found["largest_number"], found["longest_row"]) == (3, 3, 7, 2)

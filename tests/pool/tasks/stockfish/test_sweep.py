@@ -15,6 +15,7 @@ from tests.support.warm import call_pool
 FEN = "r1bqkbnr/pppp1ppp/2n5/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R w KQkq - 2 3"
 
 
+@pytest.mark.runs
 def test_the_best_of_a_sweep_is_exported_and_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     settings = {key: value for key, value in CHESS.items() if not key.startswith("testing.")}

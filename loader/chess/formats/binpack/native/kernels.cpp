@@ -14,4 +14,4 @@ std::uint64_t walk_to_the_end(binpack::ChunkState& state) {
 
 }  // namespace
 
-const binpack::Kernels binpack::Kernels::SPARSEPOOL_ISA{binpack::read_lanes, walk_to_the_end};
+const binpack::Kernels binpack::Kernels::SPARSEPOOL_ISA{binpack::next_entry, binpack::read_lanes, walk_to_the_end};

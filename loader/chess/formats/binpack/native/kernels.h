@@ -8,6 +8,9 @@
 namespace sparsepool::binpack {
 
 struct Kernels {
+    // Steps to the next entry; false at the end of the payload or at a fault. After either it stays false.
+    bool (*next)(ChunkState& state);
+
     // Decodes `count` entries of each of up to kMaxLanes lanes (lanes.h).
     void (*read_lanes)(Lane* const* lanes, std::size_t num_lanes, std::size_t count, bool checks);
 

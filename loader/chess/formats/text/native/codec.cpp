@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "chess/formats/text/native/lines.h"
 #include "chess/native/board/fen.h"
 #include "chess/native/coding/storable.h"
 #include "chess/native/files/codec.h"
@@ -48,7 +49,18 @@ class Writer final : public chess::EntryWriter {
 class TextCodec final : public chess::Codec {
   public:
     [[nodiscard]] const Units& units() const override { return units_; }
-    [[nodiscard]] chess::WalkKernels kernels() const override { return simd::kernels<Kernels>().walk; }
+    [[nodiscard]] bool has_lines() const override { return true; }
+    [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
+                                                    const chess::Demands& demands) const override {
+        return std::make_unique<chess::UnitWalk>(simd::kernels<Kernels>().walk, bytes, demands);
+    }
+    [[nodiscard]] chess::OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
+                                         const chess::Demands& demands,
+                                         std::optional<std::vector<std::uint64_t>>) const override {
+        rows::LineFile::Opened opened = rows::LineFile::open(path, expected);
+        if (!opened.file) return {nullptr, std::move(opened.fault)};
+        return {std::make_shared<LinePieces>(std::move(opened.file), *this, demands), {}};
+    }
     [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
         return std::make_unique<Writer>();
     }

@@ -1,7 +1,5 @@
 #include "chess/formats/text/native/lines.h"
 
-#include "chess/formats/text/native/format.h"
-
 namespace sparsepool::text {
 
 chess::Piece LinePieces::read(std::size_t piece) const {
@@ -16,13 +14,6 @@ stream::SourceFault LinePieces::fault_of(std::size_t piece, const chess::Piece& 
     const std::string line = before ? std::to_string(*before + damage.unit + 1) : "unknown";
     const std::uint64_t at = offset(piece) + (is_packed() ? 0 : damage.offset);
     return {path_, at, "line " + line + ": " + damage.reason};
-}
-
-chess::OpenedFile open_lines(const std::string& path, const std::optional<ExpectedFile>& expected,
-                             const chess::Demands& demands) {
-    rows::LineFile::Opened opened = rows::LineFile::open(path, expected);
-    if (!opened.file) return {nullptr, std::move(opened.fault)};
-    return {std::make_shared<LinePieces>(std::move(opened.file), codec(), demands), {}};
 }
 
 }  // namespace sparsepool::text

@@ -26,8 +26,4 @@ class LinePieces final : public chess::EntryFile {
     std::shared_ptr<const rows::LineFile> lines_;
 };
 
-// As chess::open_unit_file.
-[[nodiscard]] chess::OpenedFile open_lines(const std::string& path, const std::optional<ExpectedFile>& expected,
-                                           const chess::Demands& demands);
-
 }  // namespace sparsepool::text

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "chess/native/filters/where/names.h"
@@ -12,13 +14,13 @@ namespace sparsepool::chess::where {
 enum class Operation : std::uint8_t {
     kConstant,  // target = constant
     kLoad,      // target = the name's value of each record
-    kCopy,      // target = left
-    kNegate,
+    kAgain,     // target stays: it holds the second operand of the operation before
+    kNegate,    // target = -target, and so on
     kAbs,
     kFile,  // of a square, 1 to 8
     kRank,
     kNot,
-    kAdd,  // target = left + right, and so on
+    kAdd,  // target = target + the register behind it, and so on
     kSubtract,
     kMultiply,
     kDivide,
@@ -36,9 +38,7 @@ enum class Operation : std::uint8_t {
 
 struct Instruction {
     Operation operation = Operation::kConstant;
-    std::uint8_t target = 0;  // registers
-    std::uint8_t left = 0;
-    std::uint8_t right = 0;
+    std::uint8_t target = 0;  // register
     double constant = 0.0;
     const Name* name = nullptr;
 };
@@ -48,9 +48,11 @@ struct Instruction {
 // IEEE 754 says, so that a filter leaves the same out on every machine (I1). Immutable.
 class Program {
   public:
-    static constexpr unsigned kMostRegisters = 128;
+    using Word = std::variant<double, std::string>;  // a constant; a name or an operation
 
-    explicit Program(std::vector<Instruction> instructions);
+    // `postfix`: each operation behind its operands; `again` is the second operand of the operation right before it.
+    // Throws std::invalid_argument.
+    explicit Program(const std::vector<Word>& postfix);
 
     // passes[i]: whether the condition holds of records[i], 1 or 0. `memory` is to be used again.
     void run(std::span<const Record> records, std::vector<double>& memory, std::uint8_t* passes) const;

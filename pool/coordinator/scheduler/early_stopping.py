@@ -37,8 +37,8 @@ class EarlyStopping:
         accounts = defaultdict[str, list[int]](list)
         for member in sorted(members):
             accounts[self._account(known.of_members[member])].append(member)
-        told = list(accounts.items())[:_MOST_ACCOUNTS]
-        parts = [account if len(accounts) == 1 else f"{named(of)}: {account}" for account, of in told]
+        shown = list(accounts.items())[:_MOST_ACCOUNTS]
+        parts = [account if len(accounts) == 1 else f"{named(of)}: {account}" for account, of in shown]
         more = ["..."] if len(accounts) > _MOST_ACCOUNTS else []
         account = "; ".join([*parts, *more])
         return f"{who}stopped early at step {known.newest.step}: {account} (train.early_stopping = {self.patience})"

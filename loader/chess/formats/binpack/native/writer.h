@@ -1,14 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "chess/formats/binpack/native/damage.h"
 #include "chess/native/board/position.h"
-#include "chess/native/files/walk.h"
 #include "chess/native/files/writer.h"
 
 namespace sparsepool::binpack {
@@ -43,11 +39,5 @@ class Writer final : public chess::EntryWriter {
     std::uint64_t chains_ = 0;
     std::uint64_t chunks_ = 0;
 };
-
-// Adds all entries of a chunk, its chain number `first_chain` first and those before it last.
-// Damage ends it; the entries before it have been added. Illegal positions that are left out are noted.
-std::optional<Damage> copy_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
-                                 std::uint32_t first_chain, chess::EntryWriter& writer,
-                                 const chess::Demands& demands = {}, chess::IllegalTally* left_out = nullptr);
 
 }  // namespace sparsepool::binpack

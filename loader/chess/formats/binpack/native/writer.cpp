@@ -1,4 +1,4 @@
-#include "chess/formats/binpack/native/file/writer.h"
+#include "chess/formats/binpack/native/writer.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,7 +8,6 @@
 #include "chess/formats/binpack/native/entries/candidates.h"
 #include "chess/formats/binpack/native/entries/chain.h"
 #include "chess/formats/binpack/native/entries/stem_writer.h"
-#include "chess/formats/binpack/native/file/chunk.h"
 
 namespace sparsepool::binpack {
 namespace {
@@ -152,28 +151,6 @@ void Writer::put_score(std::uint16_t value) {
         put_bits(more | (rest & 15), 5);
         rest >>= 4;
     } while (rest != 0);
-}
-
-std::optional<Damage> copy_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
-                                 std::uint32_t first_chain, chess::EntryWriter& writer, const chess::Demands& demands,
-                                 chess::IllegalTally* left_out) {
-    for (const bool before : {false, true}) {
-        if (before && first_chain == 0) break;
-        ChunkState state;
-        state.payload = payload;
-        state.demands = demands;
-        state.left_out = left_out;
-        std::uint32_t chains = 0;
-        while (next_entry(state)) {
-            if (before && state.chains > first_chain) break;
-            if (!before && state.chains <= first_chain) continue;
-            if (std::exchange(chains, state.chains) != state.chains) writer.begin_unit();
-            std::string fault = writer.add(state.entry);
-            if (!fault.empty()) return Damage{payload_offset + state.stem, state.number, std::move(fault)};
-        }
-        if (state.fault != Fault::kNone) return damage_of(state, payload_offset);
-    }
-    return std::nullopt;
 }
 
 }  // namespace sparsepool::binpack

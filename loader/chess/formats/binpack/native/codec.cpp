@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "chess/formats/binpack/native/file.h"
+#include "chess/formats/binpack/native/format.h"
+#include "chess/formats/binpack/native/kernels.h"
+#include "chess/formats/binpack/native/walk.h"
+#include "chess/formats/binpack/native/writer.h"
+#include "chess/native/files/codec.h"
+
+namespace sparsepool::binpack {
+namespace {
+
+// In a payload, where all are whole. Files are not compressed, and entries are not told by the numbers of chains.
+class Chains final : public Units {
+  public:
+    [[nodiscard]] const char* word() const override { return "chain"; }
+    [[nodiscard]] std::size_t whole(std::string_view bytes, std::size_t) const override { return bytes.size(); }
+    [[nodiscard]] std::uint64_t count(std::string_view) const override { return 0; }
+};
+
+class BinpackCodec final : public chess::Codec {
+  public:
+    [[nodiscard]] const Units& units() const override { return units_; }
+    [[nodiscard]] bool keeps_games() const override { return true; }
+
+    // Whatever the side to move: the format has no move number.
+    [[nodiscard]] unsigned move_number(const chess::Entry& entry) const override { return (entry.ply + 1U) / 2; }
+
+    [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view payload,
+                                                    const chess::Demands& demands) const override {
+        return std::make_unique<ChainWalk>(payload, demands);
+    }
+    [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
+        return std::make_unique<Writer>();
+    }
+
+    [[nodiscard]] std::size_t together() const override { return kMaxLanes; }
+    void read_lanes(std::span<chess::Lane> lanes, std::size_t count, bool checks) const override {
+        Lane* states[kMaxLanes];
+        for (std::size_t i = 0; i < lanes.size(); ++i) {
+            states[i] = &static_cast<ChainWalk*>(lanes[i].walk)->lane();
+            states[i]->out = lanes[i].out;
+        }
+        simd::kernels<Kernels>().read_lanes(states, lanes.size(), count, checks);
+        for (std::size_t i = 0; i < lanes.size(); ++i) {
+            lanes[i].out = states[i]->out;
+            lanes[i].at_end = states[i]->at_end;
+        }
+    }
+
+    [[nodiscard]] bool begins_a_file(std::string_view head) const override {
+        return head.starts_with(std::string_view(kMagic, sizeof kMagic));
+    }
+    [[nodiscard]] chess::OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
+                                         const chess::Demands& demands,
+                                         std::optional<std::vector<std::uint64_t>>) const override {
+        return ChunkFile::open(path, expected, *this, demands);
+    }
+    [[nodiscard]] std::shared_ptr<const chess::EntryFile> hold(std::string name, const chess::Demands& demands,
+                                                               std::string bytes, std::uint64_t begin,
+                                                               std::uint64_t) const override {
+        return ChunkFile::hold(std::move(name), std::move(bytes), begin, *this, demands);
+    }
+    [[nodiscard]] std::size_t enough() const override { return kHeaderBytes; }
+    [[nodiscard]] std::size_t first_piece(std::string_view bytes, std::uint64_t, bool) const override {
+        return std::max<std::size_t>(chunk_bytes(bytes), kHeaderBytes);
+    }
+    [[nodiscard]] std::string units_of(std::string_view file) const override {
+        std::string chains;
+        chains.reserve(file.size());
+        while (const std::size_t size = chunk_bytes(file)) {
+            chains += file.substr(kHeaderBytes, size - kHeaderBytes);
+            file.remove_prefix(std::min(size, file.size()));
+        }
+        return chains;
+    }
+
+  private:
+    Chains units_;
+};
+
+}  // namespace
+
+const chess::Codec& codec() {
+    static const BinpackCodec instance;
+    return instance;
+}
+
+}  // namespace sparsepool::binpack
