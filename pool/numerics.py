@@ -27,7 +27,7 @@ from pool.device.names import Device, parse_device
 from pool.ensemble.batching import RULE
 from pool.ensemble.member import Member
 from pool.errors import RunError
-from pool.exchange.member_layout import prefix
+from pool.exchange.layout import prefix
 from pool.exchange.plan import Plan
 from pool.kernels.cuda.launcher import computing_with
 from pool.protocol.identity import Peer
@@ -44,8 +44,7 @@ def reference(
     config: Config, plan: Plan, devices: tuple[str, ...], constants: Sequence[Mapping[str, str]] = ()
 ) -> dict[str, str]:
     """The fingerprint of a run; `constants`: digests of each member's tensors that are no weights, by path."""
-    module = config.testing.device_module
-    kinds = (device_kind(parse_device(spec, module), config.num_worker_threads(spec, len(devices))) for spec in devices)
+    kinds = (device_kind(parse_device(spec), config.num_worker_threads(spec, len(devices))) for spec in devices)
     return {
         **_process(),
         DEVICES: "; ".join(sorted(set(kinds))),
@@ -63,8 +62,8 @@ def reference(
 
 def _dense_products(config: Config, devices: tuple[str, ...]) -> dict[str, str]:
     """Returns pool.dense_products if it is not the default, and devices of the run heed it."""
-    module, chosen = config.testing.device_module, config.pool.dense_products
-    heeds = any(parse_device(spec, module).is_accelerator for spec in devices)
+    chosen = config.pool.dense_products
+    heeds = any(parse_device(spec).is_accelerator for spec in devices)
     return {"dense products": chosen} if heeds and chosen != "float32" else {}
 
 
@@ -98,7 +97,7 @@ def _constants(of_members: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def device_kind(device: Device, threads: int) -> str:
-    """Names what two devices have in common that give the same bits. A fake device is a CPU."""
+    """Names what two devices have in common that give the same bits."""
     if device.is_accelerator:
         properties = torch.get_device_module(device.kind).get_device_properties(device.index)
         computing = computing_with(torch.device(device.torch_name))

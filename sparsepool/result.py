@@ -58,7 +58,7 @@ class Result:
         """
         from pool.checkpoint.folder import locate
         from pool.checkpoint.state import WEIGHTS, read_state, verify_tensors
-        from pool.exchange.member_layout import prefix
+        from pool.exchange.layout import prefix
         from pool.export.member import choose, members_of
 
         with one_line_errors():

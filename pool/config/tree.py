@@ -126,8 +126,7 @@ class Config(BaseModel):
 
     def num_worker_threads(self, spec: str, workers: int) -> int:
         """Torch threads of the worker on device `spec`, one of `workers`."""
-        device = parse_device(spec, self.testing.device_module)
-        if device.kind not in ("cpu", "cuda"):  # one for tests: not to depend on the machine's cores
+        if parse_device(spec).is_for_tests:  # it is not to depend on the machine's cores
             return 1
         return self.pool.threads or max(1, allowed_cores() // workers)
 

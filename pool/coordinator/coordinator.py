@@ -38,7 +38,7 @@ from pool.coordinator.validation_arrays import Collected
 from pool.crash_points import crash_point
 from pool.device.opening import naming_lost_devices
 from pool.ensemble.factory import make_members
-from pool.exchange.member_layout import member_of_bucket
+from pool.exchange.layout import member_of_bucket
 from pool.metrics.medians import median_of
 from pool.nets.record import still_to_export
 from pool.optim.plateau import plateau_rule
@@ -90,7 +90,7 @@ class Coordinator:
         snapshots = Snapshots(
             memory.snapshots(), start.snapshot, changes=models.changes, threads=config.num_coordinator_threads
         )
-        goal = Goal(config.train.best_metric, start.layout.measured.best(config.train.best_metric))
+        goal = Goal(config.train.best_metric, start.measured.best(config.train.best_metric))
         self._state = State(start, memory, models, snapshots, goal, self._say)
         self._next_report = 0.0
         self._checkpoints = Checkpoints(
@@ -136,7 +136,7 @@ class Coordinator:
                 self._trace,
                 Collected(
                     [metrics_of(member.task, layout.schema) for member in members],
-                    layout.measured,
+                    start.measured,
                     batches=config.train.validation_batches,
                     place=memory.collected,
                 ),
@@ -258,9 +258,9 @@ def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
         validation_batches=config.train.validation_batches,
         on_bad_batch=config.train.on_bad_batch,
         member_of=member_of_bucket(plans),
-        collects=start.layout.measured.collects,
+        collects=start.measured.collects,
         batches_per_group=config.train.batches_per_group,
         goal=goal,
         early_stopping=config.train.early_stopping,
-        plateaus=tuple(plateau_rule(member, start.layout.measured) for member in config.members),
+        plateaus=tuple(plateau_rule(member, start.measured) for member in config.members),
     )

@@ -21,7 +21,7 @@ from pool.coordinator.update.timing import Timing
 from pool.crash_points import crash_point
 from pool.ensemble.member import Member
 from pool.exchange.interface import CoordinatorExchange
-from pool.exchange.member_layout import prefix
+from pool.exchange.layout import prefix
 from pool.exchange.plan import Plan
 from pool.optim.joined_state import State, joined_state, states_of
 

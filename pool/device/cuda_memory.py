@@ -66,12 +66,12 @@ class CudaMemory:
         return -(-nbytes // unit) * unit
 
     def _properties(self, device: torch.device) -> Any:
-        found = self._driver.CUmemAllocationProp()
-        found.type = self._driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-        found.requestedHandleTypes = self._descriptor
-        found.location.type = self._driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-        found.location.id = device.index
-        return found
+        properties = self._driver.CUmemAllocationProp()
+        properties.type = self._driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties.requestedHandleTypes = self._descriptor
+        properties.location.type = self._driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        properties.location.id = device.index
+        return properties
 
     @property
     def _descriptor(self) -> Any:

@@ -17,8 +17,8 @@ def driver_version(root: Path = Path("/")) -> str:
             text = (root / name).read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        if found := _NUMBER.search(text):
-            return found[0]
+        if number := _NUMBER.search(text):
+            return number[0]
     return ""
 
 

@@ -55,21 +55,39 @@ class Device:
         return self.kind not in ("cpu", "fake")
 
     @property
+    def is_for_tests(self) -> bool:
+        return self.kind not in ("cpu", "cuda")
+
+    @property
     def torch_name(self) -> str:
         return f"{self.kind}:{self.index}" if self.is_accelerator else "cpu"
 
 
-def parse_device(text: str, module: str = "") -> Device:
-    """`module`: `testing.device_module`. Raises ConfigError with what is allowed."""
+def check_devices(specs: Sequence[str], module: str) -> None:
+    """Checks what a user has written in pool.devices. `module`: `testing.device_module`, whose last part is a kind of
+    device. Raises ConfigError with what is allowed."""
+    kinds = ("cpu", "cuda", "fake", module.rpartition(".")[2])
+    for spec in specs:
+        if spec != "auto" and parse_device(spec).kind not in kinds:
+            raise _not_allowed(spec)
+    if not specs:
+        raise ConfigError(f"pool.devices: no device; {ALLOWED}")
+
+
+def parse_device(text: str) -> Device:
+    """Reads a name, of whatever kind. Raises ConfigError with what is allowed."""
     name, question, options = text.partition("?")
     kind, colon, number = name.partition(":")
     if kind == "cpu" and not colon and not question:
         return Device("cpu")
-    for_tests = ("fake", module.rpartition(".")[2])
-    if not kind or kind not in ("cuda", *for_tests) or not _INDEX.fullmatch(number) or (question and kind == "cuda"):
-        raise ConfigError(f"pool.devices: {text!r}: {ALLOWED}")
+    if kind in ("", "cpu") or not _INDEX.fullmatch(number) or (question and kind == "cuda"):
+        raise _not_allowed(text)
     compute_ms, faults = _options(text, options)
     return Device(kind, int(number), compute_ms, faults)
+
+
+def _not_allowed(text: str) -> ConfigError:
+    return ConfigError(f"pool.devices: {text!r}: {ALLOWED}")
 
 
 def _options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
@@ -110,24 +128,21 @@ def _milliseconds(text: str) -> float:
 
 
 def resolve_devices(
-    specs: Sequence[str], cuda_count: int | None, module: str = "", hidden: str = "", *, cpu_workers: int = 1
+    specs: Sequence[str], cuda_count: int | None, hidden: str = "", *, cpu_workers: int = 1
 ) -> tuple[str, ...]:
     """Returns the devices, one a worker: `auto` becomes all CUDA devices, else `cpu_workers`.
 
-    `cuda_count` None: not known, so none is checked. `module`: `testing.device_module`; `hidden`: words about what
-    hides devices. Raises ConfigError.
+    `cuda_count` None: not known, so none is checked; `hidden`: words about what hides devices. Raises UnavailableError.
     """
     resolved: list[str] = []
     for spec in specs:
         if spec == "auto":
             resolved += [f"cuda:{i}" for i in range(cuda_count or 0)] or ["cpu"] * cpu_workers
         else:
-            device = parse_device(spec, module)
+            device = parse_device(spec)
             if device.kind == "cuda" and cuda_count is not None and device.index >= cuda_count:
                 raise UnavailableError(f"pool.devices: {spec!r}: this machine shows {_counted(cuda_count)}{hidden}")
             resolved.append(spec)
-    if not resolved:
-        raise ConfigError(f"pool.devices: no device; {ALLOWED}")
     return tuple(resolved)
 
 

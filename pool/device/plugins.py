@@ -1,4 +1,4 @@
-"""Kinds of devices that torch does not know by itself."""
+"""Kinds of devices that torch does not know by itself: those of tests."""
 
 from __future__ import annotations
 

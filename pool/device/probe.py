@@ -31,9 +31,9 @@ _MIB = 1 << 20
 _registered: list[Segment] = []  # with a driver, until this process ends
 
 
-def look_at_cards(devices: Sequence[str], module: str) -> tuple[Card, ...]:
-    """Returns the devices of a run that have memory of their own, each once. `module`: `testing.device_module`."""
-    named = {spec: parse_device(spec, module) for spec in dict.fromkeys(devices)}
+def look_at_cards(devices: Sequence[str]) -> tuple[Card, ...]:
+    """Returns the devices of a run that have memory of their own, each once."""
+    named = {spec: parse_device(spec) for spec in dict.fromkeys(devices)}
     accelerators = {spec: device for spec, device in named.items() if device.is_accelerator}
     cards = [_look_at(spec, device) for spec, device in accelerators.items()]
     return tuple(replace(card, peers=_peers(accelerators, card.device)) for card in cards)

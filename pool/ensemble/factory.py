@@ -9,7 +9,7 @@ from torch import nn
 
 from pool.ensemble.member import Member
 from pool.errors import ConfigError
-from pool.exchange.member_layout import prefix
+from pool.exchange.layout import prefix
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import specs
 from pool.nn.generators import GeneratorStates

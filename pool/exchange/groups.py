@@ -1,8 +1,8 @@
 """The groups of a step: consecutive batches whose gradients one worker adds up, left to right, before it hands them
-over (I2). Pure.
+over (I2). Plain data: the scheduler decides by it, the exchange finds the numbers.
 
-A group has a place in its step, from 0 on: the leaf of the tree in which the groups are added up (`order`). Which
-batches it has, G and k alone decide.
+A group has a place in its step, from 0 on: the leaf of the tree in which the groups are added up (`pool.kernels.tree`).
+Which batches it has, G and k alone decide.
 """
 
 from __future__ import annotations
@@ -33,3 +33,15 @@ class Groups:
     def place_of(self, batch: int) -> int:
         """Returns the place of the group that the batch is in."""
         return batch % self.batches_per_step // self.batches_per_group
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """The gradients of a group in one gradient slot: those of its batches, added up left to right."""
+
+    batches: tuple[int, ...]  # that are in it; others of the group are left out
+    place: int  # of the group in its step
+    worker: int
+    slot: int
+    absent: tuple[int, ...]  # parameters that got no gradient, by index
+    incarnation: int = 1  # of the worker: each may have memory of its own

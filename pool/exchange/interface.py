@@ -14,6 +14,9 @@ contribution goes to. The owner of a slot (I4):
 Weights. Version t lies in place t mod 2, and the coordinator alone writes it (I3). A worker reads version t from
 `publish(t)` until its batches of step t have ended.
 
+A batch of a step has one contribution, whose rows are the same until `give_out` of the version that the step makes: an
+implementation may keep what it knows of them so long.
+
 Bits. Every implementation adds up along the tree of `pool.kernels.tree` (I2), and of a table the touched rows alone.
 """
 
@@ -25,9 +28,11 @@ from typing import Protocol
 
 from torch import Tensor
 
-from pool.exchange.contribution import Contribution
+from pool.exchange.groups import Contribution
 from pool.exchange.plan import Bucket
 from pool.kernels.fold import Addend, Touched
+
+TouchedRows = Callable[[Contribution, str], Touched]  # of a member's tables of that sparse field
 
 
 class PieceMemory(Protocol):
@@ -139,7 +144,8 @@ class WorkerExchange(Protocol):
         """Forgets what was loaded: it may be of a version that was never completed, since its coordinator died."""
 
     def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
-        """Gradients of a contribution go to this slot of the worker's own: the sum of these batches', left to right."""
+        """Gradients of a contribution go to this slot of the worker's own: the sum of these batches', left to right. Of
+        each of them come `load`, `begin_batch`, its gradients."""
 
     def begin_batch(self) -> None:
         """The next of them."""

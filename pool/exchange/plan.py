@@ -1,4 +1,4 @@
-"""The places of all parameters and buffers in a version of the weights; those in gradient slots: `slot_layout`.
+"""The places of all parameters and buffers in a version of the weights; those in gradient slots: `layout`.
 
 A function of the model, the bucket limits and the optimizer's name alone, never of devices or workers: other borders
 would give other bits. Made once, by the planner; plain data, free of torch, so that the supervisor can size memory.
@@ -8,11 +8,9 @@ would give other bits. Made once, by the planner; plain data, free of torch, so 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import prod
-
-from pool.exchange.assign import assign_buckets
 
 ALIGNMENT = 256  # bytes; what torch's allocators give at least, and kernels choose paths by it
 PAGE = 4096
@@ -104,6 +102,32 @@ def make_plan(
         buckets=tuple(buckets),
         nbytes=max(PAGE, align(offset, PAGE)),
     )
+
+
+def assign_buckets(sizes: Sequence[int], dtypes: Sequence[Hashable], limits: Sequence[int]) -> list[list[int]]:
+    """Assigns parameters to buckets, by size and dtype: returns indices into `sizes`, buckets ordered by their first
+    one. Sizes and limits are bytes.
+
+    The rule is that of torch's DistributedDataParallel (compute_bucket_assignment_by_size): a bucket closes when it
+    reaches the current limit of its dtype; each dtype goes through the limits in order and stays at the last.
+    """
+    if len(sizes) != len(dtypes) or not limits:
+        raise ValueError(f"{len(sizes)} sizes, {len(dtypes)} dtypes, {len(limits)} limits")
+    closed: list[list[int]] = []
+    open_buckets: dict[Hashable, tuple[list[int], int]] = {}
+    closed_count: dict[Hashable, int] = {}
+    for index, (size, dtype) in enumerate(zip(sizes, dtypes, strict=True)):
+        bucket, total = open_buckets.pop(dtype, ([], 0))
+        bucket.append(index)
+        total += size
+        count = closed_count.get(dtype, 0)
+        if total >= limits[min(count, len(limits) - 1)]:
+            closed.append(bucket)
+            closed_count[dtype] = count + 1
+        else:
+            open_buckets[dtype] = (bucket, total)
+    closed += [bucket for bucket, _ in open_buckets.values()]
+    return sorted(closed, key=lambda bucket: bucket[0])
 
 
 def _is_large_table(spec: TensorSpec, limit: int) -> bool:

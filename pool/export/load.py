@@ -23,7 +23,7 @@ from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
-from pool.exchange.member_layout import prefix
+from pool.exchange.layout import prefix
 from pool.exchange.tensors import carried, replace_tensors, specs, trained
 from pool.export.member import NEWEST, Choice, MemberId, check_average, check_one, choose, members_of
 from pool.run_folder import strict_json

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from pool.config.tree import Config
-from pool.exchange.member_layout import prefix
+from pool.exchange.layout import prefix
 from pool.exchange.plan import Plan
 
 State = tuple[Mapping[str, Tensor], Mapping[str, Any]]  # as `BucketOptimizers.state` gives it

@@ -25,8 +25,7 @@ ALL = "all"  # of pool.coordinator_device
 def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan], *, missing: str = "") -> Exchange:
     """`devices`: of the workers; `plans`: of each member; `missing`: words about devices that this machine lacks, if
     the run is only checked. Raises ConfigError for an exchange that can't be had."""
-    asked, module = config.pool.exchange, config.testing.device_module
-    workers = [parse_device(spec, module) for spec in devices]
+    asked, workers = config.pool.exchange, [parse_device(spec) for spec in devices]
     if asked == "host" or (asked == "auto" and not any(worker.is_accelerator for worker in workers)):
         return HOST
     homes = _homes(config, workers)
@@ -67,10 +66,11 @@ def _homes(config: Config, workers: Sequence[Device]) -> list[Device]:
     if not name or name == ALL:
         return (accelerators if name else accelerators[:1]) or [workers[0]]
     try:
-        home = parse_device(name, config.testing.device_module)
+        home = parse_device(name)
     except ConfigError:
         home = None
-    if home is None or not home.is_accelerator or home.faults or home.compute_ms:
+    kinds = {"cuda", *(worker.kind for worker in accelerators)}
+    if home is None or home.kind not in kinds or home.faults or home.compute_ms:
         raise ConfigError(
             f"pool.coordinator_device: {name!r}: allowed: an accelerator, as pool.devices names it, or {ALL}"
         )

@@ -29,7 +29,7 @@ from pool.device.precision import choose_computing
 from pool.device.probe import look_at_cards
 from pool.ensemble.factory import described
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
-from pool.exchange.member_layout import joined, prefix
+from pool.exchange.layout import joined, prefix
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.exchange.tensors import specs
 from pool.metrics.layout import Measured, measured
@@ -77,16 +77,16 @@ class Members:
 def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
     """Returns the devices of the workers; and, of a run that is only checked, why it can't be on this machine, which
     lacks some of them. Raises ConfigError."""
-    config, module = start.config, start.config.testing.device_module
-    add_devices(module)
+    config = start.config
+    add_devices(config.testing.device_module)
     specs, workers = config.pool.devices, config.num_cpu_workers
     try:
         hidden = hidden_in_words(os.environ.get(VARIABLE))
-        return resolve_devices(specs, _cuda_count(), module, hidden, cpu_workers=workers), ""
+        return resolve_devices(specs, _cuda_count(), hidden, cpu_workers=workers), ""
     except UnavailableError as error:
         if not start.only_check:
             raise
-        return resolve_devices(specs, None, module, cpu_workers=workers), str(error)
+        return resolve_devices(specs, None, cpu_workers=workers), str(error)
 
 
 def plan_run(start: PlannerStart) -> tuple[Data, Members]:
@@ -256,12 +256,12 @@ def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
 def run(start: PlannerStart) -> Answer:
     answer: Answer
     try:
-        module, pool = start.config.testing.device_module, start.config.pool
+        pool = start.config.pool
         choose_computing(own_kernels=pool.own_kernels, dense_products=pool.dense_products)
         devices, missing = choose_devices(start)
         data, members = plan_run(start)
         plans, measures = members.plans, members.measured
-        there = tuple(spec for spec in devices if not (missing and _is_missing(spec, module)))
+        there = tuple(spec for spec in devices if not (missing and _is_missing(spec)))
         if start.checkpoint is not None:
             try_state(start.config, plans, start.checkpoint, start.overrides)
         nbytes = state_nbytes(start.config, plans, start.overrides, measures.metrics)
@@ -273,11 +273,11 @@ def run(start: PlannerStart) -> Answer:
             num_chunks=data.num_chunks,
             devices=devices,
             device_names=tuple(
-                _device_name(spec, module) if spec in there else f"{spec}: not in this machine" for spec in devices
+                _device_name(spec) if spec in there else f"{spec}: not in this machine" for spec in devices
             ),
             missing=missing,
             about_devices=tuple(_about(start.config, devices)),
-            cards=look_at_cards(there, module),
+            cards=look_at_cards(there),
             state_nbytes=nbytes,
             fingerprint=numerics.reference(start.config, joined(plans), there, members.constants),
             rates=learning_rates(start, plans),
@@ -294,8 +294,8 @@ def run(start: PlannerStart) -> Answer:
     return answer
 
 
-def _is_missing(spec: str, module: str) -> bool:
-    device = parse_device(spec, module)
+def _is_missing(spec: str) -> bool:
+    device = parse_device(spec)
     return device.kind == "cuda" and device.index >= _cuda_count()
 
 
@@ -316,9 +316,9 @@ def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
         yield line
 
 
-def _device_name(spec: str, module: str) -> str:
+def _device_name(spec: str) -> str:
     """Names a device, for people."""
-    device = parse_device(spec, module)
+    device = parse_device(spec)
     if not device.is_accelerator:
         return spec.partition("?")[0]
     properties = torch.get_device_module(device.kind).get_device_properties(device.index)

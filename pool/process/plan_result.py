@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from loader.stream.schema import BatchSchema
 from pool.device.cards import Card
 from pool.exchange.exchange_choice import HOST, Exchange
-from pool.exchange.member_layout import joined
+from pool.exchange.layout import joined
 from pool.exchange.plan import Plan
 from pool.metrics.layout import Measured
 from pool.protocol.messages import Purpose

@@ -18,6 +18,7 @@ from typing import NoReturn
 from loader.exit_codes import EXIT_FAILED
 from loader.plugins.error_text import told
 from pool import crash_points
+from pool.device.plugins import add_devices
 from pool.process import lifeline, prctl
 from pool.process.document import to_json
 from pool.process.failure import failure_of
@@ -90,6 +91,7 @@ def _become(start: Start, channel: socket.socket, folder: int) -> int:
 def _role(start: Start) -> ModuleType:
     prctl.show_as(str(start.peer))  # the command line is the fork server's
     crash_points.arm(start.crash_points, start.peer)
+    add_devices(start.device_module)
     lifeline.forks_die_with_this_process()
     return importlib.import_module(_ROLES[start.peer.role])
 

@@ -18,7 +18,6 @@ from pydantic import PlainValidator, TypeAdapter
 
 from loader.files.identity import DataFile
 from loader.stream.interface import Cursor
-from loader.stream.schema import BatchSchema
 from loader.stream.sources import data_class
 from pool.checkpoint.overrides import Override
 from pool.config.load import parse_config
@@ -26,10 +25,7 @@ from pool.config.sections import PoolDataConfig
 from pool.config.tree import Config
 from pool.device.cards import Card
 from pool.exchange.exchange_choice import Exchange
-from pool.exchange.host.lists import TouchedLists
-from pool.exchange.member_layout import joined
-from pool.exchange.plan import Plan
-from pool.exchange.slot_layout import slot_layout
+from pool.exchange.layout import Layout
 from pool.metrics.layout import Measured
 from pool.process.document import from_json, to_json
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER, Peer
@@ -49,37 +45,6 @@ def _data(tree: Mapping[str, Any]) -> PoolDataConfig:
     return data_class(tree["source"], PoolDataConfig).model_validate_json(json.dumps(tree))
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The places of a run's numbers in its memory: samples in ring slots, weights, gradients, what is measured."""
-
-    schema: BatchSchema
-    plans: tuple[Plan, ...]  # of each member
-    measured: Measured  # by the task, in validations
-    gradient_dtype: str  # train.gradient_dtype
-    batches_per_group: int
-
-    @property
-    def plan(self) -> Plan:
-        """The weights of all members."""
-        return joined(self.plans)
-
-    @property
-    def slot_plans(self) -> tuple[Plan, ...]:
-        """The places of each member's gradients in a gradient slot."""
-        return tuple(slot_layout(plan, self.gradient_dtype) for plan in self.plans)
-
-    @property
-    def slot_plan(self) -> Plan:
-        """The gradients of all members in a gradient slot."""
-        return joined(self.slot_plans)
-
-    @property
-    def touched_lists(self) -> TouchedLists:
-        """The places of a group's lists in a gradient slot."""
-        return TouchedLists(self.schema, len(self.plans), self.batches_per_group)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Start:
     """The fields that every role has; a process gets its memory with them once the run has some."""
@@ -87,6 +52,7 @@ class Start:
     peer: Peer  # the process itself
     run_dir: Path  # through a descriptor of this process (`pool.run_folder.opening`)
     crash_points: tuple[str, ...] = ()  # testing.crash_points
+    device_module: str = ""  # testing.device_module, if the process uses a device
     segments: Mapping[str, SegmentHandle] = field(default_factory=dict)
     bells: Mapping[str, int] = field(default_factory=dict)  # descriptors
     registers: bool = False  # its device copies from and to the segments itself
@@ -154,7 +120,6 @@ class WorkerStart(RunStart):
     """A worker gets no files, since there may be very many."""
 
     device: str  # as pool.devices names it
-    device_module: str  # testing.device_module
     card: Card | None  # the device, if it is a GPU
     threads: int  # of torch
     own_kernels: bool
@@ -162,6 +127,7 @@ class WorkerStart(RunStart):
     nets: tuple[Annotated[Net, PlainValidator(read_net)], ...]  # of each member
     on_meta: bool  # models are built without numbers
     layout: Layout
+    measured: Measured  # by the task, in validations
     total_steps: int
     borrows: bool  # weights and gradients lie in the coordinator's memory of the device
     fingerprint: Mapping[str, str]
@@ -170,6 +136,7 @@ class WorkerStart(RunStart):
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorStart(RunStart, ResumingStart):
     layout: Layout
+    measured: Measured  # by the task, in validations
     devices: tuple[str, ...]  # one a worker
     exchange: Exchange
     exchange_cards: tuple[Card | None, ...]  # the exchange's devices, if they are GPUs

@@ -2,7 +2,7 @@
 
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
     gradients.I    pool.gradient_slots of gradients         worker I writes; coordinator reads
-                   (`pool.exchange.slot_layout`) and lists of a
+                   (`pool.exchange.layout`) and lists of a
                    group's touched rows, then places for what it collects in
                    validations, if the task has metrics,
                    then pages of int64 (`signals`): what it finished last,
@@ -58,7 +58,7 @@ class MemoryMap:
     members: int = 1
     averages: bool = False  # there is a place for averaged weights
     batches_per_group: int = 1
-    lists_nbytes: int = 0  # of a gradient slot: which rows of tables a group touches (`pool.exchange.host.lists`)
+    lists_nbytes: int = 0  # of a gradient slot: which rows of tables a group touches (`pool.exchange.touched_lists`)
     local: tuple[int, ...] = ()  # workers whose weights and gradients lie in a device's memory, as the run begins
 
     @property

@@ -86,8 +86,7 @@ class Supervisor:
             SAY_AGAIN_SECONDS,
             time.monotonic(),
         )
-        module = run.config.testing.device_module
-        names = {index: parse_device(spec, module).torch_name for index, spec in enumerate(run.planned.devices)}
+        names = {index: parse_device(spec).torch_name for index, spec in enumerate(run.planned.devices)}
         self._lost = LostDevices(names)
         self._policy = RestartPolicy(pool.restarts, self._lost)
         self._stop = StopPlan(pool.stop_timeout)

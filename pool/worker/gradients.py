@@ -20,7 +20,7 @@ from torch import nn
 
 from loader.plugins.error_text import PluginError
 from pool.exchange.interface import GroupBatch, WorkerExchange
-from pool.exchange.member_layout import joined, member_of_bucket
+from pool.exchange.layout import joined, member_of_bucket
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import row_sparse_tables, trained
 from pool.protocol.messages import Outcome

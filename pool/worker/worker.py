@@ -23,7 +23,6 @@ from pool.device.memory import memory_of_device, out_of_memory
 from pool.device.names import Device, parse_device
 from pool.device.opening import naming_lost_devices, open_device, own_devices
 from pool.device.page_lock import page_lock
-from pool.device.plugins import add_devices
 from pool.device.precision import choose_computing
 from pool.device.sharing import sharing
 from pool.device.timeline import Bars, NoBars, bars_of
@@ -32,13 +31,10 @@ from pool.ensemble.member import Member
 from pool.errors import LostDeviceError, ResourceError, RunError
 from pool.exchange.device.lending import borrow
 from pool.exchange.device.store import pieces
-from pool.exchange.device.weights import MappedWeights
+from pool.exchange.device.weights import CopiedWeights, DeviceWeights, MappedWeights, Streams
 from pool.exchange.device.worker import DeviceWorker
-from pool.exchange.host.streams import Streams
-from pool.exchange.host.weights import CopiedWeights, DeviceWeights
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
-from pool.exchange.member_layout import member_of_parameter
 from pool.kernels.cuda.compiler import CompileError
 from pool.process.start import WorkerStart
 from pool.protocol.messages import Assignment
@@ -59,8 +55,7 @@ def begin(start: WorkerStart) -> Callable[[], NoReturn]:
 
 class Worker:
     def __init__(self, start: WorkerStart) -> None:
-        (device,) = own_devices([parse_device(start.device, start.device_module)], [start.card])
-        add_devices(start.device_module)
+        (device,) = own_devices([parse_device(start.device)], [start.card])
         torch.set_num_threads(start.threads)
         if device.is_accelerator:
             way_out = "name another device in pool.devices"
@@ -115,20 +110,10 @@ class Worker:
     def _join(self, model: nn.Module, device: torch.device) -> WorkerExchange:
         start, layout, memory = self._start, self._start.layout, self._memory
         halves, average, index = memory.weight_halves(), memory.average(), start.peer.index
-        plan, lists, member_of = layout.plan, layout.touched_lists, member_of_parameter(layout.plans)
-        slots, slot_plan = memory.gradient_slots(index), layout.slot_plan
+        slots = memory.gradient_slots(index)
         if self._arrivals is None:
-            return HostWorker(
-                model,
-                plan,
-                halves=halves,
-                slots=slots,
-                slot_plan=slot_plan,
-                average=average,
-                lists=lists,
-                member_of=member_of,
-            )
-        streams = Streams.of(device)
+            return HostWorker(model, layout, halves=halves, slots=slots, average=average)
+        plan, slot_nbytes, streams = layout.plan, layout.slot_plan.nbytes, Streams.of(device)
         weights: DeviceWeights
         if start.borrows:
             shared = sharing(device.type)
@@ -136,20 +121,17 @@ class Worker:
             lent = borrow(start.address_key, start.coordinator, device, shared)
             crash_point("worker.memory_borrowed")
             weights = MappedWeights(model, plan, streams, pieces(lent.weights, plan.nbytes))
-            places = pieces(lent.slots, slot_plan.nbytes)
+            places = pieces(lent.slots, slot_nbytes)
         else:
             weights = CopiedWeights(model, plan, streams, halves, average)
-            places = [torch.from_numpy(slot[: slot_plan.nbytes]) for slot in slots]
+            places = [torch.from_numpy(slot[:slot_nbytes]) for slot in slots]
         return DeviceWorker(
-            plan,
+            layout,
             weights,
             streams,
             self._arrivals,
             slots=places,
-            slot_plan=slot_plan,
-            lists=lists,
             list_memory=memory.touched_lists(index),
-            member_of=member_of,
             bars=self._bars,
         )
 
@@ -189,7 +171,7 @@ class Worker:
         slots = [self._memory.batch_slot(assignment.purpose, batch) for batch in assignment.batches]
         if assignment.purpose == "validate":
             place = self._memory.collected(self._start.peer.index, assignment.batch)
-            return self._computer.validate(slots[0], assignment.step, place, self._start.layout.measured)
+            return self._computer.validate(slots[0], assignment.step, place, self._start.measured)
         return self._computer.train(
             slots,
             assignment,

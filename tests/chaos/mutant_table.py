@@ -23,7 +23,7 @@ SUM_ORDER = ("pytest", "-q", "-x", "tests/pool/coordinator/test_sum_order.py")
 CARRYING = ("pytest", "-q", "-x", "tests/pool/coordinator/test_carrying.py")
 AVERAGES = ("pytest", "-q", "-x", "tests/runs/test_average_runs.py", "-k", "same_bits or validated")
 NETS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_best_checkpoint.py", "tests/pool/nets/test_nets.py")
-GROUPS = ("pytest", "-q", "-x", "tests/pool/exchange/test_adding.py")
+GROUPS = ("pytest", "-q", "-x", "tests/pool/exchange/test_contract.py")
 PROOF = ("pytest", "-q", "-x", "tests/pool/device/test_proof.py")
 BAD_BATCHES = ("pytest", "-q", "-x", "tests/runs/test_bad_batches.py", "-k", "mean_of_the_others")
 

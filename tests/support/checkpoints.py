@@ -14,7 +14,7 @@ from pool.checkpoint.state import FOLDER, MemberState, OptimizerNumbers
 from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validation
 from pool.config.load import parse_config
 from pool.config.tree import Config
-from pool.exchange.member_layout import prefix
+from pool.exchange.layout import prefix
 from pool.task.factory import build_model, make_task
 
 

@@ -12,18 +12,17 @@ from pool.coordinator.exchange_setup.copies import Copies, FromDevices, InHostMe
 from pool.device.names import parse_device
 from pool.device.opening import naming_lost_devices, open_device, own_devices
 from pool.device.page_lock import page_lock
-from pool.device.plugins import add_devices
 from pool.device.precision import choose_computing
 from pool.device.sharing import sharing
-from pool.exchange.contribution import Contribution
-from pool.exchange.device.coordinator import DeviceCoordinator, Remote
-from pool.exchange.device.homes import Homes
+from pool.exchange.device.coordinator import DeviceCoordinator
+from pool.exchange.device.homes import Homes, Piece, place_pieces
 from pool.exchange.device.lending import Lender
-from pool.exchange.device.placing import Piece, place_pieces
 from pool.exchange.device.store import DeviceStore
+from pool.exchange.groups import Contribution
 from pool.exchange.host.coordinator import HostCoordinator
+from pool.exchange.host_memory import HostMemory
 from pool.exchange.interface import CoordinatorExchange
-from pool.exchange.member_layout import Part, parts
+from pool.exchange.layout import Part
 from pool.kernels.fold import Touched
 from pool.process.start import CoordinatorStart
 from pool.shm.memory import Memory
@@ -33,10 +32,7 @@ from pool.shm.signals import CoordinatorEnd
 def devices_of(start: CoordinatorStart) -> Sequence[torch.device]:
     """Returns the devices of the exchange, as this process has them: it sees them alone, by the cards' own names. When
     a card is lost the others may get other numbers."""
-    names, module = start.exchange.devices, start.config.testing.device_module
-    if names:
-        add_devices(module)
-    own = own_devices([parse_device(name, module) for name in names], start.exchange_cards)
+    own = own_devices([parse_device(name) for name in start.exchange.devices], start.exchange_cards)
     return [torch.device(device.torch_name) for device in own]
 
 
@@ -52,33 +48,27 @@ class Exchanges:
         self._memory = memory
         self._shortcut = shortcut
         self._lists = start.layout.touched_lists
-        self._slot_parts = parts(start.layout.slot_plans)  # of each member, in gradient slots
-        self._gradient_slots = {
+        gradient_slots = {
             (worker, slot): place
             for worker in range(len(start.devices))
             if worker not in start.exchange.without_room
             for slot, place in enumerate(memory.gradient_slots(worker))
         }
+        self._host = HostMemory(memory.weight_halves(), gradient_slots, memory.average())
         self.lender: Lender | None = None  # of memory of devices, if that has been chosen
         self.copies: Copies = InHostMemory()  # of the state
         make = self._on_device() if start.exchange.on_device else self._on_host
-        own = enumerate(parts(start.layout.plans))
-        self.members: Sequence[CoordinatorExchange] = [make(member, part) for member, part in own]
+        parts = enumerate(start.layout.parts)
+        self.members: Sequence[CoordinatorExchange] = [make(member, part) for member, part in parts]
 
     def _on_host(self, member: int, part: Part) -> CoordinatorExchange:
-        start, average = self._own, self._memory.average()
-        own, slot_part, module = _bytes_of(part), self._slot_parts[member], start.config.testing.device_module
-        devices, rounds = enumerate(start.devices), slot_part.plan != part.plan
+        devices, rounds = enumerate(self._own.devices), part.slot_plan != part.plan
         return HostCoordinator(
-            part.plan,
-            halves=[half[own] for half in self._memory.weight_halves()],
-            gradient_slots={place: slot[_bytes_of(slot_part)] for place, slot in self._gradient_slots.items()},
-            slot_plan=slot_part.plan,
-            compact=[worker for worker, spec in devices if rounds or parse_device(spec, module).is_accelerator],
+            part,
+            self._host.of(part),
+            compact=[worker for worker, spec in devices if rounds or parse_device(spec).is_accelerator],
             touched_rows=partial(self._touched_rows, member),
             publish=self._shortcut.publish,
-            first_parameter=part.first_parameter,
-            average=None if average is None else average[own],
         )
 
     def _on_device(self) -> partial[CoordinatorExchange]:
@@ -107,31 +97,12 @@ class Exchanges:
         self, homes: Homes, placed: Sequence[Mapping[Piece, int]], member: int, part: Part
     ) -> CoordinatorExchange:
         return DeviceCoordinator(
-            part.plan,
+            part,
             homes,
             placed[member],
             touched_rows=partial(self._touched_rows, member),
             publish=self._shortcut.publish,
-            offset=part.offset,
-            slot_part=self._slot_parts[member],
-            first_parameter=part.first_parameter,
-            remote=self._remote(_bytes_of(part), _bytes_of(self._slot_parts[member])),
-        )
-
-    def _remote(self, own: slice, own_slot: slice) -> Remote | None:
-        """A member's part of what workers on other devices use; None if there are none."""
-        halves, average = self._memory.weight_halves(), self._memory.average()
-        if not halves:
-            return None
-        local = self._own.exchange.local
-        return Remote(
-            [torch.from_numpy(half[own]) for half in halves],
-            None if average is None else torch.from_numpy(average[own]),
-            {
-                key: torch.from_numpy(slot[own_slot])
-                for key, slot in self._gradient_slots.items()
-                if key[0] not in local
-            },
+            remote=self._host.of(part) if self._host.halves else None,
         )
 
     def _touched_rows(self, member: int, contribution: Contribution, field: str) -> Touched:
@@ -142,10 +113,6 @@ class Exchanges:
         (batch,) = contribution.batches
         slot = self._memory.batch_slot("train", batch)
         return SparseBatch.view(self._own.layout.schema, slot).sparse[field].touched
-
-
-def _bytes_of(part: Part) -> slice:
-    return slice(part.offset, part.offset + part.plan.nbytes)
 
 
 def _open(name: str, device: torch.device) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from loader.stream.interface import Cursor
 from pool.checkpoint.plateau import Plateau, ReduceOnPlateau
 from pool.checkpoint.validations import Validations
-from pool.exchange.contribution import Contribution
+from pool.exchange.groups import Contribution
 from pool.protocol.identity import Peer
 from pool.protocol.messages import FeederOrders, WorkerOrders
 

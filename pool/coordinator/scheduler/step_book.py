@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from pool.coordinator.scheduler.actions import Fold, TakeBuffers, Update
-from pool.exchange.contribution import Contribution
-from pool.exchange.groups import Groups
+from pool.exchange.groups import Contribution, Groups
 from pool.protocol.messages import Assignment, LeftOut, Outcome
 
 

@@ -223,7 +223,7 @@ def choose(
 
 
 def _changes(plan: Plan, optimizers: BucketOptimizers) -> Changes:
-    """For tables of which touched rows alone are written."""
+    """Makes the record of changed rows: of the tables whose optimizer writes touched rows alone."""
     rows = {
         plan.parameters[index].name: plan.parameters[index].shape[0]
         for b, bucket in enumerate(plan.buckets)

@@ -77,12 +77,12 @@ class Changes:
         """Returns the changed rows by name of the tensor (`parameter` or `parameter/key`), for those that have a
         table's rows."""
         known = {name: (table.rows, table.since(copy)) for name, table in self._tables.items()}
-        found: dict[str, Rows] = {}
+        named: dict[str, Rows] = {}
         for tensor in tensors:
             rows, changed = known.get(tensor.name) or known.get(tensor.name.rpartition("/")[0]) or (0, None)
             if changed is not None and tensor.shape[:1] == (rows,):
-                found[tensor.name] = changed
-        return found
+                named[tensor.name] = changed
+        return named
 
     def copied(self, copy: int) -> None:
         for table in self._tables.values():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from pool.coordinator.update.copy_over import CarryOver
-from pool.exchange.contribution import Contribution
+from pool.exchange.groups import Contribution
 from pool.exchange.interface import PieceMemory
 from pool.kernels.fold import Addend
 from pool.kernels.tree import nodes

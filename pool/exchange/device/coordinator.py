@@ -9,32 +9,21 @@ host memory before it is published.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pool.crash_points import crash_point
-from pool.exchange.contribution import Contribution
-from pool.exchange.device.homes import Homes
-from pool.exchange.device.placing import Piece
+from pool.exchange.device.homes import Homes, Piece
 from pool.exchange.device.store import DeviceStore
-from pool.exchange.member_layout import Part
-from pool.exchange.plan import Bucket, Plan
+from pool.exchange.groups import Contribution
+from pool.exchange.host_memory import HostMemory
+from pool.exchange.interface import TouchedRows
+from pool.exchange.layout import Part
+from pool.exchange.plan import Bucket
 from pool.exchange.tensors import rows_of, views_of
 from pool.kernels.fold import Addend, Fold, Touched, fold, union, within
-
-TouchedRows = Callable[[Contribution, str], Touched]  # by sparse field
-
-
-@dataclass(frozen=True)
-class Remote:
-    """A member's part of host memory, uint8, page-locked, for workers on other devices."""
-
-    halves: Sequence[Tensor]  # the two versions of the weights
-    average: Tensor | None  # of them
-    slots: Mapping[tuple[int, int], Tensor]  # by (worker, slot); touched rows of tables one after the other
 
 
 class DeviceCoordinator:
@@ -42,36 +31,31 @@ class DeviceCoordinator:
 
     def __init__(
         self,
-        plan: Plan,
+        part: Part,
         homes: Homes,
         placed: Mapping[Piece, int],
         *,
         touched_rows: TouchedRows,
         publish: Callable[[int], None],
-        offset: int = 0,
-        slot_part: Part | None = None,
-        first_parameter: int = 0,
-        remote: Remote | None = None,
+        remote: HostMemory | None = None,
     ) -> None:
-        """`placed`: by piece the index of its home; `offset`: of the member's part in the weights, bytes; `slot_part`:
-        that in gradient slots, None: the same; `first_parameter`: the number by which contributions know the plan's
-        first; `remote`: None if all workers are on homes."""
-        slot_part = slot_part or Part(plan, offset, 0, 0)
-        self.plan = plan
+        """`part`: the member's; `placed`: by piece the index of its home; `remote`: the member's part of page-locked
+        memory for workers on other devices, None if there are none; in its slots touched rows of tables lie one after
+        the other."""
+        self.plan = plan = part.plan
+        self.part = part
         self.homes = homes
-        self.first_parameter = first_parameter
         self.touched_rows = touched_rows
         self.read_nbytes = 0
-        self.slot_plan = slot_part.plan
         self._placed = placed
-        self._own = slice(offset, offset + plan.nbytes)
-        self._own_slot = slice(slot_part.offset, slot_part.offset + slot_part.plan.nbytes)
         self._remote = remote
+        slots = {} if remote is None else remote.slots
+        self._remote_slots = {place: torch.from_numpy(slot) for place, slot in slots.items()}
         self._publish = publish
-        self._halves = [[half[self._own] for half in store.halves] for store in homes.stores]
+        self._halves = [[half[part.bytes] for half in store.halves] for store in homes.stores]
         self._weights = [[views_of(half, plan.parameters) for half in halves] for halves in self._halves]
         self._buffers = [views_of(half, plan.buffers) for half in self._halves[0]]
-        self._averages = [store.average[self._own] for store in homes.stores if store.average is not None]
+        self._averages = [store.average[part.bytes] for store in homes.stores if store.average is not None]
         tensors = (*plan.parameters, *plan.buffers)
         self._average = views_of(self._averages[0], tensors) if self._averages else []
         self.given_out: set[Piece] = set()  # of the version in progress: it is on its way to all homes
@@ -95,9 +79,9 @@ class DeviceCoordinator:
         return self._average
 
     def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
-        found = views_of(self.slot(contribution), self.slot_plan.buffers)
+        buffers = views_of(self.slot(contribution), self.part.slot_plan.buffers)
         self.homes.first.used()
-        return [self.brought(tensor, contribution, self.homes.first) for tensor in found]
+        return [self.brought(tensor, contribution, self.homes.first) for tensor in buffers]
 
     def whole_sum(self, parameter: int) -> Tensor:  # noqa: ARG002
         raise AssertionError("clipping by the norm of a gradient is the host's (`pool.planner.exchange`)")
@@ -115,7 +99,7 @@ class DeviceCoordinator:
         if len(self.homes.stores) > 1:
             self._give_out_rest(half)
         if self._remote is not None:
-            first.download(self._remote.halves[half], self._halves[0][half])
+            first.download(torch.from_numpy(self._remote.halves[half]), self._halves[0][half])
 
     def give_out_average(self) -> None:
         first = self.homes.first
@@ -125,7 +109,7 @@ class DeviceCoordinator:
         self._to_others(self._averages)
         if self._remote is not None:
             assert self._remote.average is not None
-            first.download(self._remote.average, self._averages[0])
+            first.download(torch.from_numpy(self._remote.average), self._averages[0])
 
     def publish(self, version: int) -> None:
         crash_point("coordinator.version_queued")
@@ -136,11 +120,10 @@ class DeviceCoordinator:
         return self._halves[0][version % 2].cpu().numpy().tobytes()
 
     def slot(self, contribution: Contribution) -> Tensor:
-        """uint8, laid out by `slot_plan`, on its worker's home or in host memory."""
+        """uint8, laid out by `Part.slot_plan`, on its worker's home or in host memory."""
         if (store := self.homes.of_worker.get(contribution.worker)) is not None:
-            return store.slot(contribution.worker, contribution.incarnation, contribution.slot)[self._own_slot]
-        assert self._remote is not None
-        return self._remote.slots[contribution.worker, contribution.slot]
+            return store.slot(contribution.worker, contribution.incarnation, contribution.slot)[self.part.slot_bytes]
+        return self._remote_slots[contribution.worker, contribution.slot]
 
     def brought(self, gradient: Tensor, contribution: Contribution, home: DeviceStore) -> Tensor:
         """Part of the contribution's slot, for the current stream of that home."""
@@ -189,7 +172,7 @@ class DevicePiece:
         self._store = home
         self._bucket = bucket
         self._parameter = parameter
-        self._number = exchange.first_parameter + parameter
+        self._number = exchange.part.first_parameter + parameter
         self._field = exchange.plan.parameters[parameter].sparse_field
         self._weights = weights
         self._copies = copies
@@ -220,7 +203,7 @@ class DevicePiece:
     def node(self, number: int, addends: Sequence[Addend]) -> Addend:
         out = self.sum(number)
         self.fold(out, addends, scale=1.0, touched_only=True)
-        touched = union(addends, self.first_row, len(out))
+        touched = union(addends, self.first_row, len(out)) if self.is_table else None
         if touched is None:
             return Addend(addends[0].place, out, None)
         assert addends[0].touched is not None
@@ -267,7 +250,7 @@ class DevicePiece:
         self._exchange.given_out.discard((self._bucket, self._parameter))
 
     def _addend(self, contribution: Contribution) -> Addend:
-        exchange, planned = self._exchange, self._exchange.slot_plan.parameters[self._parameter]
+        exchange, planned = self._exchange, self._exchange.part.slot_plan.parameters[self._parameter]
         (gradient,) = views_of(exchange.slot(contribution), [planned])
         touched, numbers = None, None
         if self._field is None:

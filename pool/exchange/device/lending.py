@@ -96,8 +96,8 @@ def borrow(key: str, coordinator: Peer, device: torch.device, sharing: SharedMem
                 connection.connect(memory_address(key, coordinator))
                 note, fds, _, _ = socket.recv_fds(connection, _NOTE, 2)
                 if fds and _peer_of(connection)[1] == os.geteuid():
-                    found = [Exported(**{**each, "fd": fd}) for each, fd in zip(json.loads(note), fds, strict=True)]
-                    return Lent(*(sharing.open(device, each) for each in found))
+                    exported = [Exported(**{**each, "fd": fd}) for each, fd in zip(json.loads(note), fds, strict=True)]
+                    return Lent(*(sharing.open(device, each) for each in exported))
             except (ConnectionRefusedError, ConnectionResetError, FileNotFoundError):
                 pass
         time.sleep(_AGAIN)

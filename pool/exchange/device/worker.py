@@ -7,7 +7,7 @@ Of a table a gradient slot has the touched rows alone, one after the other from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +16,12 @@ from torch import Tensor
 
 from pool.device.event_waiter import Arrivals
 from pool.device.timeline import COPIES_OUT, Bars, NoBars
-from pool.exchange.host.compact import compact_rows
-from pool.exchange.host.group import Group
-from pool.exchange.host.lists import NO_LISTS, TouchedLists
-from pool.exchange.host.row_places import RowPlaces
-from pool.exchange.host.streams import Streams
-from pool.exchange.host.weights import DeviceWeights, moves
+from pool.exchange.device.weights import DeviceWeights, Streams, moves
 from pool.exchange.interface import GroupBatch
-from pool.exchange.plan import Bucket, Plan
+from pool.exchange.layout import Layout
+from pool.exchange.plan import Bucket
 from pool.exchange.tensors import torch_dtype, views_of
+from pool.exchange.touched_rows import Group, compact_rows
 from pool.kernels.finite import Outcomes
 
 Slot = npt.NDArray[np.uint8]
@@ -37,23 +34,19 @@ class DeviceWorker:
 
     def __init__(
         self,
-        plan: Plan,
+        layout: Layout,
         weights: DeviceWeights,
         streams: Streams,
         arrivals: Arrivals,
         *,
         slots: Sequence[Tensor],
-        slot_plan: Plan | None = None,
-        lists: TouchedLists = NO_LISTS,
-        list_memory: Sequence[Slot] = (),
-        member_of: Sequence[int] = (),
+        list_memory: Sequence[Slot],
         bars: Bars | None = None,
     ) -> None:
-        """`slots`: the worker's own, uint8, in host memory or on the device, laid out by `slot_plan`: None, as the
-        weights are; `list_memory`: of each the place of its `lists`; `member_of`: of each parameter, if groups of
-        batches are added up."""
-        slot_plan = slot_plan or plan
-        self._plan = plan
+        """`slots`: the worker's own, uint8, in host memory or on the device; `list_memory`: of each the place of its
+        touched lists."""
+        slot_plan, self._lists = layout.slot_plan, layout.touched_lists
+        self._plan = plan = layout.plan
         self._bars = bars or NoBars()
         self._weights = weights
         self._streams = streams
@@ -62,14 +55,13 @@ class DeviceWorker:
         self._places = [views_of(slot, slot_plan.parameters) for slot in slots]
         self._dtypes = [torch_dtype(tensor.dtype) for tensor in slot_plan.parameters]  # that are handed over
         self._buffers = moves(plan.buffers, slot_plan.buffers)
-        most = 2 * len(plan.parameters) * lists.batches_per_group  # losses and flags
+        most = 2 * len(plan.parameters) * layout.batches_per_group  # losses and flags
         most += sum(len(bucket.parameters) for bucket in plan.buckets)  # of what groups hand over
         self._numbers = torch.empty(8 * most, dtype=torch.uint8, pin_memory=True)
         self._outcomes = Outcomes(streams.device, most)
         self._slot = 0
-        self._lists = lists
         self._list_memory = list_memory
-        self._member_of = member_of or (0,) * len(plan.parameters)
+        self._member_of = layout.member_of
         self._group = Group((), self._member_of)
         self._batch = -1  # index in the group
         self._places_of_rows = RowPlaces(streams.device, streams.inward)
@@ -173,3 +165,42 @@ class DeviceWorker:
         there = gradient if place.device == gradient.device else gradient.to(place.dtype)
         place.copy_(there, non_blocking=True)
         gradient.record_stream(self._streams.outward)
+
+
+class RowPlaces:
+    """The places of the rows that a batch touches among those of its group, of one group at a time: numbers that travel
+    to the device once a group, from page-locked memory."""
+
+    def __init__(self, device: torch.device, stream: torch.Stream) -> None:
+        """`stream`: that copies."""
+        self._device = device
+        self._stream = stream
+        self._host = torch.empty(0, dtype=torch.int64)
+        self._places: dict[tuple[int, int, str], Tensor] = {}
+
+    def begin(self, group: Group, tables: Iterable[tuple[int, str]]) -> None:
+        """Queues the copy. The device has done all that uses those of the group before. `tables`: (member, sparse
+        field)."""
+        wanted = [
+            (i, member, field, np.searchsorted(group.touched_by(member, field), batch.touched[field]))
+            for member, field in tables
+            for i, batch in enumerate(group.batches)
+            if member not in batch.left_out
+        ]
+        total = sum(len(places) for *_, places in wanted)
+        if len(self._host) < total:
+            self._host = torch.empty(total, dtype=torch.int64, pin_memory=True)
+        self._places = {}
+        begin = 0
+        with self._stream:
+            there = torch.empty(total, dtype=torch.int64, device=self._device)
+            for i, member, field, places in wanted:
+                end = begin + len(places)
+                self._host[begin:end].numpy()[:] = places
+                self._places[i, member, field] = there[begin:end]
+                begin = end
+            there.copy_(self._host[:total], non_blocking=True)
+
+    def of(self, batch: int, member: int, field: str) -> Tensor:
+        """int64 [rows that the batch, by its index in the group, touches]."""
+        return self._places[batch, member, field]

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pool.exchange.host.group import Group
-from pool.exchange.host.memory import untouched
+from pool.exchange.host_memory import untouched
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import views
+from pool.exchange.touched_rows import Group
 from pool.kernels.fold import Addend, Fold, Touched, fold
 
 Slot = npt.NDArray[np.uint8]

@@ -4,53 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
 from pool import _native
-from pool.exchange.contribution import Contribution
-from pool.exchange.host.compact import compact_rows
-from pool.exchange.host.memory import untouched
+from pool.exchange.groups import Contribution
+from pool.exchange.host_memory import HostMemory, untouched
+from pool.exchange.interface import TouchedRows
+from pool.exchange.layout import Part
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import rows_of, views
+from pool.exchange.touched_rows import compact_rows
 from pool.kernels.fold import Addend, Fold, Touched, fold, union, within
 from pool.kernels.threads import SCATTERED, worthwhile
 
-Slot = npt.NDArray[np.uint8]
-TouchedRows = Callable[[Contribution, str], Touched]  # by sparse field
-
 
 class HostCoordinator:
-    """A CoordinatorExchange."""
+    """A CoordinatorExchange, of one member."""
 
     def __init__(
         self,
-        plan: Plan,
+        part: Part,
+        memory: HostMemory,
         *,
-        halves: Sequence[Slot],
-        gradient_slots: Mapping[tuple[int, int], Slot],
-        slot_plan: Plan | None = None,
         compact: Collection[int] = (),
         touched_rows: TouchedRows,
         publish: Callable[[int], None],
-        first_parameter: int = 0,
-        average: Slot | None = None,
     ) -> None:
-        """`halves`: the two versions' memory, `average`: that of their average; `gradient_slots`: by (worker, slot),
-        laid out by `slot_plan`: None, as the weights are; `compact`: the workers that write of a table the touched rows
-        alone, one after the other; `first_parameter`: the number by which contributions know the plan's first."""
-        self._plan = plan
-        self._halves = halves
-        self._weights = [views(half, plan.parameters) for half in halves]
-        self._buffers = [views(half, plan.buffers) for half in halves]
-        self._average = [] if average is None else views(average, (*plan.parameters, *plan.buffers))
-        slot_plan = slot_plan or plan
-        self._gradients = {place: views(slot, slot_plan.parameters) for place, slot in gradient_slots.items()}
-        self._slot_buffers = {place: views(slot, slot_plan.buffers) for place, slot in gradient_slots.items()}
+        """`part`, `memory`: the member's; `compact`: the workers that write of a table the touched rows alone, one
+        after the other."""
+        self._plan = plan = part.plan
+        self._halves = memory.halves
+        self._weights = [views(half, plan.parameters) for half in memory.halves]
+        self._buffers = [views(half, plan.buffers) for half in memory.halves]
+        self._average = [] if memory.average is None else views(memory.average, (*plan.parameters, *plan.buffers))
+        self._gradients = {place: views(slot, part.slot_plan.parameters) for place, slot in memory.slots.items()}
+        self._slot_buffers = {place: views(slot, part.slot_plan.buffers) for place, slot in memory.slots.items()}
         self._sums: list[list[Tensor]] = []
         self.compact = frozenset(compact)
-        self.first_parameter = first_parameter
+        self.first_parameter = part.first_parameter
         self.touched_rows = touched_rows
         self.publish = publish
         self.read_nbytes = 0

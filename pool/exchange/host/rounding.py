@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pool import _native
-from pool.exchange.host.compact import compact_rows
-from pool.exchange.host.group import Group
-from pool.exchange.host.memory import untouched
+from pool.exchange.host_memory import untouched
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import views
+from pool.exchange.touched_rows import Group, compact_rows
 from pool.kernels.threads import MEMORY_BOUND, SCATTERED, worthwhile
 
 Slot = npt.NDArray[np.uint8]

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.exchange.host.adding import Adding
-from pool.exchange.host.group import Group
-from pool.exchange.host.lists import NO_LISTS, TouchedLists
 from pool.exchange.host.rounding import Rounding
 from pool.exchange.interface import GroupBatch
-from pool.exchange.plan import Bucket, Plan
+from pool.exchange.layout import Layout
+from pool.exchange.plan import Bucket
 from pool.exchange.tensors import carried, replace_tensors, trained, views
+from pool.exchange.touched_rows import Group
 from pool.kernels.sparse import backend_for
 
 Slot = npt.NDArray[np.uint8]
@@ -30,22 +30,18 @@ class HostWorker:
     def __init__(
         self,
         model: nn.Module,
-        plan: Plan,
+        layout: Layout,
         *,
         halves: Sequence[Slot],
         slots: Sequence[Slot],
-        slot_plan: Plan | None = None,
         average: Slot | None = None,
-        lists: TouchedLists = NO_LISTS,
-        member_of: Sequence[int] = (),
     ) -> None:
         """`model`: on the meta device; `halves`: the two versions' memory; `average`: that of their average; `slots`:
-        the worker's own, laid out by `slot_plan`: None, as the weights are; `member_of`: of each parameter, if there
-        are several members."""
+        the worker's own."""
+        plan, slot_plan = layout.plan, layout.slot_plan
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
         self._average = [] if average is None else views(average, (*plan.parameters, *plan.buffers))
-        slot_plan = slot_plan or plan
         self._rounding = None if slot_plan == plan else Rounding(plan, slot_plan, slots)
         places = slots if self._rounding is None else [self._rounding.memory] * len(slots)  # where gradients are made
         self._slots = [views(place, plan.parameters) for place in places]
@@ -58,12 +54,12 @@ class HostWorker:
         self._carried = [tensor for _, tensor in carried(model)]
         self._version = -1
         self._slot = 0
-        self._lists = lists
+        self._lists = layout.touched_lists
         self._list_memory = [slot[slot_plan.nbytes :] for slot in slots]
-        self._member_of = member_of or (0,) * len(plan.parameters)
+        self._member_of = layout.member_of
         self._group = Group((), self._member_of)
         self._present: set[int] = set()  # parameters that have a gradient in the slot
-        self._adding = Adding(plan, places) if lists.batches_per_group > 1 else None
+        self._adding = Adding(plan, places) if layout.batches_per_group > 1 else None
 
     def load(self, version: int) -> None:
         if version != self._version:
@@ -116,11 +112,11 @@ class HostWorker:
             self._adding.written(parameter, bucket.rows)
 
     def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, bool]:
-        found = (
-            {} if self._rounding is None else self._rounding.hand_over(bucket, self._slot, self._group, self._present)
-        )
+        finite: Mapping[int, bool] = {}
+        if self._rounding is not None:
+            finite = self._rounding.hand_over(bucket, self._slot, self._group, self._present)
         then()
-        return found
+        return finite
 
     def put_buffers(self) -> None:
         for place, tensor in zip(self._slot_buffers[self._slot], self._carried, strict=True):

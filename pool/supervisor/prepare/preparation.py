@@ -14,7 +14,7 @@ from typing import Any
 from pool.checkpoint.overrides import Override
 from pool.config.member_settings import equal
 from pool.config.tree import Config
-from pool.device.names import idle_devices, resolve_devices
+from pool.device.names import check_devices, idle_devices
 from pool.errors import PoolError, ResourceError, UnavailableError
 from pool.metrics.medians import named
 from pool.protocol.address import new_key
@@ -150,7 +150,7 @@ def _plan_run(
     only_check: bool = False,
 ) -> tuple[RunPlan, ForkServer]:
     # a wrong name is refused before torch is imported
-    resolve_devices(config.pool.devices, cuda_count=None, module=config.testing.device_module)
+    check_devices(config.pool.devices, config.testing.device_module)
     check_descriptors(config)
     step, cursor = resume_point(config, checkpoint, files.train)
     module = task_module(config.task)

@@ -21,7 +21,7 @@ from pool.config.dotted import walk
 from pool.config.member_settings import differing, flat
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, UnavailableError
-from pool.exchange.member_layout import prefix
+from pool.exchange.layout import prefix
 from pool.run_folder.strict_json import ABSENT, changed_entry, not_ours, printable, said, same, same_entry, value_at
 from pool.supervisor.prepare.data_files import compare_files
 from pool.supervisor.prepare.run_plan import RunPlan

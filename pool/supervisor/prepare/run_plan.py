@@ -14,8 +14,9 @@ from loader.stream.interface import Cursor
 from pool.checkpoint.overrides import Override
 from pool.config.tree import Config
 from pool.device.names import parse_device
+from pool.exchange.layout import Layout
 from pool.process.plan_result import Planned
-from pool.process.start import CoordinatorStart, FeederStart, Files, Layout, PlannerStart, RunStart, WorkerStart
+from pool.process.start import CoordinatorStart, FeederStart, Files, PlannerStart, RunStart, WorkerStart
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Purpose
 from pool.shm.memory_map import MemoryMap
@@ -51,7 +52,7 @@ class RunPlan:
     @property
     def layout(self) -> Layout:
         train, planned = self.config.train, self.planned
-        return Layout(planned.schema, planned.plans, planned.measured, train.gradient_dtype, train.batches_per_group)
+        return Layout(planned.schema, planned.plans, train.gradient_dtype, train.batches_per_group)
 
     def memory_map(self) -> MemoryMap:
         config, planned, layout = self.config, self.planned, self.layout
@@ -92,7 +93,7 @@ class RunPlan:
     def _feeder_start(self, peer: Peer) -> FeederStart:
         validates = self.config.validates
         return FeederStart(
-            **self._running(peer),
+            **self._running(peer, uses_device=False),
             data=self.config.data,
             seed=self.config.run.seed,
             files={purpose: files for purpose, files in self.files.items() if purpose == "train" or validates},
@@ -100,12 +101,10 @@ class RunPlan:
 
     def _worker_start(self, peer: Peer) -> WorkerStart:
         config, planned = self.config, self.planned
-        spec, module = planned.devices[peer.index], config.testing.device_module
+        spec = planned.devices[peer.index]
         return WorkerStart(
-            **self._running(peer),
-            registers=parse_device(spec, module).is_accelerator,
+            **self._running(peer, uses_device=parse_device(spec).is_accelerator),
             device=spec,
-            device_module=module,
             card=planned.card(spec),
             threads=config.num_worker_threads(spec, len(planned.devices)),
             own_kernels=config.pool.own_kernels,
@@ -113,6 +112,7 @@ class RunPlan:
             nets=tuple(member.net for member in config.members),
             on_meta=planned.on_meta,
             layout=self.layout,
+            measured=planned.measured,
             total_steps=config.train.steps,
             borrows=peer.index in planned.exchange.local,
             fingerprint=planned.fingerprint,
@@ -122,10 +122,10 @@ class RunPlan:
         assert peer.role == COORDINATOR
         planned, exchange = self.planned, self.planned.exchange
         return CoordinatorStart(
-            **self._running(peer),
+            **self._running(peer, uses_device=exchange.on_device),
             **self._resuming(),
-            registers=exchange.on_device,
             layout=self.layout,
+            measured=planned.measured,
             devices=planned.devices,
             exchange=exchange,
             exchange_cards=tuple(planned.card(name) for name in exchange.devices),
@@ -136,12 +136,14 @@ class RunPlan:
             start_from=self.start_from,
         )
 
-    def _running(self, peer: Peer) -> dict[str, Any]:
+    def _running(self, peer: Peer, *, uses_device: bool) -> dict[str, Any]:
         """The fields of RunStart."""
         return {
             "peer": peer,
             "run_dir": self.run_dir,
             "crash_points": self.config.testing.crash_points,
+            "device_module": self.config.testing.device_module if uses_device else "",
+            "registers": uses_device,
             "address_key": self.address_key,
             "coordinator": self.coordinator,
             "memory": self.memory_map(),

@@ -13,16 +13,10 @@ from itertools import product
 
 import torch
 
-from tests.gpu.fake.device_rig import PER_STEP, STEPS, DeviceCode, DeviceRig, Kind, Trained
-from tests.gpu.fake.races import Race, no_alarm, parsed, report, with_bug
-from tests.gpu.fake.rig import MODES, Mode, inputs
+from tests.gpu.fake.races import Race, broken, no_alarm, parsed, report
+from tests.gpu.fake.rig import MODES, Code, Mode, inputs
+from tests.gpu.fake.stepping_rig import PER_STEP, STEPS, Kind, SteppingRig, Trained
 
-HOMES = {
-    "coordinator": "pool.exchange.device.coordinator",
-    "homes": "pool.exchange.device.homes",
-    "store": "pool.exchange.device.store",
-    "weights": "pool.exchange.device.weights",
-}
 KINDS: tuple[Kind, ...] = ("local", "remote", "shared", "shared rows")
 DEVICE_MODES = {
     **{name: MODES[name] for name in ("at once", "slow bus", "only what is waited for", "short delays")},
@@ -112,8 +106,8 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     Remote(
         "the version before is copied to other devices",
         "coordinator",
-        "first.download(self._remote.halves[half], self._halves[0][half])",
-        "first.download(self._remote.halves[half], self._halves[0][1 - half])",
+        "self._remote.halves[half]), self._halves[0][half])",
+        "self._remote.halves[half]), self._halves[0][1 - half])",
     ),
     # --- who owns which memory ---
     Local(
@@ -230,19 +224,19 @@ def expected() -> Wanted:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     found = {}
     for k, touched_only in product((1, 2), (False, True)):
-        rig = DeviceRig(inputs(STEPS * PER_STEP * k), "host", batches_per_group=k, touched_only=touched_only)
+        rig = SteppingRig(inputs(STEPS * PER_STEP * k), "host", batches_per_group=k, touched_only=touched_only)
         found[k, touched_only] = rig.train()
         rig.close()
     return found
 
 
-def observed(code: DeviceCode, kind: Kind, mode: Mode, seed: int, wanted: Wanted) -> str:
+def observed(code: Code, kind: Kind, mode: Mode, seed: int, wanted: Wanted) -> str:
     """What is wrong with the numbers, the waits or the copies of a run; empty if nothing is."""
     mode.begin(seed)
     k = 1 + seed % 2
     rig = None
     try:
-        rig = DeviceRig(inputs(STEPS * PER_STEP * k), kind, code, batches_per_group=k)
+        rig = SteppingRig(inputs(STEPS * PER_STEP * k), kind, code, batches_per_group=k)
         rig.make_late(mode.late)
         found = rig.train()
     except Exception as error:
@@ -271,8 +265,7 @@ def difference(found: Trained, wanted: Trained) -> str:
 
 def found_by(race: DeviceRace, wanted: Wanted, run: int = 0) -> str:
     """What a run in the race's mode notices; empty if nothing. Odd seeds have groups of several batches."""
-    code = DeviceCode(**{race.module: with_bug(race, HOMES)})
-    return observed(code, race.kind, DEVICE_MODES[race.mode], 1 + 2 * run, wanted)
+    return observed(broken(race), race.kind, DEVICE_MODES[race.mode], 1 + 2 * run, wanted)
 
 
 def main() -> int:
@@ -281,7 +274,7 @@ def main() -> int:
     for race in () if arguments.sound else DEVICE_RACES:
         well &= report(race, [found_by(race, wanted, run) for run in range(arguments.finds)])
     for kind, (name, mode) in product(KINDS, DEVICE_MODES.items()):
-        runs = (observed(DeviceCode(), kind, mode, seed, wanted) for seed in range(arguments.runs))
+        runs = (observed(Code(), kind, mode, seed, wanted) for seed in range(arguments.runs))
         well &= no_alarm(f"{kind}, {name}", runs)
     return 0 if well else 1
 

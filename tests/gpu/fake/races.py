@@ -22,16 +22,18 @@ from pathlib import Path
 import torch
 
 from tests.gpu.fake import fakegpu
-from tests.gpu.fake.rig import MODES, Code, Done, Mode, Rig, difference, inputs
+from tests.gpu.fake.rig import MODES, Code, Done, Mode, TakingRig, difference, inputs
 
 HOMES = {
     "arrivals": "pool.device.event_waiter",
     "batches": "pool.device.batches",
-    "coordinator": "pool.exchange.host.coordinator",
-    "device": "pool.exchange.device.worker",
-    "row_places": "pool.exchange.host.row_places",
+    "coordinator": "pool.exchange.device.coordinator",
+    "homes": "pool.exchange.device.homes",
+    "host": "pool.exchange.host.coordinator",
     "step": "pool.worker.compute",
-    "weights": "pool.exchange.host.weights",
+    "store": "pool.exchange.device.store",
+    "weights": "pool.exchange.device.weights",
+    "worker": "pool.exchange.device.worker",
 }
 
 Wanted = Mapping[int, list[Done]]  # by batches of a group
@@ -90,74 +92,74 @@ RACES = (
     # --- gradients ---
     Race(
         "gradient is copied before it is there",
-        "device",
+        "worker",
         "    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor]:\n"
         "        self._streams.outward.wait_stream(self._streams.here)\n",
         "    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor]:\n",
     ),
     Race(
         "gradient's memory is not recorded on the stream that copies",
-        "device",
+        "worker",
         "gradient.record_stream(self._streams.outward)",
         "",
         mode="outward is late",
     ),
     Race(
         "bucket is announced before its copies are done",
-        "device",
+        "worker",
         "self._arrivals.when(self._streams.outward.record_event(), then)",
         "then()",
     ),
     Race(
         "event of a bucket is recorded on the stream that computes",
-        "device",
+        "worker",
         "self._arrivals.when(self._streams.outward.record_event(), then)",
         "self._arrivals.when(self._streams.here.record_event(), then)",
     ),
     Race(
         "event of a bucket is recorded before its copies",
-        "device",
+        "worker",
         "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
         "        self._arrivals.when(self._streams.outward.record_event(), then)\n        then = type(None)\n"
         "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
     ),
     Race(
         "gradient is copied while the host waits",
-        "device",
+        "worker",
         "place.copy_(there, non_blocking=True)",
         "place.copy_(there)",
     ),
     Race(
         "gradient goes to the slot of the batch before",
-        "device",
+        "worker",
         "        self._slot, self._batch, self._made = slot, -1, {}\n",
         "        self._slot, self._batch, self._made = 1 - slot, -1, {}\n",
     ),
     Race(
         "rows of a batch before",
-        "device",
+        "worker",
         "        self._group = Group(batches, self._member_of)\n",
         "        self._group = self._group if self._group.batches else Group(batches, self._member_of)\n",
     ),
     Race(
         "touched rows are read as if they were all rows",
-        "coordinator",
+        "host",
         "self.compact = frozenset(compact)",
         "self.compact = frozenset()",
     ),
     # --- groups ---
-    Race("places of a group's rows are copied while the host waits", "row_places", ", non_blocking=True", ""),
-    Race("places of a group's rows are not page-locked", "row_places", ", pin_memory=True", ""),
+    Race("places of a group's rows are copied while the host waits", "worker", "total], non_blocking=True", "total]"),
+    Race("places of a group's rows are not page-locked", "worker", "int64, pin_memory=True", "int64"),
     Race(
         "a batch's gradient takes the place of those before it",
-        "device",
+        "worker",
         "return gradient if before is None else before + gradient",
         "return gradient",
     ),
     # --- buffers ---
     Race(
         "buffers are copied on a stream that nobody waits for",
-        "device",
+        "worker",
         "        with self._streams.outward:\n            for own, place in self._buffers",
         "        with torch.Stream(device=self._streams.device):\n            for own, place in self._buffers",
     ),
@@ -171,24 +173,24 @@ RACES = (
     # --- loss and flags ---
     Race(
         "loss is copied before it is there",
-        "device",
+        "worker",
         "        self._streams.outward.wait_stream(self._streams.here)\n"
         "        with self._streams.outward:\n            place.copy_(",
         "        with self._streams.outward:\n            place.copy_(",
     ),
     Race(
         "loss is read before it is copied",
-        "device",
+        "worker",
         "self._arrivals.wait(self._streams.outward.record_event())",
         "self._streams.outward.record_event()",
     ),
     Race(
         "loss is waited for on the wrong stream",
-        "device",
+        "worker",
         "self._arrivals.wait(self._streams.outward.record_event())",
         "self._arrivals.wait(self._streams.inward.record_event())",
     ),
-    Race("loss is copied to memory that is not page-locked", "device", ", pin_memory=True", ""),
+    Race("loss is copied to memory that is not page-locked", "worker", "uint8, pin_memory=True", "uint8"),
     Race(
         "loss is read in backward",
         "step",
@@ -197,7 +199,7 @@ RACES = (
     ),
     Race(
         "flags are read in backward",
-        "device",
+        "worker",
         "return self._outcomes.check(gradient, gradient.dtype if self._adds_up else self._dtypes[parameter])",
         "return bool(self._outcomes.check(gradient))",
     ),
@@ -216,12 +218,12 @@ RACES = (
 
 def broken(race: Race) -> Code:
     """The code with the bug."""
-    return Code(**{race.module: with_bug(race, HOMES)})
+    return Code(**{race.module: with_bug(race)})
 
 
-def with_bug(race: Race, homes: Mapping[str, str]) -> types.ModuleType:
+def with_bug(race: Race) -> types.ModuleType:
     """A copy of the module."""
-    real = importlib.import_module(homes[race.module])
+    real = importlib.import_module(HOMES[race.module])
     assert real.__file__ is not None
     text = Path(real.__file__).read_text(encoding="utf-8")
     assert text.count(race.old) == 1, f"{race.name}: the old text must occur once in {real.__file__}"
@@ -236,7 +238,7 @@ def observed(code: Code, mode: Mode, seed: int, wanted: Wanted) -> str:
     groups of several batches."""
     mode.begin(seed)
     batches_per_group = 1 + seed % 2
-    rig = Rig(inputs(), f"fakegpu:{seed // 2 % 2}", code, batches_per_group=batches_per_group)
+    rig = TakingRig(inputs(), f"fakegpu:{seed // 2 % 2}", code, batches_per_group=batches_per_group)
     own = rig.arrivals.native_id
     rig.make_late(mode.late)
     try:
@@ -266,7 +268,7 @@ def expected() -> Wanted:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    return {k: Rig(inputs(), "cpu", batches_per_group=k).train() for k in (1, 2)}
+    return {k: TakingRig(inputs(), "cpu", batches_per_group=k).train() for k in (1, 2)}
 
 
 def report(race: Race, found: Sequence[str]) -> bool:

@@ -1,14 +1,17 @@
-"""A worker's computing part on the fake GPU, with a coordinator and a feeder that use their rights at once.
+"""A worker's computing part on the fake GPU, with a feeder and a coordinator that use their rights at once, in one
+process: each has threads and streams of its own, as it would have in a process of its own.
 
-Memory that is not the worker's (I4) is overwritten with 0xFF as soon as it may be: a ring slot when its batch has been
-read, the other version of the weights while a batch is computed, a gradient slot when it was taken. What is announced
-is read at that moment. So whatever the worker touches too early or too late gives other numbers than a CPU's.
+Memory that changes hands (I4) is overwritten with 0xFF as soon as its new owner may write it: a ring slot when its
+batch has been read, a gradient slot when it was taken or settled, a version of the weights when the next one was
+published. What is announced is read at that moment. So whatever is touched too early or too late gives other numbers.
+
+The coordinator of a `TakingRig` is given versions of the weights, and takes gradients; that of a `SteppingRig`
+(`stepping_rig`) makes them.
 """
 
 from __future__ import annotations
 
 import threading
-import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,20 +27,19 @@ from loader.stream.schema import BatchSchema, SparseBatch
 from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream
 from pool.device import batches, event_waiter
-from pool.device.names import Device
+from pool.device.names import parse_device
 from pool.device.precision import DenseProducts
 from pool.device.timeline import Bars, NoBars, bars_of
 from pool.ensemble.member import Member
-from pool.exchange.contribution import Contribution
-from pool.exchange.device import worker as device_worker
-from pool.exchange.groups import Groups
-from pool.exchange.host import coordinator, row_places, weights
-from pool.exchange.host.lists import TouchedLists
-from pool.exchange.host.streams import Streams
+from pool.exchange.device import coordinator, homes, store, weights, worker
+from pool.exchange.device.weights import Streams
+from pool.exchange.groups import Contribution, Groups
+from pool.exchange.host import coordinator as host
 from pool.exchange.host.worker import HostWorker
-from pool.exchange.interface import WorkerExchange
+from pool.exchange.host_memory import HostMemory
+from pool.exchange.interface import CoordinatorExchange, WorkerExchange
+from pool.exchange.layout import Layout
 from pool.exchange.plan import Plan, make_plan
-from pool.exchange.slot_layout import slot_layout
 from pool.exchange.tensors import rows_of, specs, trained, views
 from pool.kernels.fold import Touched, within
 from pool.protocol.identity import WORKER, Peer
@@ -45,7 +47,7 @@ from pool.protocol.messages import Assignment
 from pool.task.factory import build_model
 from pool.telemetry.trace import Trace
 from pool.worker import compute
-from pool.worker.batches import HostBatches
+from pool.worker.batches import Batches, HostBatches
 from pool.worker.faults import Faults
 from tests.gpu.fake import fakegpu
 from tests.support.toy import LossConfig, ModelConfig
@@ -88,21 +90,12 @@ class Code:
     arrivals: Any = event_waiter
     batches: Any = batches
     coordinator: Any = coordinator
-    device: Any = device_worker
-    row_places: Any = row_places
+    homes: Any = homes
+    host: Any = host
     step: Any = compute
+    store: Any = store
     weights: Any = weights
-
-
-@dataclass
-class Done:
-    """What has come of one group of batches."""
-
-    losses: list[float]
-    unsound: list[str]
-    announced: list[int]
-    gradients: dict[int, list[Tensor]]  # by bucket: of its parameters, rows that were not touched zero
-    buffers: list[Tensor]
+    worker: Any = worker
 
 
 @dataclass
@@ -138,9 +131,140 @@ def inputs(count: int = 5, *, infinite_gradient_of_batch: int = -1) -> Inputs:
     return Inputs(task, stream.schema, plan, slots, versions)
 
 
-class Rig:
-    """One worker. `train` takes groups of the batches of `inputs` one after the other, the next batch prepared
-    meanwhile; group g with version g of the weights."""
+class WorkerRig:
+    """The worker, and the memory of the host that it shares with others."""
+
+    def __init__(
+        self,
+        given: Inputs,
+        name: str,
+        code: Code | None,
+        *,
+        ring_slots: int,
+        batches_per_group: int,
+        gradient_dtype: str,
+        dense_products: DenseProducts = "float32",
+        trace: Trace | None = None,
+    ) -> None:
+        """`name`: of a torch device."""
+        self._given = given
+        self._code = code or Code()
+        self._device = parse_device(name)
+        self._layout = Layout(given.schema, (given.plan,), gradient_dtype, batches_per_group)
+        self._lists = self._layout.touched_lists
+        self._slot_nbytes = self._layout.slot_plan.nbytes  # gradients; then come lists
+        self._ring = allocate_slots(given.schema, ring_slots)
+        self._halves = _memory(2, given.plan.nbytes)
+        self._slots = _memory(2, self._slot_nbytes + self._lists.nbytes)
+        self._dense_products: DenseProducts = dense_products
+        self._trace = trace or Trace(Path(), Peer(WORKER), on=False)
+        self._bars: Bars = NoBars()
+        if self._device.is_accelerator:
+            torch.accelerator.set_device_index(self._device.index)
+            for memory in self._page_locked:
+                assert fakegpu.host_register(memory.ctypes.data, memory.nbytes) == 0
+
+    def _begin_worker(self) -> None:
+        given, device = self._given, self._device
+        self._batches: Batches = HostBatches(given.schema)
+        if device.is_accelerator:
+            where = torch.device(device.torch_name)
+            self.arrivals = self._code.arrivals.Arrivals()
+            self._bars = bars_of(self._trace, where, self.arrivals)
+            self._batches = self._code.batches.DeviceBatches(given.schema, where, self.arrivals, self._bars)
+        self.computer = self._code.step.Computer(
+            lambda: [Member(given.task, build_model(given.task, 1), seed=1, settings=())],
+            [given.plan],
+            given.schema,
+            device,
+            Faults(device, incarnation=2),
+            self._batches,
+            self._join,
+            trace=self._trace,
+            total_steps=10,
+            dense_products=self._dense_products,
+            bars=self._bars,
+        )
+
+    def close(self) -> None:
+        """Nothing runs any more, and the devices are sound."""
+        if self._device.is_accelerator:
+            fakegpu.mend()
+            fakegpu.make_late(None)
+            for memory in self._page_locked:
+                fakegpu.host_unregister(memory.ctypes.data)
+
+    def _join(self, model: nn.Module, where: torch.device) -> WorkerExchange:
+        if not self._device.is_accelerator:
+            return HostWorker(model, self._layout, halves=self._halves, slots=self._slots)
+        self._streams = Streams.of(where)
+        self._exchange = self._device_worker(*self._weights_and_slots(model))
+        return self._exchange
+
+    def _weights_and_slots(self, model: nn.Module) -> tuple[Any, list[Tensor]]:
+        """The model's weights, and the worker's gradient slots."""
+        copied = self._code.weights.CopiedWeights(model, self._given.plan, self._streams, self._halves)
+        return copied, [torch.from_numpy(slot[: self._slot_nbytes]) for slot in self._slots]
+
+    def _device_worker(self, its_weights: Any, slots: Sequence[Tensor]) -> Any:
+        return self._code.worker.DeviceWorker(
+            self._layout,
+            its_weights,
+            self._streams,
+            self.arrivals,
+            slots=slots,
+            list_memory=[slot[self._slot_nbytes :] for slot in self._slots],
+            bars=self._bars,
+        )
+
+    def _host_coordinator(self) -> CoordinatorExchange:
+        rounds = self._layout.gradient_dtype != "float32"
+        made: CoordinatorExchange = self._code.host.HostCoordinator(
+            self._layout.parts[0],
+            self._host_memory,
+            compact=[0] if self._device.is_accelerator or rounds else [],
+            touched_rows=self._touched_rows,
+            publish=lambda _: None,
+        )
+        return made
+
+    @property
+    def _host_memory(self) -> HostMemory:
+        return HostMemory(self._halves, {(0, number): slot for number, slot in enumerate(self._slots)})
+
+    def _touched_rows(self, contribution: Contribution, field: str) -> Touched:
+        if self._lists.nbytes:
+            return self._lists.read(self._slots[contribution.slot][self._slot_nbytes :], 0, field)
+        (batch,) = contribution.batches
+        return SparseBatch.view(self._given.schema, self._listed(batch)).sparse[field].touched
+
+    def _listed(self, batch: int) -> Slot:
+        """Where the coordinator reads which rows a batch touches."""
+        return self._place(batch)
+
+    def _place(self, batch: int) -> Slot:
+        """Of a batch in the ring."""
+        return self._ring[batch % len(self._ring)]
+
+    @property
+    def _page_locked(self) -> list[Slot]:
+        return [*self._ring, *self._halves, *self._slots]
+
+
+@dataclass
+class Done:
+    """What has come of one group of batches."""
+
+    losses: list[float]
+    unsound: list[str]
+    announced: list[int]
+    gradients: dict[int, list[Tensor]]  # by bucket: of its parameters, rows that were not touched zero
+    buffers: list[Tensor]
+
+
+class TakingRig(WorkerRig):
+    """`train` takes groups of the batches of `inputs` one after the other, the next batch prepared meanwhile; group g
+    with version g of the weights."""
 
     def __init__(
         self,
@@ -149,72 +273,32 @@ class Rig:
         code: Code | None = None,
         *,
         batches_per_group: int = 1,
+        gradient_dtype: str = "float32",
         dense_products: DenseProducts = "float32",
         trace: Trace | None = None,
-        gradient_dtype: str = "float32",
     ) -> None:
         """`name`: of a torch device."""
-        self._given = given
-        self._groups = Groups(len(given.batches), batches_per_group)
-        self._lists = TouchedLists(given.schema, 1, batches_per_group)
-        self._code = code or Code()
-        self._on_device = name != "cpu"
-        trace = trace or Trace(Path(), Peer(WORKER), on=False)
-        self._bars: Bars = NoBars()
-        plan = given.plan
-        self._slot_plan = slot_layout(plan, gradient_dtype)
-        self._ring = allocate_slots(given.schema, 2 * batches_per_group)
-        sizes = plan.nbytes, self._slot_plan.nbytes + self._lists.nbytes
-        version, slot = (types.SimpleNamespace(slot_bytes=size) for size in sizes)
-        self._halves: list[Slot] = allocate_slots(version, 2)  # type: ignore[arg-type]
-        self._slots: list[Slot] = allocate_slots(slot, 2)  # type: ignore[arg-type]
-        kind, _, index = name.partition(":")
-        place = Device(kind, int(index or 0))
-        if self._on_device:
-            torch.accelerator.set_device_index(place.index)
-            for memory in (*self._ring, *self._halves, *self._slots):
-                assert fakegpu.host_register(memory.ctypes.data, memory.nbytes) == 0
-            where = torch.device(name)
-            self.arrivals = self._code.arrivals.Arrivals()
-            self._bars = bars_of(trace, where, self.arrivals)
-            self._batches = self._code.batches.DeviceBatches(given.schema, where, self.arrivals, self._bars)
-        else:
-            self._batches = HostBatches(given.schema)
-        self.computer = self._code.step.Computer(
-            lambda: [Member(given.task, build_model(given.task, 1), seed=1, settings=())],
-            [plan],
-            given.schema,
-            place,
-            Faults(place, incarnation=2),
-            self._batches,
-            self._join,
-            trace=trace,
-            total_steps=10,
+        super().__init__(
+            given,
+            name,
+            code,
+            ring_slots=2 * batches_per_group,
+            batches_per_group=batches_per_group,
+            gradient_dtype=gradient_dtype,
             dense_products=dense_products,
-            bars=self._bars,
+            trace=trace,
         )
-        self._taker = self._code.coordinator.HostCoordinator(
-            plan,
-            halves=self._halves,
-            gradient_slots={(0, slot): memory for slot, memory in enumerate(self._slots)},
-            slot_plan=self._slot_plan,
-            compact=[0] if self._on_device or gradient_dtype != "float32" else [],
-            touched_rows=self._touched_rows,
-            publish=lambda _: None,
-        )
+        self._groups = Groups(len(given.batches), batches_per_group)
+        self._begin_worker()
+        self._taker = self._host_coordinator()
 
     def make_late(self, name: str) -> None:
         """One of its streams; none if the name is empty."""
         own = self._streams
-        streams = {"batches": self._batches._stream, "inward": own.inward, "outward": own.outward, "here": own.here}
+        assert not isinstance(self._batches, HostBatches)
+        streams: dict[str, torch.Stream] = {"inward": own.inward, "outward": own.outward, "here": own.here}
+        streams["batches"] = self._batches._stream  # type: ignore[attr-defined]
         fakegpu.make_late(streams[name] if name else None)
-
-    def close(self) -> None:
-        if self._on_device:
-            fakegpu.mend()
-            fakegpu.make_late(None)
-            for memory in (*self._ring, *self._halves, *self._slots):
-                fakegpu.host_unregister(memory.ctypes.data)
 
     def train(self, meanwhile: Callable[[], object] = lambda: None) -> list[Done]:
         """All groups."""
@@ -240,9 +324,9 @@ class Rig:
             targets.append(target)
             del taken
             read.wait()
-        for k, (found, slot) in enumerate(zip(targets, self._given.batches, strict=True)):
+        for k, (target, slot) in enumerate(zip(targets, self._given.batches, strict=True)):
             wanted = SparseBatch.view(self._given.schema, slot).dense["target"]
-            if not np.array_equal(found.cpu().numpy(), wanted):
+            if not np.array_equal(target.cpu().numpy(), wanted):
                 return f"batch {k}: its memory was used for another"
         return ""
 
@@ -273,12 +357,12 @@ class Rig:
         )
         for batch in batches:
             self._place(batch).fill(GARBAGE)
-        if not self._on_device:
+        if not self._device.is_accelerator:
             prepare_next()
         for bucket in range(len(self._given.plan.buckets)):
             if bucket not in announced:
                 gradients[bucket] = self._take(batches, slot, bucket)
-        buffers = [tensor.clone() for tensor in views(self._slots[slot], self._slot_plan.buffers)]
+        buffers = [tensor.clone() for tensor in views(self._slots[slot], self._layout.slot_plan.buffers)]
         self._slots[slot].fill(GARBAGE)
         if group + 1 < self._groups.per_step:
             self._publish(group + 1)
@@ -289,15 +373,9 @@ class Rig:
         )
         return Done(losses, unsound, announced, gradients, buffers)
 
-    def _touched_rows(self, contribution: Contribution, field: str) -> Touched:
-        if self._lists.nbytes:
-            return self._lists.read(self._slots[contribution.slot][self._slot_plan.nbytes :], 0, field)
-        (batch,) = contribution.batches
-        return SparseBatch.view(self._given.schema, self._given.batches[batch]).sparse[field].touched
-
-    def _place(self, batch: int) -> Slot:
-        """Of a batch in the ring."""
-        return self._ring[batch % len(self._ring)]
+    def _listed(self, batch: int) -> Slot:
+        """Its place in the ring is the next one's by then."""
+        return self._given.batches[batch]
 
     def _fill(self, group: int) -> None:
         """The feeder's: the batches in their slots."""
@@ -310,47 +388,14 @@ class Rig:
     def _take(self, batches: tuple[int, ...], slot: int, bucket: int) -> list[Tensor]:
         """A bucket's gradients as the coordinator finds them now."""
         plan = self._given.plan
-        found = []
+        gradients = []
         for parameter in plan.buckets[bucket].parameters:
             piece = self._taker.piece(plan.buckets[bucket], parameter)
             out = rows_of(torch.zeros(plan.parameters[parameter].shape), plan.buckets[bucket]).clone()
             taken = piece.take([Contribution(batches, 0, 0, slot, ())])
             piece.fold(out, taken, scale=1.0, touched_only=False)
-            found.append(out)
-        return found
-
-    def _join(self, model: nn.Module, where: torch.device) -> WorkerExchange:
-        plan = self._given.plan
-        if not self._on_device:
-            return HostWorker(
-                model,
-                plan,
-                halves=self._halves,
-                slots=self._slots,
-                slot_plan=self._slot_plan,
-                lists=self._lists,
-                member_of=self._member_of,
-            )
-        self._streams = streams = Streams.of(where)
-        made = self._code.device.DeviceWorker(
-            plan,
-            self._code.weights.CopiedWeights(model, plan, streams, self._halves),
-            streams,
-            self.arrivals,
-            slots=[torch.from_numpy(slot[: self._slot_plan.nbytes]) for slot in self._slots],
-            slot_plan=self._slot_plan,
-            lists=self._lists,
-            list_memory=[slot[self._slot_plan.nbytes :] for slot in self._slots],
-            member_of=self._member_of,
-            bars=self._bars,
-        )
-        made._places_of_rows = self._code.row_places.RowPlaces(where, streams.inward)
-        exchange: WorkerExchange = made
-        return exchange
-
-    @property
-    def _member_of(self) -> Sequence[int]:
-        return (0,) * len(self._given.plan.parameters)
+            gradients.append(out)
+        return gradients
 
 
 def difference(found: Sequence[Done], wanted: Sequence[Done]) -> str:
@@ -376,3 +421,12 @@ def touched_bytes(given: Inputs, k: int, bucket: int) -> int:
     assert rows is not None
     begin, end = within(SparseBatch.view(given.schema, given.batches[k]).sparse["features"].touched, *rows)
     return 64 * (end - begin)
+
+
+def _memory(count: int, nbytes: int) -> list[Slot]:
+    """Whole pages each, zeros."""
+    page = 4096
+    size = -(-nbytes // page) * page
+    whole = np.zeros((count * size + page,), np.uint8)
+    begin = -whole.ctypes.data % page
+    return [whole[begin + i * size :][:nbytes] for i in range(count)]

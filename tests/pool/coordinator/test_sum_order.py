@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from loader.stream.schema import BatchSchema
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import Fold, Update
@@ -20,6 +21,8 @@ from pool.coordinator.update.bucket_step import choose
 from pool.coordinator.update.timing import Timing
 from pool.exchange.groups import Groups
 from pool.exchange.host.coordinator import HostCoordinator
+from pool.exchange.host_memory import HostMemory
+from pool.exchange.layout import Layout
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.exchange.tensors import views
 from pool.kernels.tree import most_nodes, nodes, tree_sum
@@ -82,9 +85,8 @@ class Step:
             missing = np.setdiff1d(np.arange(ROWS), self.touched[batch])
             views(memory[batch, 0], self.plan.parameters)[0][missing] = torch.nan
         self.exchange = HostCoordinator(
-            self.plan,
-            halves=[np.zeros(self.plan.nbytes, np.uint8) for _ in range(2)],
-            gradient_slots=memory,
+            Layout(BatchSchema(count, (), ()), (self.plan,)).parts[0],
+            HostMemory([np.zeros(self.plan.nbytes, np.uint8) for _ in range(2)], memory),
             touched_rows=lambda taken, _: self.touched[taken.batches[0]],
             publish=lambda _: None,
         )

@@ -8,7 +8,7 @@ import pytest
 
 from pool.config import bundled
 from pool.config.load import parse_config
-from pool.device.names import idle_devices, parse_device, resolve_devices, unused_devices
+from pool.device.names import check_devices, idle_devices, resolve_devices, unused_devices
 from pool.errors import ConfigError
 
 
@@ -30,15 +30,15 @@ from pool.errors import ConfigError
 )
 def test_what_is_no_device_is_one_line_that_names_the_key(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^pool\.devices: ") as error:
-        parse_device(text)
+        check_devices([text], "")
     assert len(str(error.value).splitlines()) == 1
 
 
 def test_devices_for_tests_are_not_offered_to_users() -> None:
     with pytest.raises(ConfigError, match=r"allowed: cuda:N, cpu, auto$"):
-        parse_device("gpu:0")
+        check_devices(["gpu:0"], "")
     with pytest.raises(ConfigError, match=r"no device; allowed: cuda:N, cpu, auto$"):
-        resolve_devices((), 0)
+        check_devices((), "")
 
 
 TAKES = "and a device takes whole batches; set it to"

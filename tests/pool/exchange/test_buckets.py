@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from pool.exchange.assign import assign_buckets
-from pool.exchange.plan import ALIGNMENT, ROW_UNIT, Plan, TensorSpec, make_plan
+from pool.exchange.plan import ALIGNMENT, ROW_UNIT, Plan, TensorSpec, assign_buckets, make_plan
 from pool.process.document import from_json, to_json
 
 SIZE = {"float32": 4, "float64": 8}

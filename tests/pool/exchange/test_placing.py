@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from pool.exchange.device.placing import piece_nbytes, place_pieces
+from pool.exchange.device.homes import piece_nbytes, place_pieces
 from pool.exchange.plan import TensorSpec, make_plan
 
 MIB = 1 << 20

@@ -11,12 +11,10 @@ import torch
 from torch import nn
 
 from loader.stream.schema import BatchSchema, DenseField
-from pool.exchange.host.lists import TouchedLists
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import GroupBatch
-from pool.exchange.member_layout import joined
+from pool.exchange.layout import Layout
 from pool.exchange.plan import TensorSpec, make_plan
-from pool.exchange.slot_layout import slot_layout
 from pool.worker.gradients import GradientWriter
 
 SCHEMA = BatchSchema(8, (), (DenseField("x", "float32"),))
@@ -38,18 +36,15 @@ def outcomes(
     """Of the batches of a group, whose gradients are these numbers, or None: what is unsound of each member, and which
     buckets were announced."""
     plans = [make_plan([TensorSpec(name, (3,), "float32", 4)], [], [1]) for name in ("first", "second")]
-    plan, slot_plan = joined(plans), joined([slot_layout(each, dtype) for each in plans])
-    lists = TouchedLists(SCHEMA, 2, len(factors))
+    layout = Layout(SCHEMA, tuple(plans), dtype, len(factors))
+    slot_nbytes = layout.slot_plan.nbytes + layout.touched_lists.nbytes
     with torch.device("meta"):
         model = Members()
     exchange = HostWorker(
         model,
-        plan,
-        halves=[np.zeros(plan.nbytes, np.uint8)] * 2,
-        slots=[np.zeros(slot_plan.nbytes + lists.nbytes, np.uint8)],
-        slot_plan=slot_plan,
-        lists=lists,
-        member_of=(0, 1),
+        layout,
+        halves=[np.zeros(layout.plan.nbytes, np.uint8)] * 2,
+        slots=[np.zeros(slot_nbytes, np.uint8)],
     )
     exchange.load(0)
     announced: list[int] = []
@@ -94,8 +89,8 @@ def test_a_slots_layout_is_that_of_the_weights_with_narrower_numbers() -> None:
         [64, 2048],
         split_tables=True,
     )
-    narrow = slot_layout(plan, "bfloat16")
-    assert slot_layout(plan, "float32") is plan
+    narrow = Layout(SCHEMA, (plan,), "bfloat16").slot_plan
+    assert Layout(SCHEMA, (plan,), "float32").slot_plan is plan
     assert [(t.name, t.dtype, t.nbytes, t.offset % 256) for t in (*narrow.parameters, *narrow.buffers)] == [
         ("table", "bfloat16", 3200, 0),
         ("scalar", "bfloat16", 2, 0),

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import nn
 
+from loader.stream.schema import BatchSchema
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import CheckpointError
-from pool.exchange.member_layout import joined, member_of_bucket, parts, prefix
+from pool.exchange.layout import Layout, joined, member_of_bucket, prefix
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.joined_state import State, joined_state, states_of
@@ -69,8 +70,9 @@ def test_parts_lie_one_after_the_other_and_keep_their_borders() -> None:
     whole = joined(PLANS)
     assert member_of_bucket(PLANS) == tuple(m for m, plan in enumerate(PLANS) for _ in plan.buckets)
     assert joined(PLANS[:1]) is PLANS[0]
-    for part, plan in zip(parts(PLANS), PLANS, strict=True):
-        for bucket, own in zip(whole.buckets[part.first_bucket :], plan.buckets, strict=False):
+    buckets = iter(whole.buckets)
+    for part, plan in zip(Layout(BatchSchema(8, (), ()), tuple(PLANS)).parts, PLANS, strict=True):
+        for own, bucket in zip(plan.buckets, buckets, strict=False):
             assert (bucket.offset - part.offset, bucket.nbytes, bucket.rows) == (own.offset, own.nbytes, own.rows)
             assert bucket.parameters == tuple(part.first_parameter + index for index in own.parameters)
     ends = [(tensor.offset, tensor.offset + tensor.nbytes) for tensor in (*whole.parameters, *whole.buffers)]

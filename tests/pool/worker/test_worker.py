@@ -7,11 +7,13 @@ import pytest
 import torch
 from torch import nn
 
+from loader.stream.schema import BatchSchema
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream
 from pool.device.memory import out_of_memory
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import GroupBatch
+from pool.exchange.layout import Layout
 from pool.exchange.plan import make_plan
 from pool.exchange.tensors import specs
 from pool.nn.batch import TensorBatch
@@ -19,6 +21,8 @@ from pool.task.task import Progress
 from pool.worker.gradients import GradientWriter
 from tests.support.toy import LossConfig, ModelConfig
 from tests.support.toy_model import ToyTask
+
+SCHEMA = BatchSchema(64, (), ())
 
 
 def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
@@ -28,7 +32,7 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
         model = task.build_model()
     plan = make_plan(*specs(model), [1, 1 << 20])
     halves, slots = ([np.zeros(plan.nbytes, np.uint8) for _ in range(2)] for _ in range(2))
-    exchange = HostWorker(model, plan, halves=halves, slots=slots)
+    exchange = HostWorker(model, Layout(SCHEMA, (plan,)), halves=halves, slots=slots)
     exchange.load(0)
     writer = GradientWriter(model, [plan], exchange)
     stream = open_stream(data_config(source="synthetic", batch_size=64), [], 42)
@@ -52,7 +56,7 @@ def test_a_sparse_gradient_is_named_with_what_to_do() -> None:
     model = nn.Sequential(nn.EmbeddingBag(9, 2, sparse=True))
     plan = make_plan(*specs(model), [1, 1 << 20])
     halves, slots = ([np.zeros(plan.nbytes, np.uint8) for _ in range(2)] for _ in range(2))
-    exchange = HostWorker(model, plan, halves=halves, slots=slots)
+    exchange = HostWorker(model, Layout(SCHEMA, (plan,)), halves=halves, slots=slots)
     exchange.load(0)
     writer = GradientWriter(model, [plan], exchange)
     writer.begin_group(0, [GroupBatch({})], lambda _: None)

@@ -12,8 +12,8 @@ import pytest
 from loader.stream.schema import SparseBatch
 from tests.gpu.fake import fakegpu
 from tests.gpu.fake.device_races import DEVICE_MODES, DEVICE_RACES, KINDS, Wanted, expected, found_by, observed
-from tests.gpu.fake.device_rig import PER_STEP, STEPS, DeviceCode, DeviceRig, Trained
-from tests.gpu.fake.rig import Inputs, inputs
+from tests.gpu.fake.rig import Code, Inputs, inputs
+from tests.gpu.fake.stepping_rig import PER_STEP, STEPS, SteppingRig, Trained
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_it_has_the_bits_of_host_memory_and_nobody_waits_in_a_step(kind: Any, mo
     """0 waits of the threads that compute, 0 pageable copies; the coordinator waits for a version, and for a part of a
     step that it adds up early."""
     seed = 1 + list(DEVICE_MODES).index(mode) + KINDS.index(kind)  # every other one has groups of several batches
-    assert observed(DeviceCode(), kind, DEVICE_MODES[mode], seed, wanted) == ""
+    assert observed(Code(), kind, DEVICE_MODES[mode], seed, wanted) == ""
 
 
 @pytest.mark.parametrize("race", DEVICE_RACES, ids=lambda race: race.name)
@@ -44,7 +44,7 @@ def test_each_seeded_race_is_found(race: Any, wanted: Wanted) -> None:
 
 def trained(kind: Any, **settings: Any) -> tuple[Trained, Inputs]:
     given = inputs(STEPS * PER_STEP)
-    rig = DeviceRig(given, kind, **settings)
+    rig = SteppingRig(given, kind, **settings)
     found = rig.train()
     rig.close()
     return found, given
@@ -79,7 +79,7 @@ def test_of_a_worker_on_the_coordinators_device_no_gradient_and_no_weight_goes_o
 
 def test_each_device_has_the_optimizers_state_of_its_own_rows_alone() -> None:
     given = inputs(STEPS * PER_STEP)
-    rig = DeviceRig(given, "shared")
+    rig = SteppingRig(given, "shared")
     rig.train()
     divided = rig.divided_state()
     rig.close()

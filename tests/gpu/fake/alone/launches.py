@@ -21,8 +21,8 @@ from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from tests.gpu.fake import fakegpu, kernels
-from tests.gpu.fake.device_rig import PER_STEP, STEPS, DeviceRig
-from tests.gpu.fake.rig import MODES, Inputs, Rig, difference
+from tests.gpu.fake.rig import MODES, Inputs, TakingRig, difference
+from tests.gpu.fake.stepping_rig import PER_STEP, STEPS, SteppingRig
 
 SAMPLES = 16_384
 BUCKETED: dict[str, Any] = {"features": "chess768", "output_buckets": "material_count_8", "width": 16}
@@ -93,7 +93,7 @@ def _kernels() -> None:
 def test_launches_of_a_workers_step(name: str) -> None:
     make, own, others = TASKS[name]
     torch.manual_seed(1)
-    rig = Rig(inputs(make(), SAMPLES))
+    rig = TakingRig(inputs(make(), SAMPLES))
     rig.train()  # what is made once
     before, already = fakegpu.counters(), len(kernels.launched("fakegpu:0"))
     (done,) = rig.train()
@@ -112,7 +112,7 @@ def test_a_step_on_the_device_has_the_bits_of_the_cpus_in_few_launches() -> None
     given = inputs(make(), 300, STEPS * PER_STEP)
     found = {}
     for kind in ("host", "local"):
-        rig = DeviceRig(given, kind, early=False)  # type: ignore[arg-type]
+        rig = SteppingRig(given, kind, early=False)  # type: ignore[arg-type]
         already = len(kernels.launched("fakegpu:0"))
         found[kind] = rig.train()
         launched = Counter(kernels.launched("fakegpu:0")[already:])
@@ -133,12 +133,12 @@ def test_kernels_give_what_a_cpu_gives_in_any_mode(batches_per_group: int) -> No
     """To float rounding; no thread that computes waits, no copy is pageable."""
     torch.manual_seed(1)
     given = inputs(create_task(ModelConfig(l1=16), LossConfig(weight_boost=1.0)), 300, 4)
-    rig = Rig(given, "cpu", batches_per_group=batches_per_group)
+    rig = TakingRig(given, "cpu", batches_per_group=batches_per_group)
     wanted = rig.train()
     for mode in ("only what is waited for", "short delays"):
         fakegpu.configure(delay_us=0, lazy=0)
         fakegpu.configure(**MODES[mode].settings)
-        rig = Rig(given, batches_per_group=batches_per_group)
+        rig = TakingRig(given, batches_per_group=batches_per_group)
         own, before, waits = rig.arrivals.native_id, fakegpu.counters(), fakegpu.waits_by_thread()
         found = rig.train()
         rig.close()

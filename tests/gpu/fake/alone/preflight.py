@@ -17,8 +17,6 @@ from pool.device.probe import look_at_cards
 from pool.errors import LostDeviceError
 from tests.gpu.fake import fakegpu
 
-MODULE = "tests.gpu.fake.fakegpu"
-
 
 @pytest.fixture(autouse=True)
 def _sound() -> Iterator[None]:
@@ -28,7 +26,7 @@ def _sound() -> Iterator[None]:
 
 
 def one() -> Card:
-    (card,) = look_at_cards(["fakegpu:1", "cpu", "fakegpu:1"], MODULE)
+    (card,) = look_at_cards(["fakegpu:1", "cpu", "fakegpu:1"])
     return card
 
 
@@ -46,7 +44,7 @@ def test_each_device_is_looked_at_once() -> None:
 
 def test_a_device_that_is_lost_is_said_and_the_others_are_looked_at() -> None:
     fakegpu.configure(lost_devices=2)
-    first, second = look_at_cards(["fakegpu:0", "fakegpu:1"], MODULE)
+    first, second = look_at_cards(["fakegpu:0", "fakegpu:1"])
     assert first.problem == ""
     assert "busy or unavailable" in second.problem
     with (

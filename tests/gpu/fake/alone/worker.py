@@ -27,7 +27,7 @@ from pool.shm.segment import Segment, SegmentHandle, create
 from pool.telemetry.trace import Trace, merge
 from tests.gpu.fake import fakegpu
 from tests.gpu.fake.races import RACES, Wanted, expected, found_by, observed
-from tests.gpu.fake.rig import MODES, Code, Done, Inputs, Rig, inputs, touched_bytes
+from tests.gpu.fake.rig import MODES, Code, Inputs, TakingRig, inputs, touched_bytes
 
 MODULE = "tests.gpu.fake.fakegpu"
 FAILED = "illegal memory access"
@@ -61,28 +61,9 @@ def test_there_are_at_least_twenty_races() -> None:
     assert len({race.name for race in RACES}) >= 20
 
 
-@pytest.mark.parametrize("name", ["cpu", "fakegpu:0"])
-@pytest.mark.parametrize("batches_per_group", [1, 3])
-def test_gradients_are_rounded_once_when_they_are_handed_over(name: str, batches_per_group: int) -> None:
-    """Those of a group after they are added up, whatever the worker is on; its losses and buffers are not."""
-    given = inputs()
-    done: dict[str, list[Done]] = {}
-    fakegpu.configure(**MODES["short delays"].settings, seed=batches_per_group)
-    for dtype in ("float32", "bfloat16"):
-        rig = Rig(given, name, batches_per_group=batches_per_group, gradient_dtype=dtype)
-        done[dtype] = rig.train()
-        rig.close()
-    for wide, narrow in zip(done["float32"], done["bfloat16"], strict=True):
-        assert (narrow.losses, narrow.unsound) == (wide.losses, wide.unsound)
-        assert all(map(torch.equal, narrow.buffers, wide.buffers))
-        for bucket, made in wide.gradients.items():
-            for found, gradient in zip(narrow.gradients[bucket], made, strict=True):
-                assert torch.equal(found, gradient.to(torch.bfloat16).float())
-
-
 def test_a_batch_is_one_copy_in_and_of_a_table_the_touched_rows_alone_come_out() -> None:
     given = inputs()
-    rig = Rig(given)
+    rig = TakingRig(given)
     before = fakegpu.counters()
     rig.train()
     rig.close()
@@ -100,7 +81,7 @@ def test_a_batch_is_one_copy_in_and_of_a_table_the_touched_rows_alone_come_out()
 def test_a_trace_shows_copies_beside_computation(tmp_path: Path) -> None:
     fakegpu.configure(delay_us=10_000)  # computing takes much longer than to queue it
     trace = Trace(tmp_path, Peer(WORKER), on=True)
-    rig = Rig(inputs(), trace=trace)
+    rig = TakingRig(inputs(), trace=trace)
     rig.train()
     rig.close()
     merge(tmp_path, tmp_path / "out.json")
@@ -122,7 +103,7 @@ def test_a_trace_shows_copies_beside_computation(tmp_path: Path) -> None:
 def test_all_devices_give_the_same_bits() -> None:
     results = []
     for name in ("fakegpu:0", "fakegpu:1"):
-        rig = Rig(inputs(), name)
+        rig = TakingRig(inputs(), name)
         results.append(rig.train())
         rig.close()
     for a, b in zip(*results, strict=True):
@@ -132,7 +113,7 @@ def test_all_devices_give_the_same_bits() -> None:
 
 
 def test_every_bucket_but_the_last_is_announced_in_the_order_of_backward() -> None:
-    rig = Rig(inputs())
+    rig = TakingRig(inputs())
     done = rig.train()
     rig.close()
     buckets = len(inputs().plan.buckets)
@@ -140,7 +121,7 @@ def test_every_bucket_but_the_last_is_announced_in_the_order_of_backward() -> No
 
 
 def test_a_gradient_that_is_not_finite_is_named() -> None:
-    rig = Rig(inputs(3, infinite_gradient_of_batch=1))
+    rig = TakingRig(inputs(3, infinite_gradient_of_batch=1))
     done = rig.train()
     rig.close()
     assert [any(each.unsound) for each in done] == [False, True, False]
@@ -150,7 +131,7 @@ def test_a_gradient_that_is_not_finite_is_named() -> None:
 def test_weights_are_read_again_after_their_coordinator_has_died() -> None:
     """Version 0 of its successor may be another one."""
     given = inputs(1)
-    rig = Rig(given)
+    rig = TakingRig(given)
     (first,) = rig.train()
     rig.computer.forget_weights()
     other = Inputs(given.task, given.schema, given.plan, given.batches, [2 * np.ones_like(given.weights[0])])
@@ -223,7 +204,7 @@ def test_memory_that_could_not_be_registered_is_said_and_used_all_the_same(caplo
 @pytest.mark.parametrize("chosen", ["float32", "tf32", "bfloat16"])
 def test_a_forward_pass_multiplies_what_was_chosen(chosen: DenseProducts, wanted: Wanted) -> None:
     """bfloat16 is torch's autocast: parameters and gradients stay float32, and numbers come out near those."""
-    rig = Rig(inputs(), dense_products=chosen)
+    rig = TakingRig(inputs(), dense_products=chosen)
     (model,) = (member.model for member in rig.computer._members)
     seen: set[torch.dtype] = set()
     model.output.register_forward_hook(lambda *of: seen.add(of[2].dtype))
@@ -255,7 +236,7 @@ def test_too_little_memory_for_a_library_or_a_kernel_is_known() -> None:
 
 
 def test_what_the_device_has_failed_with_is_raised_by_who_waits() -> None:
-    rig = Rig(inputs(2))
+    rig = TakingRig(inputs(2))
     fakegpu.configure(fail_kernel=30, lazy=1)  # later than it was launched
     with pytest.raises(RuntimeError, match=FAILED):
         rig.train()

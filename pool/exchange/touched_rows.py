@@ -1,4 +1,4 @@
-"""The batches of one group on a worker: which rows of a table they touch together."""
+"""The rows of tables that the batches of a group touch on a worker: together, and as far as a bucket holds them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from pool import _native
 from pool.exchange.interface import GroupBatch
-from pool.kernels.fold import Touched
+from pool.exchange.plan import Bucket
+from pool.kernels.fold import Touched, within
 
 
 class Group:
@@ -35,3 +36,10 @@ def _union(lists: Sequence[Touched]) -> Touched:
     """Returns the union of ascending lists. (numpy's `unique` takes forty times as long.)"""
     rows = np.empty(sum(map(len, lists)), np.uint32)
     return rows[: _native.union_rows(rows, lists, first=0, last=1 << 32)].astype(lists[0].dtype)
+
+
+def compact_rows(touched: Touched, bucket: Bucket, num_rows: int) -> slice:
+    """Tells where a bucket's rows lie among the touched ones of a table of `num_rows` rows, where these alone lie one
+    after the other, in the list's order."""
+    begin, end = within(touched, *(bucket.rows or (0, num_rows)))
+    return slice(begin, end)

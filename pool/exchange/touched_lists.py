@@ -16,7 +16,7 @@ import numpy.typing as npt
 from loader.stream.schema import ALIGNMENT, PAGE, BatchSchema
 
 if TYPE_CHECKING:  # the supervisor needs the size alone, and no torch
-    from pool.exchange.host.group import Group
+    from pool.exchange.touched_rows import Group
     from pool.kernels.fold import Touched
 
 Slot = npt.NDArray[np.uint8]
@@ -26,7 +26,6 @@ class TouchedLists:
     """The places of the lists of one gradient slot. A batch a group needs none: `nbytes` is 0."""
 
     def __init__(self, schema: BatchSchema, members: int, batches_per_group: int) -> None:
-        self.batches_per_group = batches_per_group
         self._places: dict[tuple[int, str], tuple[int, np.dtype[Any], int]] = {}  # offset, type, most numbers
         self.nbytes = 0
         if batches_per_group == 1:
@@ -56,6 +55,3 @@ class TouchedLists:
 
 def _aligned(nbytes: int, to: int) -> int:
     return -(-nbytes // to) * to
-
-
-NO_LISTS = TouchedLists(BatchSchema(1, (), ()), 1, 1)

@@ -1,0 +1,150 @@
+"""The layout of a run's numbers in versions of the weights and in gradient slots: its members, one after the other.
+
+A member's part is what the memory of its own run would be, so its buckets have the same borders. Buckets and tensors of
+a run are numbered through all members. In a slot gradients may be narrower (`train.gradient_dtype`): buckets, their
+borders and the order of everything are those of the weights, so only bytes and places differ. Buffers, which travel in
+slots too, are never rounded. Free of torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from loader.stream.schema import BatchSchema
+from pool.exchange.plan import PAGE, Bucket, Plan, Tensor, align
+from pool.exchange.touched_lists import TouchedLists
+
+_ITEM = 2  # bytes of a bfloat16
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of one member, in a version of the weights and in a gradient slot."""
+
+    plan: Plan  # of its weights, as if it were alone: offsets from `offset`, numbers from 0
+    slot_plan: Plan  # of its gradients, as `plan`
+    offset: int  # bytes
+    slot_offset: int  # bytes
+    first_parameter: int
+
+    @property
+    def bytes(self) -> slice:
+        """Its place in a version of the weights."""
+        return slice(self.offset, self.offset + self.plan.nbytes)
+
+    @property
+    def slot_bytes(self) -> slice:
+        """Its place in a gradient slot."""
+        return slice(self.slot_offset, self.slot_offset + self.slot_plan.nbytes)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layout of a run: samples in ring slots, weights, gradients, lists of touched rows."""
+
+    schema: BatchSchema
+    plans: tuple[Plan, ...]  # the weights of each member, float32 where gradients are to be rounded
+    gradient_dtype: str = "float32"  # train.gradient_dtype
+    batches_per_group: int = 1
+
+    @property
+    def plan(self) -> Plan:
+        """The weights of all members."""
+        return joined(self.plans)
+
+    @property
+    def slot_plans(self) -> tuple[Plan, ...]:
+        """The gradients of each member in a gradient slot."""
+        return tuple(_narrowed(plan, self.gradient_dtype) for plan in self.plans)
+
+    @property
+    def slot_plan(self) -> Plan:
+        """The gradients of all members in a gradient slot."""
+        return joined(self.slot_plans)
+
+    @property
+    def touched_lists(self) -> TouchedLists:
+        """The places of a group's lists, behind the gradients of a slot."""
+        return TouchedLists(self.schema, len(self.plans), self.batches_per_group)
+
+    @property
+    def member_of(self) -> tuple[int, ...]:
+        """The member of each parameter, by the number that it has among all."""
+        return tuple(member for member, plan in enumerate(self.plans) for _ in plan.parameters)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The part of each member."""
+        parts: list[Part] = []
+        offset, slot_offset, parameter = 0, 0, 0
+        for plan, slot_plan in zip(self.plans, self.slot_plans, strict=True):
+            parts.append(Part(plan, slot_plan, offset, slot_offset, parameter))
+            offset += plan.nbytes
+            slot_offset += slot_plan.nbytes
+            parameter += len(plan.parameters)
+        return tuple(parts)
+
+
+def prefix(member: int, members: int) -> str:
+    """Returns the beginning of the names of a member's tensors; nothing if there is one member only."""
+    return "" if members == 1 else f"member.{member}."
+
+
+def joined(plans: Sequence[Plan]) -> Plan:
+    """One plan of all members; of one member it is that member's."""
+    if len(plans) == 1:
+        return plans[0]
+    parameters: list[Tensor] = []
+    buffers: list[Tensor] = []
+    buckets: list[Bucket] = []
+    offset = 0
+    for plan in plans:
+        first = len(parameters)
+        for bucket in plan.buckets:
+            numbers = tuple(first + index for index in bucket.parameters)
+            buckets.append(replace(bucket, parameters=numbers, offset=offset + bucket.offset))
+        parameters += [replace(tensor, offset=offset + tensor.offset) for tensor in plan.parameters]
+        buffers += [replace(tensor, offset=offset + tensor.offset) for tensor in plan.buffers]
+        offset += plan.nbytes
+    return Plan(tuple(parameters), tuple(buffers), tuple(buckets), offset)
+
+
+def member_of_bucket(plans: Sequence[Plan]) -> tuple[int, ...]:
+    """The member of each bucket, by the number that it has among all."""
+    return tuple(member for member, plan in enumerate(plans) for _ in plan.buckets)
+
+
+def _narrowed(plan: Plan, dtype: str) -> Plan:
+    """Places a member's gradients in a slot, of this type. `plan`: of its weights."""
+    if dtype == "float32":
+        return plan
+    narrow = [replace(tensor, dtype=dtype, nbytes=_ITEM * prod(tensor.shape)) for tensor in plan.parameters]
+    placed: dict[str, Tensor] = {}
+    offset = 0
+    for tensor in (*sorted(narrow, key=_offset), *sorted(plan.buffers, key=_offset)):
+        placed[tensor.name] = replace(tensor, offset=offset)
+        offset = align(offset + tensor.nbytes)
+    parameters = tuple(placed[tensor.name] for tensor in plan.parameters)
+    return Plan(
+        parameters=parameters,
+        buffers=tuple(placed[tensor.name] for tensor in plan.buffers),
+        buckets=tuple(_moved(bucket, parameters) for bucket in plan.buckets),
+        nbytes=max(PAGE, align(offset, PAGE)),
+    )
+
+
+def _offset(tensor: Tensor) -> int:
+    return tensor.offset
+
+
+def _moved(bucket: Bucket, parameters: Sequence[Tensor]) -> Bucket:
+    """The bucket where its parameters lie now."""
+    held = [parameters[index] for index in bucket.parameters]
+    offset, end = held[0].offset, align(held[-1].offset + held[-1].nbytes)
+    if bucket.rows is not None:
+        first, last = bucket.rows
+        row = held[0].nbytes // held[0].shape[0]
+        offset, end = offset + first * row, offset + last * row
+    return replace(bucket, offset=offset, nbytes=end - offset)
