@@ -226,7 +226,7 @@ MUTANTS = (
         "added up from left to right",
         "what is folded early is added to all that was folded before, and not along the tree",
         "pool/kernels/tree.py",
-        "_end(found[-2][-1].place, found[-1][0].place) <= end:",
+        "_end(nodes[-2][-1].place, nodes[-1][0].place) <= end:",
         "end:",
     ),
     Mutant(
