@@ -194,12 +194,15 @@ class WorkerRig:
             for memory in self._page_locked:
                 fakegpu.host_unregister(memory.ctypes.data)
 
+    _exchange: Any  # a DeviceWorker of self._code
+
     def _join(self, model: nn.Module, where: torch.device) -> WorkerExchange:
         if not self._device.is_accelerator:
             return HostWorker(model, self._layout, halves=self._halves, slots=self._slots)
         self._streams = Streams.of(where)
-        self._exchange = self._device_worker(*self._weights_and_slots(model))
-        return self._exchange
+        worker: WorkerExchange = self._device_worker(*self._weights_and_slots(model))
+        self._exchange = worker
+        return worker
 
     def _weights_and_slots(self, model: nn.Module) -> tuple[Any, list[Tensor]]:
         """The model's weights, and the worker's gradient slots."""

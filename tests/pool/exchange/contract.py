@@ -35,6 +35,8 @@ Gradients = Mapping[int, Array]  # of a batch, by parameter; of the table its to
 
 
 class Module(nn.Module):
+    mean: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(ROWS, COLUMNS))
