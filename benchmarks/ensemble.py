@@ -1,8 +1,8 @@
 """Many members in one run: a step of K small networks, and whole runs of K chess networks.
 
 MLP: layers of 24, 200, 200, 200 and 22, or of another width in the middle, a batch of 32, K networks. Forward and
-backward as `pool.ensemble.batched` computes them, and of one network after the other: by the same machinery, and by the
-plainest loop over modules. The same losses in the same process, in turns; medians. No optimizer in any.
+backward as `pool.ensemble.batched_members` computes them, and of one network after the other: by the same machinery,
+and by the plainest loop over modules. The same losses in the same process, in turns; medians. No optimizer in any.
 
 Runs: `pool train` of the task stockfish, loader included, one CPU worker of one thread. A run of K members against K
 runs of one: positions x members a second. A run of one has steps of s + m: m, a member's own, is what its trace says of
@@ -35,9 +35,9 @@ from torch.nn import functional
 from benchmarks.endless_run import Record, endless_run
 from benchmarks.rotated import REAL, rotated_copies
 from pool import _native
-from pool.ensemble.batched import Batched
-from pool.ensemble.batching import FEWEST, MOST_WORK, dense
+from pool.ensemble.batched_members import BatchedMembers
 from pool.ensemble.execution import Execution, OneByOne
+from pool.ensemble.execution_choice import FEWEST, MOST_WORK, dense
 from pool.ensemble.member import Member
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress, Task
@@ -93,7 +93,7 @@ def steps_of(width: int, count: int, device: torch.device) -> dict[str, Callable
 
         return run
 
-    together = Batched(members, one_by_one)
+    together = BatchedMembers(members, one_by_one)
     ways: dict[str, Callable[[], object]] = {
         "plain loop": plain,
         "one by one": lambda: execute(one_by_one),

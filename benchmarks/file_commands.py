@@ -67,9 +67,9 @@ def works(formats: Sequence[str]) -> list[Work]:
 def measure(work: Work, files: dict[str, Path], folder: Path, threads: int) -> tuple[Times, int]:
     """And the output's bytes."""
     source, out = files[work.source], folder / f"out{FORMATS[work.target]}"
-    told = ["--threads", str(threads)]
-    wall, cpu = timed([*LOADER, work.command, str(source), "-o", str(out), *work.options, *told])
-    read, _ = timed([*LOADER, "verify", str(source), *told])
+    options = ["--threads", str(threads)]
+    wall, cpu = timed([*LOADER, work.command, str(source), "-o", str(out), *work.options, *options])
+    read, _ = timed([*LOADER, "verify", str(source), *options])
     copied = seconds(lambda: synced_copies(out, folder / "copy", 2))
     size = out.stat().st_size
     out.unlink()

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 
 
 class Effect(Enum):
@@ -78,7 +78,7 @@ def section_problem(found: object) -> str:
         first = error.errors()[0]
         return f".{'.'.join(map(str, first['loc']))}: has no good default: {first['msg']}"
     except Exception as error:  # validators and default factories are the user's code
-        return f": its defaults can't be made: {told(error)}"
+        return f": its defaults can't be made: {error_line(error)}"
     return ""
 
 

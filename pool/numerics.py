@@ -24,7 +24,7 @@ from pool.checkpoint.fingerprint import IMPLEMENTATION, UNKNOWN, Fingerprint
 from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
-from pool.ensemble.batching import RULE
+from pool.ensemble.execution_choice import RULE
 from pool.ensemble.member import Member
 from pool.errors import RunError
 from pool.exchange.layout import prefix

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from sparsepool.positions import position_dtype as position_dtype
     from sparsepool.positions import write as write
     from sparsepool.result import Result as Result
+    from sparsepool.run import train as train
     from sparsepool.stream import Batches as Batches
     from sparsepool.stream import batches as batches
-    from sparsepool.training import train as train
 
 _HOMES = {
     "Batches": "sparsepool.stream",
@@ -44,7 +44,7 @@ _HOMES = {
     "batches": "sparsepool.stream",
     "open": "sparsepool.positions",
     "position_dtype": "sparsepool.positions",
-    "train": "sparsepool.training",
+    "train": "sparsepool.run",
     "write": "sparsepool.positions",
 }
 __all__ = sorted(_HOMES)

@@ -17,7 +17,7 @@ from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
 from loader.stream.sources import open_stream
 from sparsepool.errors import SparsepoolError, one_line_errors
-from sparsepool.lending import Lent
+from sparsepool.lent_fields import LentFields
 from sparsepool.settings import Files, data_config, data_files
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Batches(Generic[B]):
         self._closed = False
         self._slots = allocate_slots(stream.schema, NUM_SLOTS)
         self._next: Filled | None = None  # finished, and not given to the reader yet
-        self._lent: tuple[int, list[Lent[Any]]] | None = None  # slot of the reader's batch, and its fields
+        self._lent: tuple[int, list[LentFields[Any]]] | None = None  # slot of the reader's batch, and its fields
         self._cursor = start or Cursor()
         self._poll = select.poll()
         try:
@@ -212,8 +212,8 @@ class Batches(Generic[B]):
             self._stream.give(slot)
         self._cursor = filled.next_cursor
         batch: Any = self._make(SparseBatch.view(self.schema, self._slots[filled.slot]))
-        sparse: Lent[Any] = Lent(batch.sparse, batch.number)
-        dense: Lent[Any] = Lent(batch.dense, batch.number)
+        sparse: LentFields[Any] = LentFields(batch.sparse, batch.number)
+        dense: LentFields[Any] = LentFields(batch.dense, batch.number)
         self._lent = filled.slot, [sparse, dense]
         lent: B = replace(batch, sparse=sparse, dense=dense)
         return lent

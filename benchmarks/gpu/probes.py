@@ -29,7 +29,7 @@ from benchmarks.gpu.report import Line
 from benchmarks.rotated import ROOT
 from pool.device.plugins import add_devices
 from pool.device.proof import OPENED, OUTLIVES, STOPPED, WRITTEN, Setup
-from pool.device.sharing import Exported, sharing
+from pool.device.shared_memory import Exported, shared_memory_of
 
 NBYTES = 2 << 20
 PATIENCE = 60  # seconds for an answer
@@ -178,7 +178,7 @@ def lines(machine: Machine) -> Iterator[Line]:
 
 def serve(device: torch.device, channel: socket.socket) -> None:
     """Until the channel is closed."""
-    shared = sharing(device.type)
+    shared = shared_memory_of(device.type)
     if shared is None:
         raise RuntimeError(f"two processes can't share the memory of {device}")
     torch.accelerator.set_device_index(device.index)

@@ -11,7 +11,7 @@ from loader.chess.filters import needs
 from loader.chess.positions.entry import Entry
 from loader.chess.python_reader import PythonChunks
 from loader.files.identity import DataFile
-from loader.formats import opening
+from loader.formats import readers
 from loader.formats.format import Format, Place, Reader
 from loader.stream.config import DataConfig
 
@@ -43,12 +43,12 @@ class ScaledReader:
 
 
 def format_of(config: DataConfig, file: DataFile) -> Format:
-    """Finds a file's format as `loader.formats.opening.format_of`; otherwise it is binpack."""
-    return opening.format_of(config, file, FAMILY, "binpack")
+    """Finds a file's format as `loader.formats.readers.format_of`; otherwise it is binpack."""
+    return readers.format_of(config, file, FAMILY, "binpack")
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
-    """Opens files as `loader.formats.opening.open_readers`; a filter that needs what a format lacks is a ValueError,
+    """Opens files as `loader.formats.readers.open_readers`; a filter that needs what a format lacks is a ValueError,
     too."""
     wanted = needs(config.settings.filters)
     for file in files if wanted else ():
@@ -60,15 +60,15 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
                     f"({file.path}); leave {'that' if need.name else 'the filter'} out, or use data in another format"
                 )
     groups = [(scale, list(group)) for scale, group in groupby(files, lambda file: file.score_scale)]
-    readers: list[Reader] = []
+    opened: list[Reader] = []
     for scale, group in groups or [(1.0, [])]:
-        opened = opening.open_readers(config, group, format_of)
-        readers += opened if scale == 1.0 else [ScaledReader(reader, scale) for reader in opened]
-    return readers
+        group_readers = readers.open_readers(config, group, format_of)
+        opened += group_readers if scale == 1.0 else [ScaledReader(reader, scale) for reader in group_readers]
+    return opened
 
 
 def format_name(config: DataConfig, file: DataFile) -> str:
-    return opening.name_of(config, format_of(config, file))
+    return readers.name_of(config, format_of(config, file))
 
 
 def native_reader(reader: Reader) -> _native.PositionReader:

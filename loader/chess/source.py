@@ -13,8 +13,8 @@ from loader.chess.stream import ChessStream, position_source
 from loader.files.compression import is_packed, packed_notes
 from loader.files.identity import DataFile
 from loader.formats.format import GrowingFormat, Reader
-from loader.formats.opening import family_format
 from loader.formats.provenance import origin
+from loader.formats.readers import family_format
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor
 from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates

@@ -79,8 +79,8 @@ def filter_files(
             passing = PassingUnits(sources, target.format, chosen, seed, threads, tick)
             write_units(passing, target, place)
             passed = passing.passed
-    told = sys.stdout if isinstance(place, Path) else sys.stderr
-    told.write(f"{'standard output' if output == Path('-') else output}: {passed}\n")
+    stream = sys.stdout if isinstance(place, Path) else sys.stderr
+    stream.write(f"{'standard output' if output == Path('-') else output}: {passed}\n")
 
 
 def dedupe_files(

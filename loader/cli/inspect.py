@@ -63,7 +63,7 @@ def inspect_files(
     config = filters.config() if filters.any else None
     folder = _folder_for(pictures, files)
     from loader.chess.positions.format import PositionFormat
-    from loader.chess.statistics.counting import inspect_source, open_inspected
+    from loader.chess.statistics.inspection import inspect_source, open_inspected
     from loader.cli.terminal import show_table
 
     for each in [input_of(path) for path in files]:
@@ -153,11 +153,11 @@ def _layout_of(text: str) -> Sequence[int]:
 
 
 def _layout_in(path: Path) -> object:
-    from loader.files.named import read_named
     from loader.files.text import toml_of
+    from loader.files.user_file import read_user_file
 
     try:
-        return toml_of(read_named(path))["data"]["chess"]["king_buckets"]
+        return toml_of(read_user_file(path))["data"]["chess"]["king_buckets"]
     except OSError as error:
         raise UsageError(f"--king-buckets: {path}: {error.strerror}") from None
     except (KeyError, TypeError):

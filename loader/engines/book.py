@@ -14,8 +14,8 @@ import chess
 import chess.pgn
 
 from loader.errors import DataError
-from loader.files.named import read_named
 from loader.files.text import text_of
+from loader.files.user_file import read_user_file
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def read_book(path: Path) -> Book:
     Raises DataError that names the line of what is no text or no game; positions are not looked at.
     """
     try:
-        content = read_named(path)
+        content = read_user_file(path)
         text = text_of(content, latin=True)
     except OSError as error:
         raise DataError(path, error.strerror or str(error)) from None

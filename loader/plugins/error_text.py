@@ -27,13 +27,13 @@ def in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def told(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """An exception in one line: type, text, and where in the user's code it was raised. Raises nothing."""
     if isinstance(error, PluginError):
         return shortened(text_of(error), LONGEST_REASON)
     line = in_words(error)
     if isinstance(error, BaseExceptionGroup):
-        return f"{line}; the first: {told(error.exceptions[0])}"
+        return f"{line}; the first: {error_line(error.exceptions[0])}"
     place = place_of(error)
     return f"{line} ({place})" if place else line
 

@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from loader.plugins.error_text import definition_of, told
+from loader.plugins.error_text import definition_of, error_line
 
 
 def interface_problem(made: object, protocol: type, noun: str) -> str:
@@ -46,7 +46,7 @@ def _get(made: object, name: str) -> tuple[Any, str | None]:
     except AttributeError:
         return None, ""
     except Exception as error:
-        return None, f"can't be had: {told(error)}"
+        return None, f"can't be had: {error_line(error)}"
 
 
 def call_problem(function: object, wanted: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 from loader.plugins.modules import look_in_current_folder
 
 
@@ -59,7 +59,7 @@ def load(target: str, *, ours: bool = False) -> Any:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and (module == missing or module.startswith(f"{missing}.")):
             raise UnknownNameError(f"no module {module!r}") from None
-        raise ValueError(f"module {module!r} can't be imported: {told(error)}") from error
+        raise ValueError(f"module {module!r} can't be imported: {error_line(error)}") from error
     try:
         for name in attribute.split(".") if colon else ():
             named = getattr(named, name)

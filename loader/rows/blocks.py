@@ -12,7 +12,7 @@ import numpy as np
 
 from loader.errors import DataError
 from loader.formats.format import Place
-from loader.plugins.error_text import PluginError, told
+from loader.plugins.error_text import PluginError, error_line
 from loader.plugins.interface import call_problem, interface_problem
 from loader.plugins.registry import Registry, load
 from loader.rows.block import Rows
@@ -77,7 +77,7 @@ class BlocksReader:
         except DataError:
             raise
         except (Exception, SystemExit) as error:  # the user's code
-            raise PluginError(f"{type(self._blocks).__name__}.block: {told(error)}") from error
+            raise PluginError(f"{type(self._blocks).__name__}.block: {error_line(error)}") from error
         yield self._rows(given)
 
     def _generated(self) -> Iterator[Rows]:
@@ -90,7 +90,7 @@ class BlocksReader:
             except DataError:
                 raise
             except (Exception, SystemExit) as error:  # the user's code
-                raise PluginError(told(error)) from error
+                raise PluginError(error_line(error)) from error
             yield self._rows(given)
 
     def _made(self, key: str) -> Any:
@@ -99,7 +99,7 @@ class BlocksReader:
         try:
             return self._make()
         except Exception as error:  # the user's code
-            raise ValueError(f"{key}: {self.name}: {told(error)}") from error
+            raise ValueError(f"{key}: {self.name}: {error_line(error)}") from error
 
     def _rows(self, given: Any) -> Rows:
         if isinstance(given, Rows):
@@ -157,7 +157,7 @@ def _count(key: str, name: str, blocks: Blocks) -> int:
     try:
         count = blocks.num_blocks()
     except Exception as error:  # the user's code
-        raise ValueError(f"{key}: {name}: num_blocks: {told(error)}") from error
+        raise ValueError(f"{key}: {name}: num_blocks: {error_line(error)}") from error
     if not isinstance(count, int | np.integer) or not 0 < count < 1 << 40:
         raise ValueError(f"{key}: {name}: num_blocks() is {count!r}; an integer of at least 1 is expected")
     return int(count)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from loader import _native
 from loader.files.identity import DataFile
-from loader.formats import opening
+from loader.formats import readers
 from loader.formats.format import ColumnFormat, Format, Reader
 from loader.rows.blocks import BlocksReader
 from loader.rows.python_reader import PythonBlocks
@@ -19,19 +19,19 @@ FAMILY = "rows"
 
 
 def format_of(config: DataConfig, file: DataFile) -> Format:
-    """Finds a file's format as `loader.formats.opening.format_of`; otherwise it is svmlight."""
-    return opening.format_of(config, file, FAMILY, "svmlight")
+    """Finds a file's format as `loader.formats.readers.format_of`; otherwise it is svmlight."""
+    return readers.format_of(config, file, FAMILY, "svmlight")
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: bool = False) -> list[Reader]:
-    """Opens files as `loader.formats.opening.open_readers`; without files, what the settings name instead of them."""
+    """Opens files as `loader.formats.readers.open_readers`; without files, what the settings name instead of them."""
     settings: RowsConfig = config.settings
     if not files and not settings.blocks and not settings.synthetic.num_rows:
         raise ValueError(
             "data.train: no file is given; name files, or set data.rows.synthetic.num_rows or data.rows.blocks"
         )
     if files:
-        return opening.open_readers(config, files, format_of)
+        return readers.open_readers(config, files, format_of)
     if settings.blocks:
         key = "validation_blocks" if validation else "blocks"
         return [BlocksReader(f"data.rows.{key}", getattr(settings, key), settings)]

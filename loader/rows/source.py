@@ -9,8 +9,8 @@ from loader import _native
 from loader.files.compression import packed_notes
 from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, GrowingFormat
-from loader.formats.opening import family_format, name_of
 from loader.formats.provenance import origin
+from loader.formats.readers import family_format, name_of
 from loader.rows.blocks import GENERATOR, is_generator
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.memory import window_nbytes

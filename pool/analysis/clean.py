@@ -12,7 +12,7 @@ from pool.checkpoint.state import FOLDER
 from pool.config.load import recorded_tree
 from pool.errors import ConfigError
 from pool.nets.record import still_to_export
-from pool.run_folder import files, opening
+from pool.run_folder import access, files
 from pool.run_folder.strict_json import value_at
 from pool.supervisor.resources.run_folder import locked
 
@@ -25,11 +25,11 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
     ConfigError for what is no run's folder, CheckpointError for a checkpoint that nobody may judge, OSError.
     """
     config = recorded_tree(run)
-    held = opening.hold(run)
+    held = access.hold(run)
     lock = -1
     try:
-        inside = opening.inside(held)
-        opening.check_below(inside, (FOLDER,), links_in=FOLDER)
+        inside = access.inside(held)
+        access.check_below(inside, (FOLDER,), links_in=FOLDER)
         lock = locked(inside)  # no run begins meanwhile
         total = 0
         for checkpoint in _doomed(inside, keep, _number(config, "keep_every") if every is None else every, config):
@@ -45,7 +45,7 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
         say(f"{run}: goes on, and is left alone")
         return None
     except OSError as error:
-        raise ConfigError(opening.shown(f"{error.filename or run}: {error.strerror}")) from None
+        raise ConfigError(access.shown(f"{error.filename or run}: {error.strerror}")) from None
     finally:
         for fd in (lock, held):
             if fd >= 0:

@@ -23,7 +23,7 @@ from pool.config.member_settings import differing, flat
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError
 from pool.export.member import members_of
-from pool.metrics.formatting import in_digits
+from pool.metrics.digits import in_digits
 
 SEED = "run.model_seed"  # a member calls it `seed`
 _OF_MEMBERS = [name for name in MemberConfig.model_fields if name != "seed"]  # sections in which they may differ

@@ -10,7 +10,7 @@ from typing import Any
 
 from pool.analysis.records import Run
 from pool.config.member_settings import differing
-from pool.metrics.formatting import in_digits
+from pool.metrics.digits import in_digits
 from pool.metrics.layout import LOSS
 
 METRIC = "best checkpoint"

@@ -31,7 +31,7 @@ def nothing_wanted(_: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Found:
+class ResumePoint:
     """The checkpoint that a resume goes on from, and those that it can't go on from though they are newer."""
 
     good: Path | None
@@ -58,7 +58,7 @@ def linked_step(folder: Path, name: str) -> int:
     return int(match[1]) if match and link.exists() else -1
 
 
-def newest_good(folder: Path) -> Found:
+def newest_good(folder: Path) -> ResumePoint:
     """Finds the newest good checkpoint by step, whatever `last` points to: that is moved after the rename, and may be
     left behind.
 
@@ -78,8 +78,8 @@ def newest_good(folder: Path) -> Found:
                 raise CheckpointError(
                     f"{path}: is a checkpoint of step {step}: give it the name {step_path(folder, step).name}"
                 )
-            return Found(path, tuple(damaged))
-    return Found(None, tuple(damaged))
+            return ResumePoint(path, tuple(damaged))
+    return ResumePoint(None, tuple(damaged))
 
 
 def locate(where: Path) -> Path:

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from pool.checkpoint.state import SavedState
 from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation
-from pool.metrics.formatting import in_digits
+from pool.metrics.digits import in_digits
 from pool.metrics.medians import of_member
 from pool.run_folder.records import METRICS, read_records
 

@@ -36,7 +36,7 @@ from pool.checkpoint.tensor_file import Header, TensorBytes
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
 from pool.run_folder import files
-from pool.run_folder.opening import FOLDER_MODE, make_folder
+from pool.run_folder.access import FOLDER_MODE, make_folder
 from pool.run_folder.strict_json import value_at
 
 DTYPES: dict[torch.dtype, str] = {getattr(torch, name): word for word, (name, _) in tensor_file.DTYPES.items()}

@@ -21,9 +21,9 @@ def register(app: typer.Typer) -> None:
 
 def _config_names(incomplete: str) -> list[str]:
     """Returns the names that the shell may complete a word to."""
-    from pool.config import bundled
+    from pool.config import bundle
 
-    return [name for name in bundled.names() if name.startswith(incomplete)]
+    return [name for name in bundle.names() if name.startswith(incomplete)]
 
 
 def configs(
@@ -34,19 +34,19 @@ def configs(
 ) -> None:
     """List the configs that come with the package, or copy one to begin with."""
     from loader.files.pipes import is_stream
-    from pool.config import bundled
+    from pool.config import bundle
 
     if not name:
         if output is not None:
-            raise ConfigError(f"configs: which one is to be copied? There are {', '.join(bundled.names())}")
-        width = 2 + max(map(len, bundled.names()))
-        lines = [f"{name:<{width}}{bundled.about(name)}" for name in bundled.names()]
-        lines += ["", "Copy one: pool configs NAME -o my.toml", f"Sample data: {bundled.folder() / 'sample'}"]
+            raise ConfigError(f"configs: which one is to be copied? There are {', '.join(bundle.names())}")
+        width = 2 + max(map(len, bundle.names()))
+        lines = [f"{name:<{width}}{bundle.about(name)}" for name in bundle.names()]
+        lines += ["", "Copy one: pool configs NAME -o my.toml", f"Sample data: {bundle.folder() / 'sample'}"]
         sys.stdout.write("\n".join(lines) + "\n")
     elif output is None or is_stream(output):
-        sys.stdout.write(bundled.text(name))
+        sys.stdout.write(bundle.text(name))
     else:
-        bundled.copy(name, output)
+        bundle.copy(name, output)
         sys.stdout.write(f"{output}: edit it, then pool train {shlex.quote(str(output))}\n")
 
 

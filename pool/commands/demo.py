@@ -31,21 +31,21 @@ def demo(
     Each step is a command of its own, which is shown before it runs; they need 3 GB of memory and 1 GB of disk. FOLDER
     also gets the config, demo.toml. A demo that was stopped goes on with the command that its last line shows.
     """
-    from pool.config import bundled
+    from pool.config import bundle
 
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
         raise ConfigError(f"{folder}: is there already; remove it, or name a new one: pool demo FOLDER") from None
     config, net = folder / "demo.toml", folder / "net.nnue"
-    bundled.copy("demo", config)
+    bundle.copy("demo", config)
     changes = [word for change in (f"run.dir={folder}", *(overrides or ())) for word in ("--set", change)]
     steps = (
         ("trains Stockfish 15.1's network on 250,000 positions, 150 steps", ["train", str(config), *changes]),
         ("writes the network as the engine reads it", ["export", str(folder / "checkpoints/last"), "-o", str(net)]),
         (
             "evaluates some positions as the engine does",
-            ["eval", str(net), "--epd", str(bundled.folder() / "sample/positions.epd")],
+            ["eval", str(net), "--epd", str(bundle.folder() / "sample/positions.epd")],
         ),
     )
     for number, (about, words) in enumerate(steps, 1):

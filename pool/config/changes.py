@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from pool.config.dotted import field_at, is_untyped
+from pool.config.key_path import field_at, is_untyped
 from pool.errors import ConfigError
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from loader.section import WrongKeyError
-from pool.config.dotted import dotted, field_at, section_at
+from pool.config.key_path import dotted, field_at, section_at
 
 _OF_MEMBERS = ["ensemble", "member"]
 _TYPE = re.compile(r"^(constrained-|function-|dict\[|tuple\[|list\[|(bool|int|float|str|none)$)")

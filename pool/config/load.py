@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from loader.files.named import read_named
 from loader.files.text import toml_of
+from loader.files.user_file import read_user_file
 from pool.checkpoint.migrations import with_new_names
 from pool.config.changes import Change
 from pool.config.ensemble import MOST_LOSSES
@@ -44,7 +44,7 @@ def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Pa
 def recorded_tree(folder: Path) -> dict[str, Any]:
     """Returns what a run's folder records of its settings. Raises ConfigError for what is none."""
     try:
-        tree = json.loads(read_named(folder / CONFIG))
+        tree = json.loads(read_user_file(folder / CONFIG))
     except OSError as error:
         raise ConfigError(f"{folder}: is no folder of a run: {CONFIG}: {error.strerror}") from None
     except (ValueError, RecursionError):
@@ -56,7 +56,7 @@ def recorded_tree(folder: Path) -> dict[str, Any]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return toml_of(read_named(path))
+        return toml_of(read_user_file(path))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except ValueError as error:

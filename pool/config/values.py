@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from pool.config.dotted import dotted
+from pool.config.key_path import dotted
 
 DEEPEST = 64  # tables and lists within one another
 MOST_BITS = 13_000  # of an integer: Python reads and writes no more than 4300 digits

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 from loader.stream.schema import SparseBatch
 from loader.stream.sources import origin_of
 from pool.coordinator import poison
@@ -15,7 +15,7 @@ from pool.coordinator.scheduler.actions import BadBatch
 from pool.errors import RunError
 from pool.metrics.medians import named
 from pool.process.start import CoordinatorStart
-from pool.run_folder.opening import shown
+from pool.run_folder.access import shown
 from pool.shm.memory import Memory
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class BadBatches:
             origin = origin_of(start.config.data, start.train_files, start.config.run.seed, action.cursor)
             json.dumps(origin)
         except Exception as error:  # a source of the user's may raise anything, and give what is no plain data
-            return {"unknown": told(error)}
+            return {"unknown": error_line(error)}
         return origin
 
 

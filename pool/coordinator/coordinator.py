@@ -33,10 +33,10 @@ from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.coordinator.snapshots import Snapshots
 from pool.coordinator.state import State
 from pool.coordinator.step_record import Record
-from pool.coordinator.update.timing import Timing
+from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.validation_arrays import Collected
 from pool.crash_points import crash_point
-from pool.device.opening import naming_lost_devices
+from pool.device.startup import naming_lost_devices
 from pool.ensemble.factory import make_members
 from pool.exchange.layout import member_of_bucket
 from pool.metrics.medians import median_of
@@ -47,7 +47,7 @@ from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Hello, NetNews, Notice, Roster
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
-from pool.run_folder.opening import shown
+from pool.run_folder.access import shown
 from pool.shm.memory import Memory
 from pool.task.factory import metrics_of
 from pool.telemetry.trace import Trace
@@ -81,12 +81,12 @@ class Coordinator:
         )
         memory = Memory(start.memory, start.segments)
         self._shortcut = memory.coordinator_end(start.peer, start.bells)
-        timing = Timing(self._metrics, self._trace)
+        stopwatch = Stopwatch(self._metrics, self._trace)
         layout, configs = start.layout, config.members
         members = list(make_members([config.net for config in configs], layout.plans))
         numerics.check_constants(start.fingerprint, start.peer, members)
         self._exchanges = Exchanges(start, memory, self._shortcut, devices)
-        models = Models(configs, members, layout.plans, self._exchanges.members, timing)
+        models = Models(configs, members, layout.plans, self._exchanges.members, stopwatch)
         snapshots = Snapshots(
             memory.snapshots(), start.snapshot, changes=models.changes, threads=config.num_coordinator_threads
         )
@@ -146,7 +146,7 @@ class Coordinator:
             ),
             BadBatches(start, memory, self._say),
             self._hub,
-            timing,
+            stopwatch,
             self._say,
         )
         self._executor.act(self._scheduler.begin())

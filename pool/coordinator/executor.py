@@ -28,7 +28,7 @@ from pool.coordinator.scheduler.actions import (
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.coordinator.state import State
 from pool.coordinator.step_record import Record
-from pool.coordinator.update.timing import Timing
+from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
 from pool.errors import RunError
 from pool.protocol.channel import Hub
@@ -45,7 +45,7 @@ class Executor:
         record: Record,
         bad_batches: BadBatches,
         hub: Hub,
-        timing: Timing,
+        stopwatch: Stopwatch,
         say: Callable[[str], object],
     ) -> None:
         """`say`: to the run's user."""
@@ -55,7 +55,7 @@ class Executor:
         self._record = record
         self._bad_batches = bad_batches
         self._hub = hub
-        self._timing = timing
+        self._stopwatch = stopwatch
         self._say = say
         self._waiting = deque[Action]()
         self.at_end = False
@@ -113,7 +113,7 @@ class Executor:
 
     def _commit(self, action: Commit) -> None:
         learning_rates = self._state.learning_rates
-        with self._timing.committing(action.step):
+        with self._stopwatch.committing(action.step):
             self._models.commit(action.step)  # with clip_norm, all of the update
             self._models.publish(action.step + 1)
             crash_point("coordinator.after_publish")

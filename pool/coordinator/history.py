@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, Fold, Freeze, Update
-from pool.run_folder.opening import open_file
+from pool.run_folder.access import open_file
 
 HISTORY = "history.jsonl"
 

@@ -17,7 +17,7 @@ from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import Fold, Freeze, TakeBuffers, Update
 from pool.coordinator.trained_member import TrainedMember
 from pool.coordinator.update.changed_rows import Changes
-from pool.coordinator.update.timing import Timing
+from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
 from pool.ensemble.member import Member
 from pool.exchange.interface import CoordinatorExchange
@@ -35,7 +35,7 @@ class Models:
         members: Sequence[Member],
         plans: Sequence[Plan],
         exchanges: Sequence[CoordinatorExchange],
-        timing: Timing,
+        stopwatch: Stopwatch,
     ) -> None:
         """One of each for each member."""
         self._configs = configs
@@ -43,14 +43,14 @@ class Models:
         self._exchanges = exchanges
         of_members = zip(configs, members, plans, exchanges, strict=True)
         self.members = [
-            TrainedMember(*each, timing, prefix=prefix(m, len(members))) for m, each in enumerate(of_members)
+            TrainedMember(*each, stopwatch, prefix=prefix(m, len(members))) for m, each in enumerate(of_members)
         ]
         self._buckets = [bucket for member in self.members for bucket in member.steps.buckets]
         self.changes = Changes.together(member.steps.changes for member in self.members)
         self.version = -1  # of the newest complete weights
         self._averaged = -1  # the newest version that has been offered to the averages
         self._ahead = -1  # the newest version of which `ahead` has been done
-        self._timing = timing
+        self._stopwatch = stopwatch
 
     @property
     def learning_rates(self) -> tuple[float, ...]:
@@ -138,7 +138,7 @@ class Models:
             return
         self._averaged = self.version
         if any(member.average is not None for member in self.members):
-            with self._timing.averaging(self.version):
+            with self._stopwatch.averaging(self.version):
                 for member in self.members:
                     member.take_average(self.version)
 
@@ -148,7 +148,7 @@ class Models:
         if self._ahead == self.version:
             return
         self._ahead = self.version
-        with self._timing.ahead(self.version):
+        with self._stopwatch.ahead(self.version):
             for member in self.members:
                 member.ahead(self.version)
             self.changes.settle()

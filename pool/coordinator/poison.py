@@ -13,8 +13,8 @@ from safetensors.numpy import save as safetensors_of
 
 from loader.stream.schema import SparseBatch
 from pool.coordinator.scheduler.actions import BadBatch
+from pool.run_folder.access import make_folder
 from pool.run_folder.files import replace_file, sweep
-from pool.run_folder.opening import make_folder
 
 FOLDER = "poison"
 

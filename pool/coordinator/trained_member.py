@@ -11,7 +11,7 @@ from loader.plugins.error_text import PluginError, definition_of
 from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import TakeBuffers
 from pool.coordinator.update.bucket_step import choose
-from pool.coordinator.update.timing import Timing
+from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.update.weight_average import WeightAverage
 from pool.ensemble.bindings import Bindings
 from pool.ensemble.member import Member
@@ -35,7 +35,7 @@ class TrainedMember:
         member: Member,
         plan: Plan,
         exchange: CoordinatorExchange,
-        timing: Timing,
+        stopwatch: Stopwatch,
         *,
         prefix: str = "",
     ) -> None:
@@ -59,7 +59,7 @@ class TrainedMember:
             if (weights := exchange.piece(bucket, index).weights(0)).device != self._parameters[index].device
         }
         self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.run_schedule, elsewhere)
-        self.steps = choose(config, plan, self.optimizers, exchange, timing)
+        self.steps = choose(config, plan, self.optimizers, exchange, stopwatch)
         self.average: WeightAverage | None = None
         if config.train.average.kind is not None:
             names = [prefix + name for name, _ in (*trained(self._model), *carried(self._model))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 
 _WORDS = (
     "busy or unavailable",  # cudaErrorDevicesUnavailable: also a card in exclusive mode that another process has
@@ -26,4 +26,4 @@ _WORDS = (
 
 def device_lost(error: BaseException) -> bool:
     """A wrong kernel (an illegal address, a failed launch) is no such error: it would be wrong on every device."""
-    return isinstance(error, RuntimeError) and any(words in told(error) for words in _WORDS)
+    return isinstance(error, RuntimeError) and any(words in error_line(error) for words in _WORDS)

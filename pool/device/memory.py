@@ -6,7 +6,7 @@ import contextlib
 
 import torch
 
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 
 _WORDS = (
     "can't allocate memory",  # torch's allocator for CPUs, which has no exception of its own
@@ -19,7 +19,7 @@ _WORDS = (
 def out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(words in told(error) for words in _WORDS)
+    return isinstance(error, RuntimeError) and any(words in error_line(error) for words in _WORDS)
 
 
 def memory_of_device() -> str:

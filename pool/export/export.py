@@ -8,7 +8,7 @@ from pathlib import Path
 
 from loader.errors import SPACE_ERRORS, DataError, comes_from
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, load_trained
 from pool.export.member import NEWEST, Choice
@@ -65,7 +65,7 @@ def export_checkpoint(
     except ValueError as error:
         raise PoolError(f"{output}: not written: {error}") from None
     except Exception as error:
-        raise PoolError(f"{output}: not written: {told(error)}", _exit_code(error)) from None
+        raise PoolError(f"{output}: not written: {error_line(error)}", _exit_code(error)) from None
     if not output.exists():
         raise PoolError(f"{output}: not written: the method `export` of the task {trained.name} makes no file")
     return trained

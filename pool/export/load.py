@@ -16,7 +16,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 from loader.section import Section
 from pool.checkpoint.compare_tensors import first_difference
 from pool.checkpoint.folder import locate
@@ -151,7 +151,9 @@ class _Checkpoint:
         except PoolError:
             raise
         except Exception as error:  # code of the task, given what the checkpoint says
-            raise CheckpointError(f"{self.path}: the task can't build the model of its config: {told(error)}") from None
+            raise CheckpointError(
+                f"{self.path}: the task can't build the model of its config: {error_line(error)}"
+            ) from None
 
     def _check(self, m: int, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
         """Checks that the tensors are the model's. Raises CheckpointError."""

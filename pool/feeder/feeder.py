@@ -14,8 +14,8 @@ from typing import NoReturn
 import zmq
 
 from pool.crash_points import crash_point
-from pool.feeder.filling import Filling
-from pool.feeder.watched import WatchedStream
+from pool.feeder.ring import Ring
+from pool.feeder.watched_stream import WatchedStream
 from pool.process.start import FeederStart
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
@@ -36,12 +36,12 @@ class RingFeeder:
     def __init__(self, start: FeederStart, memory: Memory, purpose: Purpose, trace: Trace) -> None:
         self._purpose = purpose
         self._trace = trace
-        self._filling = Filling(len(memory.rings[purpose]))
+        self._ring = Ring(len(memory.rings[purpose]))
         self._skipped = 0
         self.stream = WatchedStream(start, memory, purpose)
 
     def orders(self, orders: StreamOrders) -> None:
-        fill = self._filling.orders(orders)
+        fill = self._ring.orders(orders)
         if fill.seek is not None:
             crash_point("feeder.before_seek")
             self.stream.seek(fill.seek)
@@ -58,7 +58,7 @@ class RingFeeder:
             while (filled := self.stream.take()) is not None:
                 self._trace.end(f"{self._purpose} slot", filled.slot)
                 crash_point("feeder.batch_taken")
-                self._filling.filled(filled)
+                self._ring.filled(filled)
                 any_taken = True
         finally:
             for damage in self.stream.skipped():
@@ -67,8 +67,8 @@ class RingFeeder:
         return any_taken
 
     @property
-    def filling(self) -> Filling:
-        return self._filling
+    def ring(self) -> Ring:
+        return self._ring
 
 
 def begin(start: FeederStart) -> Callable[[], NoReturn]:
@@ -127,6 +127,6 @@ class Feeder:
 
     def _report(self) -> None:
         crash_point("feeder.before_report")
-        validation = None if self._validation is None else self._validation.filling.report()
-        self._coordinator.send(FeederReport(self._train.filling.report(), validation))
+        validation = None if self._validation is None else self._validation.ring.report()
+        self._coordinator.send(FeederReport(self._train.ring.report(), validation))
         crash_point("feeder.after_report")

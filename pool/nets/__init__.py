@@ -5,6 +5,6 @@ nets/record.jsonl                  how far each step's nets are (`record`)
 nets/.step-000000100.PID.X.tmp     being written
 
 The coordinator sees to a checkpoint of each such step, and keeps it until the record has it; the supervisor has
-`exporting` run in a process of its own, then the command (`train.on_export`), and hands the command's numbers to the
-coordinator. `plan` decides what is next. Free of torch, but for `exporting`.
+`export` run in a process of its own, then the command (`train.on_export`), and hands the command's numbers to the
+coordinator. `plan` decides what is next. Free of torch, but for `export`.
 """

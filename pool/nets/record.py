@@ -9,8 +9,8 @@ from enum import Enum
 from pathlib import Path
 
 from pool.run_folder import files
+from pool.run_folder.access import make_folder
 from pool.run_folder.lines import LineFile
-from pool.run_folder.opening import make_folder
 
 NETS = "nets"
 RECORD = "record.jsonl"

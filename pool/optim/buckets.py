@@ -28,7 +28,7 @@ from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import rows_of
 from pool.kernels.fold import Addend
 from pool.optim.elementwise import ELEMENTWISE
-from pool.optim.factory import made, tuples
+from pool.optim.factory import construct, tuples
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
 from pool.optim.plain_state import check_group
@@ -67,7 +67,7 @@ class BucketOptimizers:
         self._elementwise = config.name in ELEMENTWISE
         self.parameters = [[part(index, bucket) for index in bucket.parameters] for bucket in plan.buckets]
         make = load_class(config.name, "optimizer.name")
-        self._optimizers = [made(make, members, config, "optimizer.args") for members in self.parameters]
+        self._optimizers = [construct(make, members, config, "optimizer.args") for members in self.parameters]
         for bucket, optimizer, members in zip(plan.buckets, self._optimizers, self.parameters, strict=True):
             if isinstance(optimizer, NativeOptimizer):
                 tables = (plan.parameters[index].sparse_field is not None for index in bucket.parameters)

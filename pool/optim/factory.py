@@ -18,7 +18,7 @@ class Settings(Protocol):
     def args(self) -> Mapping[str, Any]: ...
 
 
-def made(make: Any, first: Any, config: Settings, key: str) -> Any:
+def construct(make: Any, first: Any, config: Settings, key: str) -> Any:
     """Returns what the class `make` makes of `first` and the config's arguments. Raises ConfigError that names the
     key."""
     try:

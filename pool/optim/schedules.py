@@ -15,7 +15,7 @@ import torch
 from pool.config.parts import first_steps, in_force
 from pool.config.schedule import Schedule
 from pool.errors import ConfigError
-from pool.optim.factory import made
+from pool.optim.factory import construct
 from pool.optim.names import load_class
 from pool.optim.plain_state import check_schedule
 
@@ -88,7 +88,7 @@ class Parts:
         for group, rate in zip(self._groups, self._base_lrs, strict=True):
             group["lr"] = group["initial_lr"] = rate
         make, key = self._makes[self._index], f"schedule.parts.{self._index}.args"
-        return None if make is None else made(make, self._optimizer, self._parts[self._index], key)
+        return None if make is None else construct(make, self._optimizer, self._parts[self._index], key)
 
 
 def make_schedule(optimizer: Any, config: Schedule) -> Any:
@@ -97,7 +97,7 @@ def make_schedule(optimizer: Any, config: Schedule) -> Any:
         return Parts(optimizer, config)
     if config.name is None:
         return None
-    return made(_load(config.name, "schedule.name"), optimizer, config, "schedule.args")
+    return construct(_load(config.name, "schedule.name"), optimizer, config, "schedule.args")
 
 
 def _load(name: str, key: str) -> Any:

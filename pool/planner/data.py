@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from loader.errors import DataError
 from loader.files.identity import DataFile
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 from loader.stream.interface import Compared
 from loader.stream.schema import BatchSchema
 from loader.stream.sources import open_stream, open_validation, schema_of, whole_files
@@ -51,5 +51,5 @@ def look_at(start: PlannerStart) -> Data:
         raise ConfigError(str(error)) from None
     except (Exception, SystemExit) as error:
         log.exception("the data can't be opened")
-        raise ConfigError(f"data.source: {config.source}: {told(error)}") from None
+        raise ConfigError(f"data.source: {config.source}: {error_line(error)}") from None
     return Data(schema, files, num_chunks)

@@ -9,7 +9,7 @@ import torch
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
 from pool.device.proof import Verdict, judged, records
-from pool.device.sharing import sharing
+from pool.device.shared_memory import shared_memory_of
 from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
 from pool.exchange.groups import Groups
@@ -53,7 +53,7 @@ def _proof(device: torch.device) -> Verdict:
     there = torch.get_device_module(device).device_count()
     if device.index >= there:
         raise ConfigError(f"pool.coordinator_device: {str(device)!r}: this machine has {there} {device.type} devices")
-    shared = sharing(device.type)
+    shared = shared_memory_of(device.type)
     assert shared is not None
     setup = shared.setup(device)
     return Verdict(proven=True, why="") if setup is None else judged(setup, records())
@@ -84,7 +84,7 @@ def _problems(
     for worker in workers:
         if worker.kind != home.kind or not worker.is_accelerator:
             yield f"a worker is on {worker.torch_name}, which is no {_kind(home)}"
-    if is_there and sharing(home.kind) is None:
+    if is_there and shared_memory_of(home.kind) is None:
         yield f"two processes can't share the memory of {home.torch_name}{_remedy(home)}"
     for member in config.members:
         made = load_class(member.optimizer.name, "optimizer.name")

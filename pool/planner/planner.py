@@ -17,7 +17,7 @@ from torch import nn
 
 from loader.errors import DataError, comes_from
 from loader.exit_codes import EXIT_DATA, EXIT_UNAVAILABLE
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 from loader.stream.schema import BatchSchema
 from pool import numerics
 from pool.config.tree import Config
@@ -43,7 +43,7 @@ from pool.planner.trial import state_nbytes, try_state
 from pool.process.plan_result import Accepted, Answer, Planned, Refused
 from pool.process.start import PlannerStart
 from pool.protocol.codec import MAX_ITEMS
-from pool.run_folder.opening import shown
+from pool.run_folder.access import shown
 from pool.task.attributes import Attribute, attributes, digests, tensors
 from pool.task.factory import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task, metrics_of
 from pool.task.start import of_a_resumed_run
@@ -214,10 +214,10 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
     except (PoolError, DataError, TooManyNumbersError):
         raise
     except ValueError as error:
-        raise ConfigError(str(error) or f"task: {config.task}: {told(error)}") from None
+        raise ConfigError(str(error) or f"task: {config.task}: {error_line(error)}") from None
     except BaseException as error:
         log.exception("the task's model can't be built")
-        raise ConfigError(f"task: {config.task}: {told(error)}") from None
+        raise ConfigError(f"task: {config.task}: {error_line(error)}") from None
 
 
 def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
@@ -228,7 +228,7 @@ def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
             raise
         log.exception("the model can't be built without numbers")
         raise ConfigError(
-            f"task: {config.task}: {told(error)}; a model of more than {MOST_NUMBERS >> 20} MiB is built without "
+            f"task: {config.task}: {error_line(error)}; a model of more than {MOST_NUMBERS >> 20} MiB is built without "
             "numbers (torch's device meta), so build_model may not read any from a tensor: make them with numpy"
         ) from None
 

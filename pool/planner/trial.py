@@ -23,7 +23,7 @@ from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
 from pool.checkpoint.store import tensor_bytes
 from pool.checkpoint.tensor_file import DTYPES, Header
-from pool.config.dotted import dotted
+from pool.config.key_path import dotted
 from pool.config.parts import first_steps
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, RunError

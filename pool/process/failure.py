@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA, EXIT_FAILED
-from loader.plugins.error_text import LONGEST_REASON, place_of, shortened, text_of, told
+from loader.plugins.error_text import LONGEST_REASON, error_line, place_of, shortened, text_of
 from pool.errors import LostDeviceError, PoolError
 from pool.process.document import to_json
 
@@ -52,7 +52,7 @@ def failure_of(error: BaseException, *, started: bool) -> Failure:
         code = error.exit_code if isinstance(error, PoolError) else EXIT_DATA
         reason = shortened(text_of(error), LONGEST_REASON)
         return Failure(reason, code, started, lost=error.suspects if isinstance(error, LostDeviceError) else ())
-    return Failure(told(error), EXIT_FAILED, started, f"{type(error).__name__} {place_of(error)}")
+    return Failure(error_line(error), EXIT_FAILED, started, f"{type(error).__name__} {place_of(error)}")
 
 
 def crash_place(log: str) -> str:

@@ -19,7 +19,7 @@ from pool import crash_points
 from pool.crash_points import crash_point
 from pool.process import lifeline, prctl, roles, start
 from pool.protocol.identity import FORKSERVER, Peer
-from pool.run_folder.opening import keep_others_from_writing
+from pool.run_folder.access import keep_others_from_writing
 
 _IMPORTED = (
     "pool.planner.planner",

@@ -21,7 +21,7 @@ from loader.exit_codes import EXIT_FAILED
 from pool.process import prctl
 from pool.process.failure import Failure
 from pool.process.start import Start, start_of
-from pool.run_folder.opening import inside
+from pool.run_folder.access import inside
 
 _MOST_DESCRIPTORS = 253  # the kernel's limit of one message
 _NOTE = b"note"

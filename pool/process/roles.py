@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from loader.exit_codes import EXIT_FAILED
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 from pool import crash_points
 from pool.device.plugins import add_devices
 from pool.process import lifeline, prctl
@@ -25,7 +25,7 @@ from pool.process.failure import failure_of
 from pool.process.plan_result import Answer, Refused
 from pool.process.start import Start
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
-from pool.run_folder.opening import shown
+from pool.run_folder.access import shown
 
 _ROLES = {
     COORDINATOR: "pool.coordinator.coordinator",
@@ -60,7 +60,7 @@ def _plan(start: Start, channel: socket.socket) -> int:
         answer: Answer = _role(start).run(start)
     except BaseException as error:
         _log(error)
-        answer = Refused(f"the planner failed: {shown(told(error))}", EXIT_FAILED)
+        answer = Refused(f"the planner failed: {shown(error_line(error))}", EXIT_FAILED)
     lifeline.answer(channel, to_json(answer))
     return 0
 

@@ -50,7 +50,7 @@ class Start:
     """The fields that every role has; a process gets its memory with them once the run has some."""
 
     peer: Peer  # the process itself
-    run_dir: Path  # through a descriptor of this process (`pool.run_folder.opening`)
+    run_dir: Path  # through a descriptor of this process (`pool.run_folder.access`)
     crash_points: tuple[str, ...] = ()  # testing.crash_points
     device_module: str = ""  # testing.device_module, if the process uses a device
     segments: Mapping[str, SegmentHandle] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from pathlib import Path
 from loader.files.regular import open_regular
 from loader.files.whole_file import is_temporary, temporary
 from pool.crash_points import crash_point
-from pool.run_folder.opening import FILE_MODE
+from pool.run_folder.access import FILE_MODE
 
 _PIECE = 1 << 20
 

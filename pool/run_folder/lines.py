@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from pool.run_folder.opening import open_file
+from pool.run_folder.access import open_file
 
 MOST_KEPT = 16 << 20  # bytes; beyond, new lines are lost
 LONGEST = 1 << 20  # bytes of a line; a longer one is none of ours

@@ -15,7 +15,7 @@ from pool.checkpoint.folder import PREFIX, checkpoints
 from pool.checkpoint.schedule import FINAL_SECONDS
 from pool.checkpoint.state import FOLDER
 from pool.errors import ResourceError
-from pool.nets.exporting import Export
+from pool.nets.export import Export
 from pool.nets.plan import NetPlan, joined, numbers_of
 from pool.nets.record import NETS, Net, add_to_record, net_name, read_record, write_record
 from pool.protocol.messages import NetNews, NetNumbers, RunReport
@@ -126,7 +126,7 @@ class NumberedNets:
         if time.monotonic() >= self._retry and (step := self._plan.next_export()) is not None:
             weights = self._train.export_weights or ""
             export = Export(self._folder.inside, step, self._suffix, self._config.task, self._members, weights)
-            self._exporter = self._started("pool.nets.exporting", export.arguments(), "export")
+            self._exporter = self._started("pool.nets.export", export.arguments(), "export")
             if self._exporter is None:
                 self._note(self._plan.exported(Net.NOT_WRITTEN), Net.NOT_WRITTEN)
         if self._command is None and self._unheard is None and (step := self._plan.next_command()) is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import BEST, FOLDER, LAST
-from pool.metrics.formatting import in_digits
+from pool.metrics.digits import in_digits
 from pool.metrics.layout import AVERAGE, LOSS
 from pool.protocol.messages import RunReport
 

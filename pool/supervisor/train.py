@@ -15,7 +15,7 @@ from pool.errors import PoolError, RunError
 from pool.exchange.exchange_choice import HOST
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
-from pool.run_folder.opening import shown
+from pool.run_folder.access import shown
 from pool.supervisor.outcome import outcome_of, tell
 from pool.supervisor.prepare.data_files import check_at_end
 from pool.supervisor.prepare.memory import reserve

@@ -18,7 +18,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from pool.run_folder.opening import make_folder, open_file
+from pool.run_folder.access import make_folder, open_file
 
 _VERSION = "brain.Event:2"  # of the format
 _NAME = re.compile(r"events\.out\.tfevents\.(\d{10})\.")

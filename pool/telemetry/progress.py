@@ -14,10 +14,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 
 from loader.command_line.streams import give_up_stdout
-from pool.metrics.formatting import in_digits
+from pool.metrics.digits import in_digits
 from pool.metrics.medians import median_of
 from pool.protocol.messages import RunReport, Shares
-from pool.run_folder.opening import shown
+from pool.run_folder.access import shown
 
 PLAIN_SECONDS = 5.0
 LIVE_PER_SECOND = 1.0

@@ -21,7 +21,7 @@ from typing import Any
 
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.run_folder import files
-from pool.run_folder.opening import make_folder, open_file
+from pool.run_folder.access import make_folder, open_file
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from pool.crash_points import crash_point
 from pool.device.names import Device
 from pool.device.precision import DenseProducts, forward_pass
 from pool.device.timeline import COMPUTES, Bars, NoBars
-from pool.ensemble.batching import choose
 from pool.ensemble.bindings import Bindings
 from pool.ensemble.execution import Execution, OneByOne
+from pool.ensemble.execution_choice import choose
 from pool.ensemble.factory import joined_model
 from pool.ensemble.member import Member
 from pool.exchange.interface import GroupBatch, WorkerExchange

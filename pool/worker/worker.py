@@ -13,7 +13,7 @@ from typing import NoReturn
 import torch
 from torch import nn
 
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 from pool import _native, numerics
 from pool.crash_points import crash_point
 from pool.device.batches import DeviceBatches
@@ -21,15 +21,15 @@ from pool.device.event_waiter import Arrivals
 from pool.device.lost import device_lost
 from pool.device.memory import memory_of_device, out_of_memory
 from pool.device.names import Device, parse_device
-from pool.device.opening import naming_lost_devices, open_device, own_devices
 from pool.device.page_lock import page_lock
 from pool.device.precision import choose_computing
-from pool.device.sharing import sharing
+from pool.device.shared_memory import shared_memory_of
+from pool.device.startup import naming_lost_devices, open_device, own_devices
 from pool.device.timeline import Bars, NoBars, bars_of
 from pool.ensemble.factory import make_members
 from pool.ensemble.member import Member
 from pool.errors import LostDeviceError, ResourceError, RunError
-from pool.exchange.device.lending import borrow
+from pool.exchange.device.lender import borrow
 from pool.exchange.device.store import pieces
 from pool.exchange.device.weights import CopiedWeights, DeviceWeights, MappedWeights, Streams
 from pool.exchange.device.worker import DeviceWorker
@@ -116,7 +116,7 @@ class Worker:
         plan, slot_nbytes, streams = layout.plan, layout.slot_plan.nbytes, Streams.of(device)
         weights: DeviceWeights
         if start.borrows:
-            shared = sharing(device.type)
+            shared = shared_memory_of(device.type)
             assert shared is not None, f"memory of {device} can't be shared"
             lent = borrow(start.address_key, start.coordinator, device, shared)
             crash_point("worker.memory_borrowed")
@@ -199,7 +199,7 @@ class Worker:
         """Leaves the exception's text in the worker's segment. This process may be damaged and ends; the coordinator
         has the batch computed by another. Raises ResourceError if memory has run out, LostDeviceError if the device
         can't be used any more, RunError if a kernel can't be compiled."""
-        text, peer, spec = told(error), self._start.peer, self._start.device
+        text, peer, spec = error_line(error), self._start.peer, self._start.device
         if isinstance(error, CompileError):
             raise RunError(
                 f"{peer} ({spec}): a kernel can't be compiled: {text}; "

@@ -217,7 +217,7 @@ MUTANTS = (
     Mutant(
         "rows of a group begin as they are",
         "rows that the first batch of a group does not touch hold what was there",
-        "pool/exchange/host/adding.py",
+        "pool/exchange/host/group_sum.py",
         "            place[torch.from_numpy(others)] = 0.0\n",
         "            pass\n",
         GROUPS,
@@ -311,7 +311,7 @@ MUTANTS = (
     Mutant(
         "cursor an entry late",
         "the feeder reports where a batch begins with an entry too many",
-        "pool/feeder/filling.py",
+        "pool/feeder/ring.py",
         "self._cursors.append(filled.next_cursor)",
         "self._cursors.append(Cursor(*[*vars(filled.next_cursor).values()][:3], filled.next_cursor.entry + 1))",
     ),
@@ -362,7 +362,7 @@ MUTANTS = (
     Mutant(
         "generation ignored by the feeder",
         "the feeder goes on where it is when a new generation begins elsewhere",
-        "pool/feeder/filling.py",
+        "pool/feeder/ring.py",
         "if orders.generation > self._generation:",
         "if self._generation < 0:",
     ),

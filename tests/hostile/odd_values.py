@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args, get_origin
 from loader.files.identity import identify
 from loader.section import alternatives
 from loader.stream.mixture_files import find_entries, with_entries
-from pool.config.dotted import dotted, is_untyped, walk
+from pool.config.key_path import dotted, is_untyped, walk
 from pool.config.load import load_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError

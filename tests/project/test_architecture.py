@@ -44,7 +44,7 @@ TORCH_FREE = (
     "sparsepool.child",
     "sparsepool.result",
     "sparsepool.stream",
-    "sparsepool.training",
+    "sparsepool.run",
 )
 CHESS_TASKS = ("pool.tasks.networks", "pool.tasks.chess", "pool.tasks.perspective", "pool.tasks.stockfish")
 TOP_LEVEL = {  # of pool/: what everybody uses; all else is a package
@@ -55,7 +55,7 @@ TOP_LEVEL = {  # of pool/: what everybody uses; all else is a package
     "numerics",
 }
 DECIDE = (  # driven by events and the time that they are given
-    "pool.feeder.filling",
+    "pool.feeder.ring",
     "pool.protocol.admission",
     "pool.supervisor.summary",
     "pool.supervisor.deaths",

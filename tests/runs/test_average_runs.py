@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from pool.export.export import export_checkpoint
 from pool.export.load import load_trained
 from pool.export.member import Choice
-from pool.metrics.formatting import in_digits
+from pool.metrics.digits import in_digits
 from tests.support.runs import TOY, Ended, WholeRun, run, run_well
 
 AVERAGE = "average.safetensors"

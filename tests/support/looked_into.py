@@ -9,7 +9,7 @@ from loader.chess.filters import FilterConfig
 from loader.chess.positions import verify as looks
 from loader.chess.positions.file import LEFT_OUT
 from loader.chess.positions.inputs import open_input
-from loader.chess.statistics.counting import inspect_source, open_inspected
+from loader.chess.statistics.inspection import inspect_source, open_inspected
 from loader.chess.statistics.statistics import FileStatistics
 from loader.formats.format import Verdict
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from loader.files.named import read_named
 from loader.files.text import toml_of
+from loader.files.user_file import read_user_file
 from loader.section import Effect, Section, WrongKeyError, as_tuple, first_problem
 
 NO_LIMIT = 2**32 - 1
@@ -122,7 +122,7 @@ def agrees_with_result(limit: int) -> str:
 def rules_of_file(path: str) -> dict[str, Any]:
     """The keys of a TOML file of viriformat's `Filter`, all of them. Raises ValueError."""
     try:
-        rules = toml_of(read_named(Path(path)))
+        rules = toml_of(read_user_file(Path(path)))
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     except ValueError as error:

@@ -15,7 +15,7 @@ from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile
 from loader.formats.errors import Fault
 from loader.formats.format import Illegal, Place
-from loader.formats.opening import usable
+from loader.formats.readers import usable
 from loader.stream.config import DataConfig
 
 LINES_AT_ONCE = 4096

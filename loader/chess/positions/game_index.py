@@ -35,20 +35,20 @@ _MOST = 1 << 30  # bytes of an index
 
 
 @dataclass
-class Kept:
+class Borders:
     borders: list[int] | None  # None: not known
 
 
 @contextmanager
-def kept_borders(name: str, file: DataFile) -> Iterator[Kept]:
+def kept_borders(name: str, file: DataFile) -> Iterator[Borders]:
     """Yields the cached chunk borders of `file`, or none if they are of another file; saves the caller's on exit."""
     if file.size < SMALLEST:
-        yield Kept(None)
+        yield Borders(None)
         return
     index = file.path.with_name(f".{file.path.name}.borders")
     described = _described(name, file)
     found = _read(index, described)
-    kept = Kept(found)
+    kept = Borders(found)
     yield kept
     if kept.borders and kept.borders != found:
         _write(index, described, kept.borders)

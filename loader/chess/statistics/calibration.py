@@ -99,7 +99,9 @@ def logistic(x: Numbers) -> Numbers:
 @cache
 def model() -> Numbers:
     """[160, 31]: the mean result that the win-rate model says, in the middle of each step of score and ply."""
-    told = _native.win_draw_loss_probability
+    probability = _native.win_draw_loss_probability
     scores = range(-LAST + STEP // 2, LAST, STEP)
     plies = range(PLY_STEP // 2, PLY_STEP * 31, PLY_STEP)
-    return np.array([[told(ply, score, 1) + 0.5 * told(ply, score, 0) for ply in plies] for score in scores])
+    return np.array(
+        [[probability(ply, score, 1) + 0.5 * probability(ply, score, 0) for ply in plies] for score in scores]
+    )

@@ -10,7 +10,7 @@ from loader._native import Census
 from loader.chess.filters import CHESS960, MOVE, PLY, SIDE
 from loader.chess.statistics.calibration import NO_SCORE, ZERO, Calibration
 from loader.chess.statistics.distribution import Counts, Distribution, trimmed
-from loader.chess.statistics.filtered import Left
+from loader.chess.statistics.filter_counts import FilterCount
 from loader.chess.statistics.kings import bucket_counts
 
 
@@ -33,7 +33,7 @@ class FileStatistics:
     facts: FileFacts
     counts: Census
     king_buckets: Sequence[int]  # a layout, as `data.chess.king_buckets`; empty: none is asked for
-    left: Sequence[Left]
+    left: Sequence[FilterCount]
 
     @property
     def entries(self) -> int:
@@ -96,34 +96,38 @@ class FileStatistics:
         """For JSON. What the format does not have is left out."""
         facts = asdict(self.facts)
         unit = facts.pop("unit")
-        told = {**facts, "lacks": list(self.facts.lacks), "entries": self.entries}
-        told["bytes_per_entry"] = round(self.bytes_per_entry, 4)
+        summary = {**facts, "lacks": list(self.facts.lacks), "entries": self.entries}
+        summary["bytes_per_entry"] = round(self.bytes_per_entry, 4)
         if unit:
-            told |= {"unit": unit, "units": self.units, "length": asdict(Distribution.of_counts(self.counts.lengths))}
-        return told | self._positions() | self._scores() | self._estimates()
+            summary |= {
+                "unit": unit,
+                "units": self.units,
+                "length": asdict(Distribution.of_counts(self.counts.lengths)),
+            }
+        return summary | self._positions() | self._scores() | self._estimates()
 
     def _positions(self) -> dict[str, Any]:
         counts = self.counts
-        told: dict[str, Any] = {}
+        summary: dict[str, Any] = {}
         if self.has(PLY):
-            told |= {"ply": asdict(Distribution.of_counts(counts.plies)), "plies": trimmed(counts.plies)}
+            summary |= {"ply": asdict(Distribution.of_counts(counts.plies)), "plies": trimmed(counts.plies)}
         if self.no_ply():
-            told["no_ply"] = self.no_ply()
+            summary["no_ply"] = self.no_ply()
         for name, names, found in (
             ("piece_count", "piece_counts", counts.piece_counts),
             ("phase", "phases", counts.phases),
             ("material", "materials", counts.materials),
         ):
-            told |= {name: asdict(Distribution.of_counts(found)), names: [int(count) for count in found]}
-        told["materials"] = trimmed(counts.materials)
-        told |= {"own_king": counts.own_kings.tolist(), "opponent_king": counts.opponent_kings.tolist()}
+            summary |= {name: asdict(Distribution.of_counts(found)), names: [int(count) for count in found]}
+        summary["materials"] = trimmed(counts.materials)
+        summary |= {"own_king": counts.own_kings.tolist(), "opponent_king": counts.opponent_kings.tolist()}
         if self.king_buckets:
-            told["king_buckets"] = self.buckets()
+            summary["king_buckets"] = self.buckets()
         if self.has(MOVE):
-            told |= {"moves": self.moves(), "captures": counts.captures}
+            summary |= {"moves": self.moves(), "captures": counts.captures}
         if self.has(SIDE):
-            told["white_to_move"] = counts.white_to_move
-        return {**told, "in_check": counts.in_check}
+            summary["white_to_move"] = counts.white_to_move
+        return {**summary, "in_check": counts.in_check}
 
     def _scores(self) -> dict[str, Any]:
         calibration = self.calibration()
@@ -140,7 +144,7 @@ class FileStatistics:
 
     def _estimates(self) -> dict[str, Any]:
         counts = self.counts
-        told: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "duplicates": {
                 "share": round(self.repeated(), 6),
                 "sampled": counts.sampled,
@@ -149,5 +153,5 @@ class FileStatistics:
             }
         }
         if self.left:
-            told["filters"] = [asdict(each) for each in self.left]
-        return told
+            summary["filters"] = [asdict(each) for each in self.left]
+        return summary

@@ -27,32 +27,32 @@ def rows(statistics: FileStatistics) -> list[tuple[str, str]]:
     """Names and values."""
     facts, counts = statistics.facts, statistics.counts
     without = statistics.without()
-    told = [
+    lines = [
         ("format", f"{facts.format}; it has no {', '.join(without)}" if without else facts.format),
         ("bytes", f"{facts.bytes:,} in {_plural(facts.chunks, 'chunk')}"),
     ]
     if not statistics.entries:
-        return [*told, ("positions", "0")]
-    told.append(("positions", f"{statistics.entries:,} of {statistics.bytes_per_entry:.3f} bytes"))
+        return [*lines, ("positions", "0")]
+    lines.append(("positions", f"{statistics.entries:,} of {statistics.bytes_per_entry:.3f} bytes"))
     if facts.unit:
-        told.append((f"{facts.unit}s", f"{statistics.units:,}; positions each: {_spread(counts.lengths)}"))
-    told.append(("score", str(statistics.score())))
+        lines.append((f"{facts.unit}s", f"{statistics.units:,}; positions each: {_spread(counts.lengths)}"))
+    lines.append(("score", str(statistics.score())))
     if statistics.no_score():
-        told.append(("without score", _share(statistics.no_score(), statistics.entries)))
-    told.append(("result", _shares(statistics.results(), statistics.entries)))
+        lines.append(("without score", _share(statistics.no_score(), statistics.entries)))
+    lines.append(("result", _shares(statistics.results(), statistics.entries)))
     if statistics.has(PLY):
-        told.append(("ply", _spread(counts.plies)))
+        lines.append(("ply", _spread(counts.plies)))
     if statistics.no_ply():
-        told.append(("without ply", _share(statistics.no_ply(), statistics.entries)))
-    told += [("pieces", _spread(counts.piece_counts)), ("material", _spread(counts.materials))]
+        lines.append(("without ply", _share(statistics.no_ply(), statistics.entries)))
+    lines += [("pieces", _spread(counts.piece_counts)), ("material", _spread(counts.materials))]
     if statistics.has(MOVE):
         moves = {name: count for name, count in statistics.moves().items() if name != "none" or count}
-        told += [("moves", _shares(moves, statistics.entries))]
-        told += [("captures", _share(counts.captures, statistics.entries))]
-    told.append(("in check", _share(counts.in_check, statistics.entries)))
+        lines += [("moves", _shares(moves, statistics.entries))]
+        lines += [("captures", _share(counts.captures, statistics.entries))]
+    lines.append(("in check", _share(counts.in_check, statistics.entries)))
     if statistics.has(SIDE):
-        told.append(("white to move", _share(counts.white_to_move, statistics.entries)))
-    return [*told, ("repeated", _repeated(statistics))]
+        lines.append(("white to move", _share(counts.white_to_move, statistics.entries)))
+    return [*lines, ("repeated", _repeated(statistics))]
 
 
 def sections(statistics: FileStatistics, solid: str = "#") -> Iterator[str]:

@@ -66,7 +66,7 @@ def dedupe(
     settings = work_settings("dedupe", sources, target)
     begins = [sum(source.size for source in sources[:file]) for file in range(len(sources) + 1)]
 
-    def told(half: int, file: int, chunk: int) -> None:
+    def tell(half: int, file: int, chunk: int) -> None:
         tick(half * begins[-1] + begins[file] + sources[file].offset(chunk), 2 * begins[-1])
 
     with (
@@ -78,10 +78,10 @@ def dedupe(
     ):
         if not out.done and has_chunks_from(sources, *out.place[:2]):
             repetitions = Repetitions(keys)
-            repetitions.find(sources, limits, partial(told, 0))
+            repetitions.find(sources, limits, partial(tell, 0))
             for block, behind in _without(sources, target.format, repetitions, out.place, limits.threads):
                 out.write(block, behind)
-                told(1, *behind[:2])
+                tell(1, *behind[:2])
         out.finish()
         keys.remove()  # while OUT has no name: with it and without its own work, the command would be refused
         out.publish()

@@ -10,13 +10,13 @@ import torch
 from loader.stream.schema import SparseBatch
 from pool.coordinator.exchange_setup.copies import Copies, FromDevices, InHostMemory
 from pool.device.names import parse_device
-from pool.device.opening import naming_lost_devices, open_device, own_devices
 from pool.device.page_lock import page_lock
 from pool.device.precision import choose_computing
-from pool.device.sharing import sharing
+from pool.device.shared_memory import shared_memory_of
+from pool.device.startup import naming_lost_devices, open_device, own_devices
 from pool.exchange.device.coordinator import DeviceCoordinator
 from pool.exchange.device.homes import Homes, Piece, place_pieces
-from pool.exchange.device.lending import Lender
+from pool.exchange.device.lender import Lender
 from pool.exchange.device.store import DeviceStore
 from pool.exchange.groups import Contribution
 from pool.exchange.host.coordinator import HostCoordinator
@@ -79,7 +79,7 @@ class Exchanges:
             _open(name, device)
         torch.accelerator.set_device_index(devices[0].index)  # of what is said of no device
         self._memory.register(page_lock)
-        shared = sharing(devices[0].type)
+        shared = shared_memory_of(devices[0].type)
         assert shared is not None, f"memory of {devices[0]} can't be shared"
         averages = config.train.average.kind is not None
         nbytes, slot_nbytes = layout.plan.nbytes, layout.slot_plan.nbytes

@@ -16,7 +16,7 @@ from typing import Literal
 from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics.jsonl import JsonLines
 from pool.coordinator.metrics.shares import Spent, shares
-from pool.coordinator.metrics.sinks import Sinks, made
+from pool.coordinator.metrics.sinks import Sinks, open_sinks
 from pool.metrics.layout import LOSS, NET, PREFIX
 from pool.metrics.medians import median_of, of_members
 from pool.protocol.messages import MetricValue, NetNumbers, RunReport, Shares, Times
@@ -47,7 +47,7 @@ class Metrics:
         self._spent = Spent()
         self._shares = Shares()
         lines = JsonLines(run_dir)
-        self._sinks = Sinks((lines, *made(sinks, run_dir, say)), say)
+        self._sinks = Sinks((lines, *open_sinks(sinks, run_dir, say)), say)
         self._sinks.resume(step)
         self.validated_version = lines.validated  # `step` if its validation is on record, which need not be done again
         self._validation_losses: tuple[float, ...] = ()

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pool.metrics.layout import NET
+from pool.run_folder.access import open_file
 from pool.run_folder.lines import LONGEST, lines_from_the_end
-from pool.run_folder.opening import open_file
 
 _BEGIN = b'{"step": '  # of every record
 

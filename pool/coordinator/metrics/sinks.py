@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 from loader.plugins.interface import interface_problem
 from pool.telemetry.sinks import ResumedSink, Sink, factory_of
 
 
-def made(names: Sequence[str], run_dir: Path, say: Callable[[str], object]) -> list[Sink]:
+def open_sinks(names: Sequence[str], run_dir: Path, say: Callable[[str], object]) -> list[Sink]:
     """The sinks of these names (`run.sinks`). One that can't be made is reported and left out."""
     sinks: list[Sink] = []
     for name in names:
@@ -19,7 +19,7 @@ def made(names: Sequence[str], run_dir: Path, say: Callable[[str], object]) -> l
             sink = factory_of(name)(run_dir)
             problem = interface_problem(sink, Sink, "a metrics sink")
         except (Exception, SystemExit) as error:  # a user's code may raise anything
-            problem = told(error)
+            problem = error_line(error)
         if problem:
             say(f"run.sinks: {name}: {problem}; training goes on without it")
         else:
@@ -60,7 +60,7 @@ class Sinks:
         except (Exception, SystemExit) as error:
             if id(sink) not in self._failed:
                 self._failed.add(id(sink))
-                reason = (error.strerror or error) if isinstance(error, OSError) else told(error)
+                reason = (error.strerror or error) if isinstance(error, OSError) else error_line(error)
                 self._say(f"{_place_of(sink)} can't be written: {reason}; training goes on")
 
 

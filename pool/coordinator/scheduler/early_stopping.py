@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from pool.checkpoint.validations import Goal, Validations
-from pool.metrics.formatting import in_digits
+from pool.metrics.digits import in_digits
 from pool.metrics.medians import named
 
 _MOST_ACCOUNTS = 8  # in a line

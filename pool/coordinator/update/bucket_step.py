@@ -19,7 +19,7 @@ from pool.coordinator.scheduler.actions import Fold, Update
 from pool.coordinator.update.changed_rows import Changes
 from pool.coordinator.update.copy_over import CarryOver, StepsInPlace, WritesAll, WritesTouchedRows
 from pool.coordinator.update.parameter_part import ParameterPart
-from pool.coordinator.update.timing import Timing
+from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
 from pool.exchange.interface import CoordinatorExchange, PieceMemory
 from pool.exchange.plan import Plan
@@ -46,16 +46,21 @@ class OnePass:
     before the rest is there."""
 
     def __init__(
-        self, bucket: int, parts: Sequence[ParameterPart], optimizers: BucketOptimizers, scale: Scale, timing: Timing
+        self,
+        bucket: int,
+        parts: Sequence[ParameterPart],
+        optimizers: BucketOptimizers,
+        scale: Scale,
+        stopwatch: Stopwatch,
     ) -> None:
         self._bucket = bucket
         self._parts = parts
         self._optimizers = optimizers
         self._scale = scale
-        self._timing = timing
+        self._stopwatch = stopwatch
 
     def fold(self, action: Fold) -> None:
-        with self._timing.reducing(action.step, action.bucket):
+        with self._stopwatch.reducing(action.step, action.bucket):
             crash_point("coordinator.before_fold")
             for part in self._parts:
                 if action.first:
@@ -63,7 +68,7 @@ class OnePass:
                 part.fold(action.contributions)
 
     def update(self, action: Update) -> None:
-        with self._timing.optimizing(action.step, action.bucket):
+        with self._stopwatch.optimizing(action.step, action.bucket):
             crash_point("coordinator.before_fold")
             rest = () if action.fold is None else action.fold.contributions
             for part in self._parts:
@@ -82,7 +87,7 @@ class SumThenStep:
         parts: Sequence[ParameterPart],
         optimizers: BucketOptimizers,
         scale: Scale,
-        timing: Timing,
+        stopwatch: Stopwatch,
         *,
         clip_value: float | None,
         waits: bool,
@@ -93,12 +98,12 @@ class SumThenStep:
         self._parts = parts
         self._optimizers = optimizers
         self._scale = scale
-        self._timing = timing
+        self._stopwatch = stopwatch
         self._clip_value = clip_value
         self._waits = waits
 
     def fold(self, action: Fold) -> None:
-        with self._timing.reducing(action.step, self._bucket):
+        with self._stopwatch.reducing(action.step, self._bucket):
             crash_point("coordinator.before_fold")
             for part in self._parts:
                 if action.first:
@@ -115,7 +120,7 @@ class SumThenStep:
             for part in self._parts:
                 part.begin()
         if not self._waits:
-            with self._timing.optimizing(action.step, self._bucket):
+            with self._stopwatch.optimizing(action.step, self._bucket):
                 self.step(action.step)
 
     def step(self, step: int) -> None:
@@ -203,7 +208,7 @@ class BucketSteps:
 
 
 def choose(
-    config: Config, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, timing: Timing
+    config: Config, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, stopwatch: Stopwatch
 ) -> BucketSteps:
     """Chooses the way in which each bucket is stepped."""
     train, scale = config.train, _scale(config)
@@ -214,9 +219,9 @@ def choose(
     waits = train.clip_norm is not None
     for b, own in enumerate(parts):
         if isinstance(optimizers.of(b), NativeOptimizer) and not waits and train.clip_value is None:
-            buckets.append(OnePass(b, own, optimizers, scale, timing))
+            buckets.append(OnePass(b, own, optimizers, scale, stopwatch))
             continue
-        summed.append(SumThenStep(b, own, optimizers, scale, timing, clip_value=train.clip_value, waits=waits))
+        summed.append(SumThenStep(b, own, optimizers, scale, stopwatch, clip_value=train.clip_value, waits=waits))
         buckets.append(summed[-1])
     clip_norm = None if train.clip_norm is None else ClipNorm(train.clip_norm, summed, exchange)
     return BucketSteps(buckets, [part for own in parts for part in own], clip_norm, changes)

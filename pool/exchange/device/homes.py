@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from pool.exchange.device.store import DeviceStore, Lent
+from pool.exchange.device.store import DeviceStore, LentMemory
 from pool.exchange.plan import Bucket, Plan
 
 Piece = tuple[Bucket, int]  # and the parameter, by index in the plan
@@ -23,7 +23,7 @@ class Homes:
         self.first = stores[0]
         self.of_worker = {worker: store for store, own in zip(stores, workers, strict=True) for worker in own}
 
-    def lend(self, worker: int, incarnation: int) -> Lent:
+    def lend(self, worker: int, incarnation: int) -> LentMemory:
         """To one life of a worker on one of the devices. Raises as `DeviceStore.lend`."""
         return self.of_worker[worker].lend(worker, incarnation)
 

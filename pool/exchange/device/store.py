@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from pool.device.memory import memory_of_device, out_of_memory
-from pool.device.sharing import SharedMemory
+from pool.device.shared_memory import SharedMemory
 from pool.errors import ResourceError
 
 _MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Lent:
+class LentMemory:
     """The part of the coordinator's memory that a worker uses, uint8."""
 
     weights: Tensor  # [2 x nbytes]: both versions, then their average, if the run has one; it only reads them
@@ -34,7 +34,7 @@ class DeviceStore:
     def __init__(
         self,
         device: torch.device,
-        sharing: SharedMemory,
+        shared_memory: SharedMemory,
         nbytes: int,
         gradient_slots: int,
         slot_nbytes: int | None = None,
@@ -44,12 +44,12 @@ class DeviceStore:
         """`nbytes`: of a version of the weights, all members'; `gradient_slots`: of each worker, `slot_nbytes` each
         (None: as a version); `averages`: there is a place for averaged weights. Raises ResourceError."""
         self.device = device
-        self._sharing = sharing
+        self._shared_memory = shared_memory
         self._nbytes = nbytes
         self._gradient_slots = gradient_slots
         self._slot_nbytes = nbytes if slot_nbytes is None else slot_nbytes
         self._weights = self._allocated(2 + averages, nbytes, "versions of the weights")
-        self._lent: dict[tuple[int, int], Lent] = {}  # by worker and incarnation
+        self._lent: dict[tuple[int, int], LentMemory] = {}  # by worker and incarnation
         self._inward = torch.Stream(device=device)  # what is added up here, from the host and from other devices
         self._lending = torch.Stream(device=device)  # gradients that are added up on another device
         self._outward = torch.Stream(device=device)  # what was stepped here, to the host and to other devices
@@ -70,12 +70,12 @@ class DeviceStore:
     def average(self) -> Tensor | None:
         return next(iter(pieces(self._weights, self._nbytes)[2:]), None)
 
-    def lend(self, worker: int, incarnation: int) -> Lent:
+    def lend(self, worker: int, incarnation: int) -> LentMemory:
         """To one life of a worker. Raises ResourceError; what the device has failed with."""
         key = worker, incarnation
         if key not in self._lent:
             slots = self._allocated(self._gradient_slots, self._slot_nbytes, f"the gradient slots of worker {worker}")
-            self._lent[key] = Lent(self._weights, slots)
+            self._lent[key] = LentMemory(self._weights, slots)
             self.wait()  # its memory is written by nobody else from now on
         return self._lent[key]
 
@@ -151,7 +151,7 @@ class DeviceStore:
 
     def _allocated(self, count: int, nbytes: int, what: str) -> Tensor:
         try:
-            return self._sharing.allocate(self.device, count * nbytes).zero_()
+            return self._shared_memory.allocate(self.device, count * nbytes).zero_()
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.exchange.host.adding import Adding
-from pool.exchange.host.rounding import Rounding
+from pool.exchange.host.group_sum import GroupSum
+from pool.exchange.host.rounded_slots import RoundedSlots
 from pool.exchange.interface import GroupBatch
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Bucket
@@ -42,8 +42,8 @@ class HostWorker:
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
         self._average = [] if average is None else views(average, (*plan.parameters, *plan.buffers))
-        self._rounding = None if slot_plan == plan else Rounding(plan, slot_plan, slots)
-        places = slots if self._rounding is None else [self._rounding.memory] * len(slots)  # where gradients are made
+        self._rounded = None if slot_plan == plan else RoundedSlots(plan, slot_plan, slots)
+        places = slots if self._rounded is None else [self._rounded.memory] * len(slots)  # where gradients are made
         self._slots = [views(place, plan.parameters) for place in places]
         self._slot_buffers = [views(slot, slot_plan.buffers) for slot in slots]
         buffers = [torch.empty_like(b) for b in self._buffers[0]]
@@ -59,7 +59,7 @@ class HostWorker:
         self._member_of = layout.member_of
         self._group = Group((), self._member_of)
         self._present: set[int] = set()  # parameters that have a gradient in the slot
-        self._adding = Adding(plan, places) if layout.batches_per_group > 1 else None
+        self._group_sum = GroupSum(plan, places) if layout.batches_per_group > 1 else None
 
     def load(self, version: int) -> None:
         if version != self._version:
@@ -83,13 +83,13 @@ class HostWorker:
     def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
         self._slot, self._present = slot, set()
         self._group = Group(batches, self._member_of)
-        if self._adding is not None:
+        if self._group_sum is not None:
             self._lists.write(self._list_memory[slot], self._group)
-            self._adding.begin(slot, self._group)
+            self._group_sum.begin(slot, self._group)
 
     def begin_batch(self) -> None:
-        if self._adding is not None:
-            self._adding.begin_batch()
+        if self._group_sum is not None:
+            self._group_sum.begin_batch()
 
     def put(self, parameter: int, gradient: Tensor) -> Tensor | bool:
         place = self.rows(parameter)
@@ -99,22 +99,22 @@ class HostWorker:
         else:
             place.copy_(gradient)
             finite = gradient.isfinite().all()
-        if self._adding is not None:
-            self._adding.written(parameter)
+        if self._group_sum is not None:
+            self._group_sum.written(parameter)
         return finite
 
     def rows(self, parameter: int) -> Tensor:
         self._present.add(parameter)
-        return self._slots[self._slot][parameter] if self._adding is None else self._adding.place(parameter)
+        return self._slots[self._slot][parameter] if self._group_sum is None else self._group_sum.place(parameter)
 
     def written(self, parameter: int, bucket: Bucket) -> None:
-        if self._adding is not None:
-            self._adding.written(parameter, bucket.rows)
+        if self._group_sum is not None:
+            self._group_sum.written(parameter, bucket.rows)
 
     def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, bool]:
         finite: Mapping[int, bool] = {}
-        if self._rounding is not None:
-            finite = self._rounding.hand_over(bucket, self._slot, self._group, self._present)
+        if self._rounded is not None:
+            finite = self._rounded.hand_over(bucket, self._slot, self._group, self._present)
         then()
         return finite
 

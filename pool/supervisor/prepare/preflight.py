@@ -17,7 +17,7 @@ from pool.checkpoint.state import FOLDER
 from pool.config.tree import Config
 from pool.errors import ConfigError, ResourceError, exit_code_of
 from pool.run_folder import files
-from pool.run_folder.opening import make_folder
+from pool.run_folder.access import make_folder
 
 _DESCRIPTORS = 64  # of a process of a run: libraries, log, segments, sockets
 _MOST_WORKERS = 100  # two descriptors each go to the coordinator in one message, and the kernel lets 253 pass

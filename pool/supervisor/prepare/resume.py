@@ -17,7 +17,7 @@ from loader.stream.interface import Cursor
 from pool.checkpoint.compare_tensors import first_difference
 from pool.checkpoint.fingerprint import differences
 from pool.checkpoint.state import STATE, WEIGHTS, OptimizerNumbers, SavedState, read_header, read_state
-from pool.config.dotted import walk
+from pool.config.key_path import walk
 from pool.config.member_settings import differing, flat
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, UnavailableError

@@ -25,7 +25,7 @@ def be_the_parent() -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProcessRequest:
     """A process that is not there yet."""
 
     peer: Peer
@@ -49,7 +49,7 @@ class ForkServer(Child):
         finally:
             os.close(output)
         self.ready = False
-        self._asked: Asked | None = None
+        self._asked: ProcessRequest | None = None
 
     @property
     def can_fork(self) -> bool:
@@ -61,7 +61,7 @@ class ForkServer(Child):
         channel, theirs = lifeline.pair()
         with theirs:
             lifeline.request(self.channel, theirs)
-        self._asked = Asked(peer, channel, log)
+        self._asked = ProcessRequest(peer, channel, log)
 
     def hear(self) -> Child | None:
         """Once the channel is readable: itself if it is ready now, or the process it was asked for, which waits for

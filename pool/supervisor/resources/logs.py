@@ -7,7 +7,7 @@ import logging
 import os
 from pathlib import Path
 
-from pool.run_folder.opening import make_folder, open_file
+from pool.run_folder.access import make_folder, open_file
 
 log = logging.getLogger(__name__)
 

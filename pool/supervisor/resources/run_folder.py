@@ -26,7 +26,7 @@ from pool.config.load import CONFIG, recorded_tree
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, UnavailableError, exit_code_of
 from pool.nets.record import NETS
-from pool.run_folder import files, opening
+from pool.run_folder import access, files
 from pool.telemetry.status import LOCK, STATUS, Status, write_status
 
 LOGS = "logs"
@@ -45,17 +45,17 @@ class RunFolder:
         self._lost = False  # deleted, and not made again
         self._status: Status | None = None  # once the run has begun
         try:
-            self.fd = opening.hold(self.path)
+            self.fd = access.hold(self.path)
         except OSError as error:
             raise self._refusal(error) from None
         try:
             self._lock = locked(self.inside)
-            opening.check_below(self.inside, _NAMES, links_in=FOLDER)
+            access.check_below(self.inside, _NAMES, links_in=FOLDER)
             for folder in (self.inside, self.inside / FOLDER):
                 files.sweep(folder)
             if not resume:
                 self._check_no_run_yet()
-            opening.make_folder(self.logs)
+            access.make_folder(self.logs)
         except BlockingIOError:
             self.close()
             raise UnavailableError(f"run.dir: {self.path} is in use by another run") from None
@@ -70,7 +70,7 @@ class RunFolder:
     @property
     def inside(self) -> Path:
         """The path that the run opens files with; `path` is what its user knows, as long as the folder is not moved."""
-        return opening.inside(self.fd)
+        return access.inside(self.fd)
 
     @property
     def logs(self) -> Path:
@@ -80,7 +80,7 @@ class RunFolder:
     def moved_to(self) -> Path | None:
         """The folder's path now, if that is not where the config says."""
         with contextlib.suppress(OSError):
-            if opening.is_deleted(self.fd) or os.path.samestat(self.path.stat(), os.fstat(self.fd)):
+            if access.is_deleted(self.fd) or os.path.samestat(self.path.stat(), os.fstat(self.fd)):
                 return None
         with contextlib.suppress(OSError):
             return self.inside.readlink()
@@ -90,7 +90,7 @@ class RunFolder:
         """Makes a folder that was deleted or emptied usable again. True if the run's processes must be given the
         descriptor again. `take_notes` says what was found."""
         try:
-            if opening.is_deleted(self.fd):
+            if access.is_deleted(self.fd):
                 self._make_again()
                 self.note(f"run.dir {self.path} was deleted; it is made again, and training goes on")
             elif os.fstat(self._lock).st_nlink == 0:
@@ -136,7 +136,7 @@ class RunFolder:
             return recorded_tree(self.inside)
         except ConfigError as error:
             raise ConfigError(
-                opening.shown(f"{error}; --override may be recorded there: mend it, or move it away")
+                access.shown(f"{error}; --override may be recorded there: mend it, or move it away")
             ) from None
 
     def recorded_overrides(self) -> list[Override]:
@@ -188,16 +188,16 @@ class RunFolder:
         write_status(self.inside, status)
 
     def _refusal(self, error: OSError) -> ConfigError:
-        text = opening.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
+        text = access.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
         return ConfigError(text, exit_code_of(error))
 
     def _make_again(self) -> None:
         """Makes the folder in the place that the config names, if there is none or an empty one. Raises OSError."""
-        fd = opening.hold(self.path)
+        fd = access.hold(self.path)
         try:
-            if any(opening.inside(fd).iterdir()):
+            if any(access.inside(fd).iterdir()):
                 raise FileExistsError(errno.EEXIST, "there is another folder with something in it", str(self.path))
-            self._lock_again(opening.inside(fd))
+            self._lock_again(access.inside(fd))
             os.dup2(fd, self.fd, inheritable=False)
         finally:
             os.close(fd)
@@ -233,7 +233,7 @@ class RunFolder:
 
 def locked(folder: Path) -> int:
     """A descriptor of the folder's lock, held exclusively. Raises BlockingIOError if another run has it."""
-    fd = opening.open_file(folder / LOCK, os.O_CREAT | os.O_RDWR)
+    fd = access.open_file(folder / LOCK, os.O_CREAT | os.O_RDWR)
     deadline = time.monotonic() + _LOOKING_SECONDS
     try:
         while True:

@@ -1,5 +1,5 @@
 """The layers behind a network's first one, a stack of small layers for each output bucket: its form, which code
-computes it, and the way to the kernels for CUDA devices. Native code for CPUs: `pool.tasks.chess.fused`."""
+computes it, and the way to the kernels for CUDA devices. Native code for CPUs: `pool.tasks.chess.fused_layers`."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from loader._native import extract_fen
 from loader.errors import DataError
 from loader.files.identity import identify
-from loader.files.named import read_named
 from loader.files.text import text_of
+from loader.files.user_file import read_user_file
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
 from loader.stream.sources import find_files
@@ -77,7 +77,7 @@ def positions_of_fens(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPosi
 def listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]:
     """Yields the positions of a file with a FEN or an EPD a line. Raises DataError."""
     try:
-        text = text_of(read_named(path), latin=True)
+        text = text_of(read_user_file(path), latin=True)
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
     except ValueError as error:

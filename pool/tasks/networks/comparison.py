@@ -28,7 +28,7 @@ from pool.tasks.chess.network import FileNetwork
 from pool.tasks.chess.positions import positions_of
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.loss import mean_loss, score_weight
-from pool.tasks.networks.opening import families, read_file
+from pool.tasks.networks.network_files import families, read_file
 
 SECTIONS = ("data", "loss")  # that all networks share
 _INPUTS = ("features", "king_buckets", "output_buckets")  # keys of data.chess that a network has of its own

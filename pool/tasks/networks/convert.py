@@ -11,7 +11,7 @@ import typer
 from loader.files.pipes import is_stream
 from pool.commands.arguments import NetworkConfig
 from pool.errors import ConfigError, PoolError
-from pool.tasks.networks.opening import families, read_file
+from pool.tasks.networks.network_files import families, read_file
 
 
 def convert(

@@ -18,7 +18,7 @@ from pool.errors import ConfigError
 from pool.export.member import Choice, parse_member
 from pool.tasks.chess.network import Evaluation, Network
 from pool.tasks.chess.positions import NamedPosition, listed_positions, positions_of_fens
-from pool.tasks.networks.opening import open_network
+from pool.tasks.networks.network_files import open_network
 
 _BLOCK = 1024  # positions evaluated before they are shown
 _LINE_COLUMNS = ("pawns", "units", "position")

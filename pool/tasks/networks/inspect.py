@@ -15,7 +15,7 @@ from pool.commands.arguments import Force, NetworkConfig, check_new
 from pool.errors import ConfigError
 from pool.tasks.chess.network import Facts, TensorFacts
 from pool.tasks.chess.positions import sampled_positions
-from pool.tasks.networks.opening import read_file
+from pool.tasks.networks.network_files import read_file
 
 _COLUMNS = ("tensor", "type", "shape", "smallest", "largest", "used", "clipped", "zeros")
 

@@ -42,7 +42,7 @@ def validate(
     from loader.cli.terminal import sample_count
     from pool.commands.tables import show
     from pool.config.changes import Change
-    from pool.metrics.formatting import in_digits
+    from pool.metrics.digits import in_digits
     from pool.tasks.networks.comparison import compare
 
     with sample_count("validate") as on_progress:

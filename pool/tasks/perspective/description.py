@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from loader.errors import DataError
-from loader.files.named import read_named
+from loader.files.user_file import read_user_file
 from pool.run_folder import strict_json
 from pool.tasks.chess.training.config import LossConfig as ChessLossConfig
 from pool.tasks.perspective.config import LossConfig, ModelConfig
@@ -49,7 +49,7 @@ def read_description(file: Path, data: bytes) -> Description | None:
     if not path.is_file():
         return None
     try:
-        tree: Any = json.loads(read_named(path))
+        tree: Any = json.loads(read_user_file(path))
     except (OSError, ValueError, RecursionError):
         raise DataError(path, "is no description of a network: not JSON that can be read") from None
     if not isinstance(tree, dict) or tree.get("task") != TASK:

@@ -15,7 +15,7 @@ from torch.nn import functional
 from pool.kernels.backend import Backend
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess import fused
+from pool.tasks.chess import fused_layers
 from pool.tasks.chess.cuda import first_stage
 from pool.tasks.chess.layer_stacks import Form, Hidden, Kernels, kernels_for, outputs_on_cuda, path_of, serves_on_cuda
 from pool.tasks.chess.quantization import Rounding
@@ -117,9 +117,9 @@ class PerspectiveModel(nn.Module):
 
     def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
         form, layer = self._form, self.l0
-        if self._kernels == "fused_first_layer" and fused.serves_first_layer(form, layer, features):
-            return fused.outputs_of_bags(form, layer, features, self._parameters_in_effect(), borders)
-        return fused.outputs(form, layer(features), self._parameters_in_effect(), borders)
+        if self._kernels == "fused_first_layer" and fused_layers.serves_first_layer(form, layer, features):
+            return fused_layers.outputs_of_bags(form, layer, features, self._parameters_in_effect(), borders)
+        return fused_layers.outputs(form, layer(features), self._parameters_in_effect(), borders)
 
     def _first_on_cuda(self, features: SparseInput) -> Tensor:
         """Computes `_first` by a kernel if it serves."""

@@ -18,7 +18,7 @@ import pool.tasks.stockfish.halfka as halfka
 from pool.kernels.backend import Backend
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess import fused
+from pool.tasks.chess import fused_layers
 from pool.tasks.chess.cuda import bucket_difference, first_stage
 from pool.tasks.chess.layer_stacks import kernels_for, path_of
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear
@@ -85,9 +85,9 @@ class StockfishModel(nn.Module):
     def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
         """Returns what the layer stacks make of the first layer's sums, [B]."""
         layer, stacks = self.transformer, self.stacks
-        if self._kernels == "fused_first_layer" and fused.serves_first_layer(stacks.form, layer, features):
-            return fused.outputs_of_bags(stacks.form, layer, features, stacks.parameters_in_effect(), borders)
-        return fused.outputs(stacks.form, layer(features), stacks.parameters_in_effect(), borders)
+        if self._kernels == "fused_first_layer" and fused_layers.serves_first_layer(stacks.form, layer, features):
+            return fused_layers.outputs_of_bags(stacks.form, layer, features, stacks.parameters_in_effect(), borders)
+        return fused_layers.outputs(stacks.form, layer(features), stacks.parameters_in_effect(), borders)
 
     def _products_on_cuda(self, features: SparseInput) -> Tensor:
         """Computes `_products` by a kernel if it serves."""

@@ -70,6 +70,7 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     const csv::Columns columns = columns_of(choice, shape);
     const bool packs = (data[1] & 1) != 0;
     const auto file = open_bytes(packs ? gzipped(rest) : std::string(rest));
+    if (file == nullptr) return;
     std::string read;
     for (std::size_t piece = 0; piece < file->num_pieces(); ++piece) {
         const rows::Piece found = file->read(piece);

@@ -38,6 +38,7 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     const std::size_t whole = bytes.size();
     if (packs && (choice & 2) != 0) bytes.resize(whole - std::min<std::size_t>(whole - 2, choice >> 2));
     const auto file = open_bytes(bytes);
+    if (file == nullptr) return;
     std::string read;
     for (std::size_t piece = 0; piece < file->num_pieces(); ++piece) {
         const rows::Piece found = file->read(piece);

@@ -19,9 +19,9 @@ from dataclasses import dataclass, fields
 import torch
 import torch.utils.backend_registration
 
-from pool.device import sharing
+from pool.device import shared_memory
 from pool.device.proof import Setup
-from pool.device.sharing import Exported
+from pool.device.shared_memory import Exported
 from tests.support.paths import FAKEGPU
 
 NAME = "fakegpu"
@@ -86,7 +86,7 @@ def mend() -> None:
 
 
 class SharedMemory:
-    """A `pool.device.sharing.SharedMemory`."""
+    """A `pool.device.shared_memory.SharedMemory`."""
 
     def setup(self, device: torch.device) -> Setup | None:  # noqa: ARG002
         """A driver that the environment names has to be tried first."""
@@ -174,7 +174,7 @@ def _register() -> None:
     for name, value in _settings.items():
         if name != "driver":
             configure(**{name: int(value)})
-    sharing.makers[NAME] = SharedMemory
+    shared_memory.makers[NAME] = SharedMemory
     atexit.register(mend)  # no kernel runs while Python ends
 
 

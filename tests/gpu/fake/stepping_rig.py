@@ -17,7 +17,7 @@ from pool.config.load import parse_config
 from pool.coordinator.exchange_setup.copies import FromDevices
 from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Fold, TakeBuffers, Update
-from pool.coordinator.update.timing import Timing
+from pool.coordinator.update.stopwatch import Stopwatch
 from pool.ensemble.member import Member
 from pool.exchange.device.homes import place_pieces
 from pool.exchange.device.store import pieces
@@ -178,7 +178,7 @@ class SteppingRig(WorkerRig):
         torch.manual_seed(3)
         task = Clipping(self._given.task)
         member = Member(task, task.build_model(), seed=1, settings=())
-        return Models([config], [member], [self._given.plan], [self._made_exchange()], Timing(_NO_METRICS, _TRACE))
+        return Models([config], [member], [self._given.plan], [self._made_exchange()], Stopwatch(_NO_METRICS, _TRACE))
 
     def _made_exchange(self) -> CoordinatorExchange:
         plan, its = self._given.plan, self._code

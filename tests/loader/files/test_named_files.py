@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from loader.errors import DataError
-from loader.files.named import read_named
 from loader.files.regular import open_regular
+from loader.files.user_file import read_user_file
 from pool.config.load import load_config
 from pool.errors import ConfigError
 from pool.tasks.stockfish.nnue_file import read_net
@@ -50,7 +50,7 @@ ODD: dict[str, tuple[Callable[[Path], Path], str]] = {
 @pytest.mark.parametrize(("make", "complaint"), ODD.values(), ids=ODD.keys())
 @pytest.mark.parametrize(
     ("read", "error"),
-    [(read_named, OSError), (open_regular, OSError), (load_config, ConfigError), (read_net, DataError)],
+    [(read_user_file, OSError), (open_regular, OSError), (load_config, ConfigError), (read_net, DataError)],
     ids=["text", "binary", "config", "net"],
 )
 def test_what_is_no_file_is_refused_at_once(
@@ -71,7 +71,7 @@ def test_a_pipe_is_read_to_its_end_if_somebody_writes() -> None:
     writer = threading.Thread(target=write)
     try:
         writer.start()
-        assert read_named(Path(f"/dev/fd/{reading}")) == text
+        assert read_user_file(Path(f"/dev/fd/{reading}")) == text
         writer.join()
     finally:
         os.close(reading)
@@ -79,7 +79,7 @@ def test_a_pipe_is_read_to_its_end_if_somebody_writes() -> None:
 
 def test_files_are_read_and_so_is_the_empty_device(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
-    assert read_named(tmp_path / "file") == b"abc"
-    assert read_named(Path("/dev/null")) == b""
+    assert read_user_file(tmp_path / "file") == b"abc"
+    assert read_user_file(Path("/dev/null")) == b""
     with os.fdopen(open_regular(tmp_path / "file"), "rb") as file:
         assert file.read() == b"abc"

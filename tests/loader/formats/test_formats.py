@@ -216,7 +216,7 @@ def test_files_of_several_formats_follow_one_another(text_files: list[Path], gam
         return format_by_name(TEXT if file.path.suffix == ".txt" else "binpack")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("loader.formats.opening.format_of", named)
+        patch.setattr("loader.formats.readers.format_of", named)
         config = CONFIG.model_copy(update={"shuffle": False})
         known = batches(config, game_files[:3], 15)
         assert batches(config, mixed, 15) == known

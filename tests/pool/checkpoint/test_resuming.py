@@ -22,7 +22,7 @@ from loader.stream.interface import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.state import OptimizerNumbers, describe_files
 from pool.checkpoint.store import Checkpoint
-from pool.config.dotted import walk
+from pool.config.key_path import walk
 from pool.config.load import parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError, RunError

@@ -9,7 +9,7 @@ import pytest
 
 from loader.section import Effect
 from pool import numerics
-from pool.config.dotted import walk
+from pool.config.key_path import walk
 from pool.config.load import parse_config
 from pool.config.tree import config_class
 from pool.exchange.plan import TensorSpec, make_plan

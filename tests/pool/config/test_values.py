@@ -19,7 +19,7 @@ from loader.section import alternatives
 from loader.stream.interface import Cursor
 from pool.checkpoint.state import OPTIMIZER, WEIGHTS, OptimizerNumbers, SavedState, encode_state, read_state
 from pool.checkpoint.tensor_file import FileSums
-from pool.config.dotted import walk
+from pool.config.key_path import walk
 from pool.config.load import load_config, parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError

@@ -18,7 +18,7 @@ from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import Fold, Update
 from pool.coordinator.scheduler.step_book import StepBook, Work
 from pool.coordinator.update.bucket_step import choose
-from pool.coordinator.update.timing import Timing
+from pool.coordinator.update.stopwatch import Stopwatch
 from pool.exchange.groups import Groups
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host_memory import HostMemory
@@ -92,8 +92,8 @@ class Step:
         )
         parameters = [nn.Parameter(torch.zeros(p.shape, dtype=getattr(torch, p.dtype))) for p in self.plan.parameters]
         self.optimizers = BucketOptimizers(self.plan, parameters, config.optimizer, config.run_schedule)
-        timing = cast("Timing", NoTiming())
-        self.steps = choose(config, self.plan, self.optimizers, self.exchange, timing)
+        stopwatch = cast("Stopwatch", NoTiming())
+        self.steps = choose(config, self.plan, self.optimizers, self.exchange, stopwatch)
         self.book = StepBook(0, Groups(count), [0] * len(self.plan.buckets), has_buffers=False, eager=False)
         self.work: dict[int, Work] = {}
         self.parts = 0

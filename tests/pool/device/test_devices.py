@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from pool.config import bundled
+from pool.config import bundle
 from pool.config.load import parse_config
 from pool.device.names import check_devices, idle_devices, resolve_devices, unused_devices
 from pool.errors import ConfigError
@@ -104,6 +104,6 @@ def test_devices_of_the_machine_that_a_run_does_not_use_are_named(
     assert told is None if line is None else told is not None and told.startswith(line)
 
 
-@pytest.mark.parametrize("name", bundled.names())
+@pytest.mark.parametrize("name", bundle.names())
 def test_bundled_configs_use_what_the_machine_has(name: str) -> None:
-    assert parse_config(tomllib.loads(bundled.text(name)), name).pool.devices == ("auto",)
+    assert parse_config(tomllib.loads(bundle.text(name)), name).pool.devices == ("auto",)

@@ -9,7 +9,7 @@ import pytest
 
 from pool.device.cards import VARIABLE, Card, alone, entries, hidden_in_words
 from pool.device.names import Device, resolve_devices
-from pool.device.opening import own_devices
+from pool.device.startup import own_devices
 from pool.errors import ConfigError
 
 UUID = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"

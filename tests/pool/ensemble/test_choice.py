@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from loader.stream.schema import BatchSchema, DenseField, SparseField
-from pool.ensemble import batching
-from pool.ensemble.batched import Batched
-from pool.ensemble.batching import choose
+from pool.ensemble import execution_choice
+from pool.ensemble.batched_members import BatchedMembers
+from pool.ensemble.execution_choice import choose
 from pool.ensemble.member import Member
 from pool.task.task import Task
 from pool.tasks.chess.training.config import LossConfig
@@ -32,8 +32,8 @@ def chosen(task: Task, settings: Sequence[object] = (None,) * 8) -> str:
     buffers = [buffer.clone() for member in members for buffer in member.model.buffers()]
     one_by_one = InTurn(members)
     execution, line = choose(members, SCHEMA, one_by_one)
-    assert isinstance(execution, Batched) == (line == "the dense layers of all members are computed together")
-    assert isinstance(execution, Batched) or execution is one_by_one
+    assert isinstance(execution, BatchedMembers) == (line == "the dense layers of all members are computed together")
+    assert isinstance(execution, BatchedMembers) or execution is one_by_one
     assert "\n" not in line
     assert torch.equal(torch.random.get_rng_state(), before)
     assert all(parameter.grad is None for member in members for parameter in member.model.parameters())
@@ -140,13 +140,13 @@ def test_members_that_all_have_other_settings_are_computed_alone() -> None:
 
 
 def test_wide_layers_keep_a_processor_busy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers = sum(parameter.numel() for parameter in batching.dense(members_of(toy(), 1)[0].model))
-    monkeypatch.setitem(batching.MOST_WORK, "cpu", numbers * SCHEMA.batch_size - 1)
+    numbers = sum(parameter.numel() for parameter in execution_choice.dense(members_of(toy(), 1)[0].model))
+    monkeypatch.setitem(execution_choice.MOST_WORK, "cpu", numbers * SCHEMA.batch_size - 1)
     assert chosen(toy()) == (
         f"the dense layers of each take {numbers * SCHEMA.batch_size:,} multiply-adds a batch; with more than "
         f"{numbers * SCHEMA.batch_size - 1:,} that is faster"
     )
-    monkeypatch.setitem(batching.MOST_WORK, "cpu", numbers * SCHEMA.batch_size)
+    monkeypatch.setitem(execution_choice.MOST_WORK, "cpu", numbers * SCHEMA.batch_size)
     assert chosen(toy()).startswith("the dense layers of all")
 
 
@@ -162,11 +162,11 @@ def test_native_code_of_a_task_serves_its_members_one_after_the_other() -> None:
     members = [Member(task, model, seed, None) for seed in range(8)]
     execution, line = choose(members, schema, InTurn(members))
     assert "the model (StockfishModel) uses an autograd.Function that has no rule for vmap" in line
-    assert not isinstance(execution, Batched)
+    assert not isinstance(execution, BatchedMembers)
 
 
 def test_any_layout_of_a_batch_can_be_made() -> None:
-    batch = batching.some_batch(replace(SCHEMA, num_buckets=5))
+    batch = execution_choice.some_batch(replace(SCHEMA, num_buckets=5))
     assert batch.bucket_offsets == (0, 9, 19, 28, 38, 48)
     assert batch.sparse["features"].values is None
     assert batch.sparse["items"].values is not None

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pool.metrics.formatting import in_digits
+from pool.metrics.digits import in_digits
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from pool.checkpoint.folder import remove_old, step_path
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
 from pool.config.load import parse_config
 from pool.errors import CheckpointError, ConfigError, PoolError
-from pool.nets import exporting
-from pool.nets.exporting import Export, write_nets
+from pool.nets import export
+from pool.nets.export import Export, write_nets
 from pool.nets.plan import NetPlan, joined, numbers_of
 from pool.nets.record import NETS, RECORD, Net, add_to_record, net_name, read_record, still_to_export, write_record
 from pool.process import lifeline
@@ -103,9 +103,9 @@ def test_an_export_says_by_its_exit_code_whether_the_disk_was_full(
                 raise PoolError(str(error)) from None
             raise
 
-    monkeypatch.setattr(exporting, "write_nets", fails)
+    monkeypatch.setattr(export, "write_nets", fails)
     monkeypatch.setattr(lifeline, "die_with_parent", lambda _: None)
-    assert exporting.main(["1", *Export(Path("run"), 5, ".nnue", "clicks", 1, "").arguments()]) == code
+    assert export.main(["1", *Export(Path("run"), 5, ".nnue", "clicks", 1, "").arguments()]) == code
 
 
 def test_a_run_that_is_stopped_begins_nothing_and_waits_for_nothing() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pool.checkpoint.overrides import Override
-from pool.config import bundled
+from pool.config import bundle
 from pool.config.load import parse_config
 from pool.config.schedule import ScheduleConfig
 from pool.config.tree import Config
@@ -81,12 +81,12 @@ def test_a_share_is_due_at_the_nearest_steps_and_as_often_in_a_run_of_any_length
 
 
 def test_every_bundled_schedule_is_known_here() -> None:
-    assert set(IN_STEPS) == set(bundled.names())
+    assert set(IN_STEPS) == set(bundle.names())
 
 
 @pytest.mark.parametrize("name", IN_STEPS)
 def test_bundled_schedules_are_shares_that_in_their_own_length_are_the_steps_of_old(name: str) -> None:
-    tree = tomllib.loads(bundled.text(name))
+    tree = tomllib.loads(bundle.text(name))
     found = parse_config(tree, name)
     old = ScheduleConfig(name=found.schedule.name, **IN_STEPS[name]).of_run(found.train.steps)
     assert found.run_schedule.in_shares
@@ -99,7 +99,7 @@ def test_bundled_schedules_are_shares_that_in_their_own_length_are_the_steps_of_
 
 @pytest.mark.parametrize("name", IN_STEPS)
 def test_bundled_schedules_end_with_the_same_rate_in_a_longer_run(name: str) -> None:
-    tree = tomllib.loads(bundled.text(name))
+    tree = tomllib.loads(bundle.text(name))
     tree["optimizer"] = {"name": "torch.optim.SGD", "args": {"lr": 1.0}}  # that of the recipe needs another package
     tree["task"] = "tests.support.toy"
     tree = {key: value for key, value in tree.items() if key not in ("model", "loss")}

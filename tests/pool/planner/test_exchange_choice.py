@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pool.config.load import parse_config
-from pool.device import sharing
+from pool.device import shared_memory
 from pool.device.proof import NEEDED, WRITTEN, Record, Setup, note
 from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
@@ -35,14 +35,14 @@ def devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     note(PROOF)
-    before = dict(sharing.makers)
-    sharing.makers.clear()
-    sharing.makers["cuda"] = lambda: SimpleNamespace(setup=lambda _: SETUP)  # type: ignore[assignment, return-value]
-    sharing.sharing.cache_clear()
+    before = dict(shared_memory.makers)
+    shared_memory.makers.clear()
+    shared_memory.makers["cuda"] = lambda: SimpleNamespace(setup=lambda _: SETUP)  # type: ignore[assignment, return-value]
+    shared_memory.shared_memory_of.cache_clear()
     yield
-    sharing.makers.clear()
-    sharing.makers.update(before)
-    sharing.sharing.cache_clear()
+    shared_memory.makers.clear()
+    shared_memory.makers.update(before)
+    shared_memory.shared_memory_of.cache_clear()
 
 
 def chosen(*names: str, plans: Any = PLANS, **settings: Any) -> Exchange:

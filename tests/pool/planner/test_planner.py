@@ -19,7 +19,7 @@ from pool.planner import planner
 from pool.process.document import from_json, to_json
 from pool.process.plan_result import ANSWER, Accepted, Answer, Refused
 from pool.protocol.identity import PLANNER, Peer
-from pool.run_folder import opening
+from pool.run_folder import access
 from tests.pool.config.test_values import EXTREME, NUMERIC, bounds
 from tests.support.paths import VALIDATION
 from tests.support.run_plans import run_plan
@@ -189,9 +189,9 @@ def test_extreme_numbers_that_are_allowed_give_a_plan_or_one_line(data: st.DataO
 
 def test_an_error_about_a_checkpoint_names_the_folder_and_no_descriptor(tmp_path: Path) -> None:
     """The supervisor's descriptors have other numbers."""
-    fd = opening.hold(tmp_path / "run")
+    fd = access.hold(tmp_path / "run")
     try:
-        inside = opening.inside(fd)
+        inside = access.inside(fd)
         checkpoint = inside / "checkpoints" / "step-000000001"
         answer = refused(planner.run(run_plan(inside, checkpoint=checkpoint).planner_start(Peer(PLANNER))))
     finally:

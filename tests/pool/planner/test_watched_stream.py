@@ -20,7 +20,7 @@ from loader.stream.slots import allocate_slots
 from loader.stream.synthetic import SyntheticSource, SyntheticStream
 from pool.config.load import parse_config
 from pool.errors import ConfigError
-from pool.feeder.watched import WatchedStream
+from pool.feeder.watched_stream import WatchedStream
 from pool.planner.data import look_at
 from pool.process.start import FeederStart, PlannerStart
 from pool.protocol.identity import FEEDER, PLANNER, Peer

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from loader.stream.interface import Filled
-from pool.feeder.filling import Filling
+from pool.feeder.ring import Ring
 from pool.protocol.identity import Peer
 from pool.protocol.messages import FeederOrders, FeederReport, Purpose, StreamOrders
 from tests.pool.simulation.arithmetic import content, cursor_of
@@ -23,13 +23,13 @@ class SimStream:
     def __init__(self, world: World, purpose: Purpose, slots: int) -> None:
         self._memory = world.memory
         self._purpose = purpose
-        self.filling = Filling(slots)
+        self.ring = Ring(slots)
         self._given: deque[int] = deque()
         self._next = cursor_of(0)
         self._writing = False
 
     def orders(self, orders: StreamOrders) -> None:
-        fill = self.filling.orders(orders)
+        fill = self.ring.orders(orders)
         if fill.seek is not None:
             self._given.clear()
             self._writing = False
@@ -50,7 +50,7 @@ class SimStream:
         following = cursor_of(self._next.batch + 1)
         begin = self._next
         self._next = following
-        self.filling.filled(Filled(slot, begin.batch, begin, following))
+        self.ring.filled(Filled(slot, begin.batch, begin, following))
         return True
 
 
@@ -73,4 +73,4 @@ class SimFeeder(Child):
                 self._validation.orders(message.validation)
         if self._news or self._again():
             self._news = False
-            self.tell(FeederReport(self._train.filling.report(), self._validation.filling.report()))
+            self.tell(FeederReport(self._train.ring.report(), self._validation.ring.report()))

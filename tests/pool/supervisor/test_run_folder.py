@@ -12,7 +12,7 @@ import pytest
 
 from pool.config.load import parse_config
 from pool.errors import ConfigError
-from pool.run_folder import opening
+from pool.run_folder import access
 from pool.supervisor.resources.logs import KEPT, cut_log, open_log
 from pool.supervisor.resources.run_folder import RunFolder
 
@@ -140,7 +140,7 @@ def test_a_moved_folder_is_the_same_one(place: Path, tmp_path: Path) -> None:
     assert not folder.look()
     (folder.inside / "new").write_text("")
     assert (tmp_path / "moved/new").exists()
-    assert opening.shown(f"{folder.inside}/new: full") == f"{tmp_path}/moved/new: full"
+    assert access.shown(f"{folder.inside}/new: full") == f"{tmp_path}/moved/new: full"
     folder.close()
 
 
@@ -253,4 +253,4 @@ def test_a_logs_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:
 
 def test_an_error_that_names_no_path_of_a_descriptor_is_shown_as_it_is() -> None:
     text = f"/proc/self/fd/999999/x: {os.strerror(errno.ENOENT)}"
-    assert opening.shown(text) == text
+    assert access.shown(text) == text

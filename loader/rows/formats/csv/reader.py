@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from loader import _native
 from loader.files.identity import DataFile
 from loader.formats.format import Place
-from loader.formats.opening import usable
+from loader.formats.readers import usable
 from loader.rows.block import Rows
 from loader.rows.chunks import read_chunk
 from loader.rows.fields import row_shape

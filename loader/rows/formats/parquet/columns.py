@@ -12,8 +12,8 @@ from pyarrow import types
 
 from loader.rows.block import Array, Rows, Sparse
 from loader.rows.columns import Column
+from loader.rows.feature_hash import hashed_field
 from loader.rows.fields import LABEL, QID, WEIGHT, dense_names, left_out
-from loader.rows.hashing import hashed_field
 from loader.rows.settings import RowsConfig
 
 Read = TypeVar("Read")

@@ -11,7 +11,7 @@ from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile
 from loader.files.regular import open_regular
 from loader.formats.format import Place
-from loader.formats.opening import usable
+from loader.formats.readers import usable
 from loader.plugins.error_text import LONGEST_TEXT, shortened
 from loader.rows.block import Rows
 from loader.rows.settings import RowsConfig

@@ -12,8 +12,8 @@ from pool.device import probe
 from pool.device.cards import Card
 from pool.device.lost import device_lost
 from pool.device.names import Device
-from pool.device.opening import naming_lost_devices
 from pool.device.probe import look_at_cards
+from pool.device.startup import naming_lost_devices
 from pool.errors import LostDeviceError
 from tests.gpu.fake import fakegpu
 

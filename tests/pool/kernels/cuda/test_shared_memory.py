@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from pool.device import sharing
+from pool.device import shared_memory
 from pool.device.cuda_memory import CudaMemory
 from pool.device.installation import driver_version, mps_serves
 from pool.device.memory import out_of_memory
 from pool.device.proof import Setup
-from pool.device.sharing import Exported
+from pool.device.shared_memory import Exported
 
 UNIT = 1 << 21
 DEVICE = torch.device("cuda:1")
@@ -112,22 +112,22 @@ def test_too_little_memory_is_known(driver: Driver) -> None:
 
 @pytest.mark.usefixtures("driver")
 def test_it_serves_the_exchange_and_says_what_a_proof_of_it_holds_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    sharing.sharing.cache_clear()
-    found = sharing.sharing("cuda")
+    shared_memory.shared_memory_of.cache_clear()
+    found = shared_memory.shared_memory_of("cuda")
     assert found is not None
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(name="A100"))
     assert found.setup(DEVICE) == Setup("A100", driver_version(), mps_serves())
     exported = found.export(found.allocate(DEVICE, 5))
     assert exported == Exported(exported.fd, 0, 5)
     assert found.open(DEVICE, exported).nbytes == 5
-    sharing.sharing.cache_clear()
+    shared_memory.shared_memory_of.cache_clear()
 
 
 def test_without_cuda_bindings_it_can_not_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
-    sharing.sharing.cache_clear()
-    assert sharing.sharing("cuda") is None
-    sharing.sharing.cache_clear()
+    shared_memory.shared_memory_of.cache_clear()
+    assert shared_memory.shared_memory_of("cuda") is None
+    shared_memory.shared_memory_of.cache_clear()
 
 
 MODULE_LINE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC: 12.2.0"

@@ -14,7 +14,7 @@ from torch import Tensor
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess import fused
+from pool.tasks.chess import fused_layers
 from pool.tasks.perspective.config import LossConfig
 from pool.tasks.perspective.config import ModelConfig as LadderConfig
 from pool.tasks.perspective.model import PerspectiveModel
@@ -115,13 +115,13 @@ def results(model: Model, batch: TensorBatch) -> dict[str, Tensor]:
 def uses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One entry for each use of the pass along the plan."""
     found: list[str] = []
-    inner = fused.outputs_of_bags
+    inner = fused_layers.outputs_of_bags
 
     def counted(*arguments: Any) -> Tensor:
         found.append("used")
         return inner(*arguments)
 
-    monkeypatch.setattr(fused, "outputs_of_bags", counted)
+    monkeypatch.setattr(fused_layers, "outputs_of_bags", counted)
     return found
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
-from pool.tasks.chess import fused
+from pool.tasks.chess import fused_layers
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.perspective.config import ModelConfig as LadderConfig
 from pool.tasks.perspective.model import PerspectiveModel
@@ -201,13 +201,13 @@ def test_gradients_agree_with_finite_differences(level: str) -> None:
     accumulated = (torch.rand(32, 16) * 0.6 + 0.2).requires_grad_()
     given = [accumulated, *parameters]
     directions = [torch.randn_like(tensor) for tensor in given]
-    out = fused.outputs(model.stacks.form, accumulated, parameters, borders)
+    out = fused_layers.outputs(model.stacks.form, accumulated, parameters, borders)
     found = torch.autograd.grad([out], given, [torch.ones_like(out)])
     slope = sum((gradient * direction).sum().item() for gradient, direction in zip(found, directions, strict=True))
 
     def total(step: float) -> float:
         moved = [(tensor + step * direction).detach() for tensor, direction in zip(given, directions, strict=True)]
-        return fused.outputs(model.stacks.form, moved[0], moved[1:], borders).double().sum().item()
+        return fused_layers.outputs(model.stacks.form, moved[0], moved[1:], borders).double().sum().item()
 
     step = 2e-4
     assert (total(step) - total(-step)) / (2 * step) == pytest.approx(slope, rel=0.02, abs=0.05)
@@ -231,7 +231,7 @@ def test_the_plain_path_serves_where_it_is_asked_for_and_other_dtypes(
     batch, _ = make_batch([slow_position("4k3/8/8/8/8/8/8/3QK3 w - - 0 1")])
     model = stockfish(16, kernels).to(dtype)
     wanted = stockfish(16)(batch).item()
-    monkeypatch.setattr(fused, "outputs", None)
+    monkeypatch.setattr(fused_layers, "outputs", None)
     assert model(batch).item() == pytest.approx(wanted, rel=1e-5)
     ladder = PerspectiveModel(shape_of(LadderConfig(**RUNGS["buckets"])), kernels).to(dtype)
     outputs(ladder, torch.rand(2, 32, dtype=dtype), (0, 1, 1, 1, 1, 1, 1, 1, 1))

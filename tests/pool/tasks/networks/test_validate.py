@@ -11,7 +11,7 @@ import pytest
 
 from pool.commands.main import main
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.networks.opening import open_network
+from pool.tasks.networks.network_files import open_network
 from tests.loader.conftest import write_random_games
 from tests.loader.stream.test_in_order import scored
 from tests.pool.analysis.test_predict import saved

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from loader.chess.output_buckets import buckets_by_pieces
-from pool.ensemble.batched import Batched
+from pool.ensemble.batched_members import BatchedMembers
 from pool.ensemble.member import Member
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
@@ -131,7 +131,7 @@ def test_members_that_are_computed_together_are_rounded_as_each_is_alone() -> No
         together.append(Member(task, own, seed, None))
     in_turn = copy.deepcopy(together)
     losses = []
-    for execution in (Batched(together, InTurn([])), InTurn(in_turn)):
+    for execution in (BatchedMembers(together, InTurn([])), InTurn(in_turn)):
         found = list(execution.losses(made, Progress(0, 1)))
         for loss in found:
             loss.sum().backward()  # type: ignore[no-untyped-call]

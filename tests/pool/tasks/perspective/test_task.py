@@ -17,7 +17,7 @@ from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.tasks.chess.positions import Inputs, read_fen
 from pool.tasks.chess.proof import probe_fens, probe_positions
-from pool.tasks.networks.opening import open_network
+from pool.tasks.networks.network_files import open_network
 from pool.tasks.perspective import LossConfig, ModelConfig, create_task, network_file
 from pool.tasks.perspective import task as module
 from pool.tasks.perspective.config import ExportTensor

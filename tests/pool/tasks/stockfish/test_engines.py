@@ -17,7 +17,7 @@ import pytest
 from pool.export.export import export_checkpoint
 from pool.tasks.chess.network import Evaluation
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.networks.opening import open_network
+from pool.tasks.networks.network_files import open_network
 from pool.tasks.stockfish.network import read_network
 from pool.tasks.stockfish.nnue_file import read_net, serialize_net, write_net
 from pool.tasks.stockfish.versions import VERSIONS

@@ -17,7 +17,7 @@ from pool.export.export import export_checkpoint
 from pool.export.load import load_trained
 from pool.supervisor.prepare.resume import resume_point
 from pool.task.factory import make_task
-from pool.tasks.networks.opening import open_network
+from pool.tasks.networks.network_files import open_network
 from tests.support.crafted import Tree, reseal
 from tests.support.paths import ROOT
 

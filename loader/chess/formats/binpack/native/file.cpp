@@ -66,7 +66,8 @@ std::shared_ptr<const ChunkFile> ChunkFile::hold(std::string name, std::string b
         return file;
     }
     file->chunks_.push_back({begin, payload_size(header)});
-    file->held_ = bytes.substr(kHeaderBytes);
+    bytes.erase(0, kHeaderBytes);
+    file->held_ = std::move(bytes);
     return file;
 }
 

@@ -11,7 +11,7 @@ from loader.chess.filters import PLY, FilterConfig, needs
 from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import Piece, Source, Tick, silent
 from loader.chess.positions.inputs import open_input
-from loader.chess.statistics.filtered import Left, NamedFilter, count_left, filters_to_count
+from loader.chess.statistics.filter_counts import FilterCount, NamedFilter, count_left, filters_to_count
 from loader.chess.statistics.statistics import FileFacts, FileStatistics
 from loader.chess.tools.filter import refuse_lacking
 from loader.errors import DataError
@@ -44,16 +44,16 @@ def inspect_source(
     filters: what each of them would leave is counted, as of a stream of this file. Raises DataError at damage, with the
     number of good entries before it.
     """
-    counting = _Counting(source, filters_to_count(filters, seed))
-    counting.run(threads, tick or silent)
+    inspection = _Inspection(source, filters_to_count(filters, seed))
+    inspection.run(threads, tick or silent)
     format = source.format
     unit = format.units.removesuffix("s") if format.keeps_games else None
-    size = source.size or source.offset(counting.chunks)
-    facts = FileFacts(str(source.path), format.name, format.lacks, size, counting.chunks, unit)
-    return FileStatistics(facts, counting.total(), tuple(king_buckets), counting.left())
+    size = source.size or source.offset(inspection.chunks)
+    facts = FileFacts(str(source.path), format.name, format.lacks, size, inspection.chunks, unit)
+    return FileStatistics(facts, inspection.total(), tuple(king_buckets), inspection.left())
 
 
-class _Counting:
+class _Inspection:
     """Each thread counts with a census of its own; in the end they are added up."""
 
     def __init__(self, source: Source, filters: Sequence[NamedFilter]) -> None:
@@ -71,12 +71,12 @@ class _Counting:
             self._entries += entries
             self._left = [before + more for before, more in zip(self._left, left, strict=True)]
             if damage is not None:
-                raise self._told(damage)
+                raise self._shown(damage)
             tick(source.offset(self.chunks), source.size)
         try:
             source.check_end()
         except DataError as damage:
-            raise self._told(damage) from None
+            raise self._shown(damage) from None
 
     def total(self) -> _native.Census:
         total = _native.Census()
@@ -84,8 +84,10 @@ class _Counting:
             total.add_census(self._idle.get())
         return total
 
-    def left(self) -> list[Left]:
-        return [Left(each.name, each.setting, left) for each, left in zip(self._filters, self._left, strict=True)]
+    def left(self) -> list[FilterCount]:
+        return [
+            FilterCount(each.name, each.setting, left) for each, left in zip(self._filters, self._left, strict=True)
+        ]
 
     def _count(self, work: tuple[int, Piece]) -> tuple[int, list[int], DataError | None]:
         number, (file, chunk) = work
@@ -108,7 +110,7 @@ class _Counting:
         except Empty:
             return _native.Census(keeps_records=bool(self._filters))
 
-    def _told(self, damage: DataError) -> DataError:
+    def _shown(self, damage: DataError) -> DataError:
         """Words damage as `loader verify` does."""
         if damage.offset is None:
             return damage

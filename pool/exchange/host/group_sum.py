@@ -23,7 +23,7 @@ from pool.kernels.fold import Addend, Fold, Touched, fold
 Slot = npt.NDArray[np.uint8]
 
 
-class Adding:
+class GroupSum:
     def __init__(self, plan: Plan, slots: Sequence[Slot]) -> None:
         self._plan = plan
         self._slots = [views(slot, plan.parameters) for slot in slots]

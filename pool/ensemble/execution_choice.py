@@ -17,7 +17,7 @@ from loader.plugins.error_text import in_words
 from loader.stream.schema import BatchSchema, SparseBatch
 from loader.stream.slots import allocate_slots, write_batch
 from pool.device.memory import out_of_memory
-from pool.ensemble.batched import Batched, alike, sparse_parameters
+from pool.ensemble.batched_members import BatchedMembers, alike, sparse_parameters
 from pool.ensemble.execution import Execution
 from pool.ensemble.member import Member
 from pool.nn.batch import TensorBatch
@@ -48,7 +48,7 @@ def choose(members: Sequence[Member], schema: BatchSchema, one_by_one: Execution
     the batches."""
     if reason := _obvious_reason(members, schema):
         return one_by_one, f"{_IN_TURN}: {reason}"
-    batched = Batched(members, one_by_one)
+    batched = BatchedMembers(members, one_by_one)
     for member in members:
         member.model.train()
     device = next(members[0].model.parameters()).device
@@ -82,7 +82,7 @@ def dense(model: nn.Module) -> list[nn.Parameter]:
     return [parameter for parameter in model.parameters() if id(parameter) not in sparse]
 
 
-def _try(batched: Batched, members: Sequence[Member], batch: TensorBatch) -> None:
+def _try(batched: BatchedMembers, members: Sequence[Member], batch: TensorBatch) -> None:
     """Forward and backward that leave nothing behind. Raises what training would."""
     losses = batched.together(batch, Progress(0, 1))
     if trained := [parameter for parameter in dense(members[0].model) if parameter.requires_grad]:
@@ -103,7 +103,7 @@ def some_batch(schema: BatchSchema) -> TensorBatch:
     return TensorBatch.from_numpy(SparseBatch.view(schema, slot)).copy()
 
 
-def _place(batched: Batched, error: BaseException) -> str:
+def _place(batched: BatchedMembers, error: BaseException) -> str:
     """The innermost module of a model that was at work, or the task."""
     names = {id(module): name for stack in batched.stacks for name, module in stack.model.named_modules()}
     place = "the task's loss"

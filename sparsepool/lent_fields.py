@@ -10,7 +10,7 @@ from sparsepool.errors import SparsepoolError
 T = TypeVar("T")
 
 
-class Lent(Mapping[str, T]):
+class LentFields(Mapping[str, T]):
     """Fields by name, until they are taken back."""
 
     def __init__(self, fields: Mapping[str, T], batch: int) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import check_unchanged
-from loader.plugins.error_text import PluginError, told
+from loader.plugins.error_text import PluginError, error_line
 from loader.stream.interface import Compared, Cursor, Filled, Stream
 from loader.stream.sources import open_stream, open_validation
 from pool.process.start import FeederStart
@@ -81,4 +81,4 @@ class WatchedStream:
         except (DataError, MemoryError):
             raise
         except Exception as error:
-            raise PluginError(f"data.source: {self._data.source}: {told(error)}") from error
+            raise PluginError(f"data.source: {self._data.source}: {error_line(error)}") from error

@@ -28,7 +28,7 @@ class Exported:
 
 
 class SharedMemory(Protocol):
-    """The sharing of memory of one kind of device."""
+    """Shares memory of one kind of device."""
 
     def setup(self, device: torch.device) -> Setup | None:
         """The software and cards that it has to be seen to work with; None: it works."""
@@ -67,7 +67,7 @@ makers: dict[str, Callable[[], SharedMemory]] = {"cuda": _OfCuda}  # by kind of 
 
 
 @cache
-def sharing(kind: str) -> SharedMemory | None:
+def shared_memory_of(kind: str) -> SharedMemory | None:
     """None if memory of such devices can't be shared."""
     try:
         return makers[kind]() if kind in makers else None

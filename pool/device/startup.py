@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from loader.plugins.error_text import told
+from loader.plugins.error_text import error_line
 from pool.device.cards import VARIABLE, Card, entries
 from pool.device.lost import device_lost
 from pool.device.memory import memory_of_device, out_of_memory
@@ -38,7 +38,8 @@ def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None
         if not out_of_memory(error):
             raise
         raise ResourceError(
-            f"{who}: {spec} has no memory left to begin with: {told(error)}{memory_of_device()}; free it, or {way_out}"
+            f"{who}: {spec} has no memory left to begin with: {error_line(error)}{memory_of_device()}; free it, "
+            f"or {way_out}"
         ) from None
 
 
@@ -55,7 +56,7 @@ def naming_lost_devices(*names: str, devices: Sequence[torch.device] = ()) -> It
         tried = zip(names, devices, strict=True) if len(names) > 1 else ()
         suspects = [name for name, device in tried if not _answers(device)] or names
         which = f"one of {', '.join(suspects)}" if len(suspects) > 1 else suspects[0]
-        raise LostDeviceError(f"{which} can't be used: {told(error)}", suspects) from None
+        raise LostDeviceError(f"{which} can't be used: {error_line(error)}", suspects) from None
 
 
 def _answers(device: torch.device) -> bool:

@@ -1,4 +1,4 @@
-"""Exports the nets of one checkpoint, in a process of its own: `python -m pool.nets.exporting`, started by the
+"""Exports the nets of one checkpoint, in a process of its own: `python -m pool.nets.export`, started by the
 supervisor."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pool.errors import CheckpointError, PoolError
 from pool.nets.record import NETS, net_name
 from pool.process import lifeline
 from pool.run_folder import files
-from pool.run_folder.opening import keep_others_from_writing, make_folder, shown
+from pool.run_folder.access import keep_others_from_writing, make_folder, shown
 
 # late imports: the supervisor loads this module, and never torch
 

@@ -9,7 +9,7 @@ from pool.coordinator.metrics.metrics import Metrics
 from pool.telemetry.trace import Trace
 
 
-class Timing:
+class Stopwatch:
     def __init__(self, metrics: Metrics, trace: Trace) -> None:
         self._metrics = metrics
         self._trace = trace

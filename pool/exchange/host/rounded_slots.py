@@ -22,7 +22,7 @@ from pool.kernels.threads import MEMORY_BOUND, SCATTERED, worthwhile
 Slot = npt.NDArray[np.uint8]
 
 
-class Rounding:
+class RoundedSlots:
     def __init__(self, plan: Plan, slot_plan: Plan, slots: Sequence[Slot]) -> None:
         """`plan`: of the weights, whose layout the memory of our own has; `slot_plan`: of the slots."""
         self.memory = untouched(plan.nbytes)

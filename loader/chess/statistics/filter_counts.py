@@ -25,7 +25,7 @@ class NamedFilter:
 
 
 @dataclass(frozen=True)
-class Left:
+class FilterCount:
     """The number of entries that a filter leaves of a file."""
 
     name: str
@@ -39,7 +39,7 @@ def filters_to_count(filters: FilterConfig | None, seed: int) -> Sequence[NamedF
         return ()
     on = {key: value for key in FilterConfig.model_fields if (value := getattr(filters, key)) != _off(key)}
     alone = [
-        NamedFilter(key, _told(value), _filter(FilterConfig(**{"skip_no_score": False, key: value}), seed))
+        NamedFilter(key, _shown(value), _filter(FilterConfig(**{"skip_no_score": False, key: value}), seed))
         for key, value in on.items()
     ]
     return (*alone, NamedFilter(TOGETHER, "", _filter(filters, seed)))
@@ -58,7 +58,7 @@ def _off(key: str) -> object:
     return False if key == "skip_no_score" else FilterConfig.model_fields[key].default
 
 
-def _told(value: object) -> str:
+def _shown(value: object) -> str:
     match value:
         case bool():
             return ""

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pool.ensemble.batched import Batched
+from pool.ensemble.batched_members import BatchedMembers
 from pool.ensemble.execution import Execution
 from pool.ensemble.member import Member
 from pool.nn.batch import TensorBatch
@@ -43,7 +43,7 @@ def both(task_name: str, number: int = 0, *, sinks: bool = True) -> tuple[list[M
     """Members after a batch together and one after the other; losses and gradients are compared."""
     together = members_of(TASKS[task_name]())
     in_turn = copy.deepcopy(together)
-    batched = Batched(together, Refused())
+    batched = BatchedMembers(together, Refused())
     losses, gradients = computed(batched, together, number, sinks=sinks)
     expected_losses, expected = computed(InTurn(in_turn), in_turn, number, sinks=sinks)
     assert losses == pytest.approx(expected_losses, rel=CLOSE)
@@ -80,7 +80,7 @@ def test_without_a_sink_a_table_has_its_members_gradient(task: str) -> None:
 
 def test_a_parameter_that_a_batch_does_not_use_gets_no_gradient() -> None:
     together = members_of(toy(unused_every=2))
-    _, gradients = computed(Batched(together, Refused()), together, number=1)
+    _, gradients = computed(BatchedMembers(together, Refused()), together, number=1)
     assert [found["extra.weight"] for found in gradients] == [[], [], []]
 
 
@@ -97,7 +97,7 @@ def test_each_member_has_its_own_statistics() -> None:
 def test_a_weight_that_is_replaced_between_batches_is_the_one_that_counts() -> None:
     """As the worker does with each version."""
     members = members_of(toy())
-    batched = Batched(members, Refused())
+    batched = BatchedMembers(members, Refused())
     computed(batched, members)
     for member in members:
         for parameter in member.model.parameters():
@@ -108,7 +108,7 @@ def test_a_weight_that_is_replaced_between_batches_is_the_one_that_counts() -> N
 
 def test_a_batch_has_the_same_bits_each_time() -> None:
     members = members_of(TASKS["clicks mlp"]())
-    batched = Batched(members, Refused())
+    batched = BatchedMembers(members, Refused())
     (first, one), (second, other) = (computed(batched, members) for _ in range(2))
     assert first == second
     for gradients, again in zip(one, other, strict=True):
@@ -121,15 +121,15 @@ def test_members_with_other_settings_are_computed_with_their_own_task() -> None:
     for scale, member in zip((1.0, 10.0, 1.0, 10.0), members_of(toy(), 4), strict=True):
         task = ToyTask(ModelConfig(num_features=60, hidden=8), LossConfig(scale=scale))
         members.append(Member(task, member.model, member.seed, LossConfig(scale=scale)))
-    losses, _ = computed(Batched(members, Refused()), members)
+    losses, _ = computed(BatchedMembers(members, Refused()), members)
     assert losses == pytest.approx(computed(InTurn(members), members)[0], rel=CLOSE)
 
 
 def test_a_frozen_member_gets_no_gradient_and_changes_nothing_for_the_others() -> None:
     members = members_of(TASKS["toy with BatchNorm"]())
     frozen = copy.deepcopy(members)
-    _, expected = computed(Batched(members, Refused()), members)
-    _, gradients = computed(Batched(frozen, Refused()), frozen, frozen=[1])
+    _, expected = computed(BatchedMembers(members, Refused()), members)
+    _, gradients = computed(BatchedMembers(frozen, Refused()), frozen, frozen=[1])
     assert not any(gradients[1].values())
     before = members_of(TASKS["toy with BatchNorm"]())[1].model
     for name, buffer in frozen[1].model.named_buffers():
@@ -139,7 +139,7 @@ def test_a_frozen_member_gets_no_gradient_and_changes_nothing_for_the_others() -
             assert torch.equal(gradients[m][name][0].nan_to_num(), tensor.nan_to_num()), name
         for name, buffer in frozen[m].model.named_buffers():
             assert torch.equal(buffer, members[m].model.get_buffer(name)), name
-    assert [len(next(Batched(frozen, Refused()).losses(batch_of(), HALF, [0, 1, 2])))] == [3]
+    assert [len(next(BatchedMembers(frozen, Refused()).losses(batch_of(), HALF, [0, 1, 2])))] == [3]
 
 
 class Counting(nn.Module):
@@ -166,7 +166,7 @@ def test_a_buffer_that_is_bound_anew_is_as_if_it_was_changed_in_place() -> None:
     found = []
     for anew in (True, False):
         members = members_of(written(partial(Counting, anew=anew)))
-        batched = Batched(members, Refused())
+        batched = BatchedMembers(members, Refused())
         losses = [computed(batched, members)[0] for _ in range(2)]
         found.append((losses, [member.model.get_buffer("rest.0.count").tolist() for member in members]))
     assert found[0] == found[1]
@@ -181,7 +181,7 @@ class Looking(nn.Linear):
 
 def test_a_batch_that_fails_is_computed_one_member_after_the_other() -> None:
     members = members_of(written(lambda: Looking(8, 8)))
-    losses, gradients = computed(Batched(members, InTurn(members)), members)
+    losses, gradients = computed(BatchedMembers(members, InTurn(members)), members)
     alone = copy.deepcopy(members)
     expected_losses, expected = computed(InTurn(alone), alone)
     assert losses == expected_losses
@@ -194,13 +194,13 @@ def test_what_the_task_raises_is_raised() -> None:
     batch = batch_of()
     batch.dense["label"].fill_(7.0)
     with pytest.raises(ValueError, match="label 7 in the data"):
-        next(Batched(members, InTurn(members)).losses(batch, HALF))
+        next(BatchedMembers(members, InTurn(members)).losses(batch, HALF))
 
 
 @pytest.mark.parametrize("error", [MemoryError("no more"), RuntimeError("can't allocate memory: you tried")])
 def test_running_out_of_memory_does_not_choose_the_bits(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     members = members_of(toy())
-    batched = Batched(members, InTurn(members))
+    batched = BatchedMembers(members, InTurn(members))
 
     def fail(*_: object) -> None:
         raise error

@@ -17,9 +17,9 @@ from dataclasses import asdict
 import torch
 
 from pool.crash_points import crash_point
-from pool.device.sharing import Exported, SharedMemory
+from pool.device.shared_memory import Exported, SharedMemory
 from pool.exchange.device.homes import Homes
-from pool.exchange.device.store import Lent
+from pool.exchange.device.store import LentMemory
 from pool.protocol.address import memory_address
 from pool.protocol.identity import Peer
 
@@ -31,10 +31,10 @@ _AGAIN = 0.01  # seconds
 class Lender:
     """The coordinator's end."""
 
-    def __init__(self, key: str, me: Peer, homes: Homes, sharing: SharedMemory) -> None:
+    def __init__(self, key: str, me: Peer, homes: Homes, shared_memory: SharedMemory) -> None:
         """Raises OSError."""
         self._homes = homes
-        self._sharing = sharing
+        self._shared_memory = shared_memory
         self._workers: dict[int, Peer] = {}  # by pid
         self._waiting: list[socket.socket] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
@@ -75,7 +75,7 @@ class Lender:
 
     def _send(self, connection: socket.socket, worker: Peer) -> None:
         lent = self._homes.lend(worker.index, worker.incarnation)
-        exported = [self._sharing.export(memory) for memory in (lent.weights, lent.slots)]
+        exported = [self._shared_memory.export(memory) for memory in (lent.weights, lent.slots)]
         try:
             note = json.dumps([asdict(each) for each in exported]).encode()
             socket.send_fds(connection, [note], [each.fd for each in exported])
@@ -86,7 +86,7 @@ class Lender:
                 os.close(each.fd)
 
 
-def borrow(key: str, coordinator: Peer, device: torch.device, sharing: SharedMemory) -> Lent:
+def borrow(key: str, coordinator: Peer, device: torch.device, shared_memory: SharedMemory) -> LentMemory:
     """A worker's end: waits until the coordinator is there. When that is dead, so is this process soon: the supervisor
     sees to it. Raises what the device says."""
     while True:
@@ -97,7 +97,7 @@ def borrow(key: str, coordinator: Peer, device: torch.device, sharing: SharedMem
                 note, fds, _, _ = socket.recv_fds(connection, _NOTE, 2)
                 if fds and _peer_of(connection)[1] == os.geteuid():
                     exported = [Exported(**{**each, "fd": fd}) for each, fd in zip(json.loads(note), fds, strict=True)]
-                    return Lent(*(sharing.open(device, each) for each in exported))
+                    return LentMemory(*(shared_memory.open(device, each) for each in exported))
             except (ConnectionRefusedError, ConnectionResetError, FileNotFoundError):
                 pass
         time.sleep(_AGAIN)

@@ -19,7 +19,7 @@ class Fill:
     slots: tuple[int, ...]
 
 
-class Filling:
+class Ring:
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._generation = -1

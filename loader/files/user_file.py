@@ -13,7 +13,7 @@ _NULL = os.makedev(1, 3)
 _PIECE = 1 << 16
 
 
-def read_named(path: Path) -> bytes:
+def read_user_file(path: Path) -> bytes:
     """All of a regular file, or of a pipe that has a writer (`<(...)`, /dev/stdin). Raises OSError."""
     fd = open_file_or_device(path)
     with os.fdopen(fd, "rb") as file:

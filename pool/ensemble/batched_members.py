@@ -28,7 +28,7 @@ from pool.task.task import Progress, Task
 log = logging.getLogger(__name__)
 
 
-class Batched:
+class BatchedMembers:
     """An Execution that yields the losses of all members at once.
 
     A batch for which that fails is computed by another one. So the bits of a batch depend on the models, the batch and

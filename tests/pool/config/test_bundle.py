@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pool.commands.main import main
-from pool.config import bundled
+from pool.config import bundle
 from pool.config.load import parse_config
 from pool.errors import ConfigError, RunError
 from tests.support.paths import ROOT
@@ -50,14 +50,14 @@ def test_the_command_lists_prints_and_copies(
     assert Path("my own.toml").read_text() == text
 
 
-@pytest.mark.parametrize("name", bundled.names())
+@pytest.mark.parametrize("name", bundle.names())
 def test_every_config_is_accepted_says_what_it_is_and_finds_the_sample(name: str) -> None:
-    settings = parse_config(tomllib.loads(bundled.text(name)), name)
+    settings = parse_config(tomllib.loads(bundle.text(name)), name)
     for file in (*settings.data.train, *settings.data.validation):
         assert isinstance(file, str)
         assert "*" in file or Path(file).is_file()
-    assert bundled.about(name).endswith(".")
-    assert not re.search(r"`make |docs/|configs/[^s]", bundled.text(name)), "only a checkout has these"
+    assert bundle.about(name).endswith(".")
+    assert not re.search(r"`make |docs/|configs/[^s]", bundle.text(name)), "only a checkout has these"
 
 
 def test_a_config_is_found_beside_an_installed_package_and_its_path_is_quoted(
@@ -65,19 +65,19 @@ def test_a_config_is_found_beside_an_installed_package_and_its_path_is_quoted(
 ) -> None:
     package = tmp_path / 'a "quoted" \\ folder' / "pool"
     shutil.copytree(ROOT / "configs", package / "configs")
-    monkeypatch.setattr(bundled, "__file__", str(package / "config/bundled.py"))
-    (file,) = tomllib.loads(bundled.text("demo"))["data"]["train"]
+    monkeypatch.setattr(bundle, "__file__", str(package / "config/bundle.py"))
+    (file,) = tomllib.loads(bundle.text("demo"))["data"]["train"]
     assert Path(file) == package / "configs/sample/train.binpack"
     shutil.rmtree(package / "configs")
     with pytest.raises(RunError, match="install it again"):
-        bundled.names()
+        bundle.names()
 
 
 def test_copying_never_replaces_a_file(tmp_path: Path) -> None:
     target = tmp_path / "x.toml"
     target.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="is there already"):
-        bundled.copy("demo", target)
+        bundle.copy("demo", target)
     assert not (tmp_path / "elsewhere").exists()
 
 
