@@ -27,10 +27,10 @@ from benchmarks.rotated import REAL, SAMPLE, SHARED, rotated_copies
 from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.source import ChessSource
-from loader.chess.stream import ChessStream
 from loader.cli.throughput import NUM_SLOTS, bytes_used
 from loader.files.identity import identify
 from loader.stream.interface import Filled
+from loader.stream.native_stream import NativeStream
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import Slot, allocate_slots
 from loader.stream.sources import data_config
@@ -77,13 +77,13 @@ class Bar:
     met: bool
 
 
-def take(stream: ChessStream, ready: select.poll) -> Filled:
+def take(stream: NativeStream, ready: select.poll) -> Filled:
     while (filled := stream.take()) is None:
         ready.poll()
     return filled
 
 
-def first_of_epoch(stream: ChessStream, ready: select.poll, epoch: int) -> Filled:
+def first_of_epoch(stream: NativeStream, ready: select.poll, epoch: int) -> Filled:
     """Takes batches and gives them back until one begins in that epoch, which is kept."""
     while (filled := take(stream, ready)).cursor.epoch < epoch:
         stream.give(filled.slot)

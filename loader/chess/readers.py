@@ -55,8 +55,9 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
         lacks = getattr(format_of(config, file), "LACKS", ())
         for need in wanted:
             if need.part in lacks:
+                name = readers.name_of(config, format_of(config, file))
                 raise ValueError(
-                    f"data.chess.filters.{need.key}: {need}, which files in {format_name(config, file)} do not have "
+                    f"data.chess.filters.{need.key}: {need}, which files in {name} do not have "
                     f"({file.path}); leave {'that' if need.name else 'the filter'} out, or use data in another format"
                 )
     groups = [(scale, list(group)) for scale, group in groupby(files, lambda file: file.score_scale)]
@@ -67,18 +68,9 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
     return opened
 
 
-def format_name(config: DataConfig, file: DataFile) -> str:
-    return readers.name_of(config, format_of(config, file))
-
-
 def native_reader(reader: Reader) -> _native.PositionReader:
     """Returns a reader as the native stream takes it: one written in Python is called by the stream's threads."""
     native = getattr(reader, "native", None)
     if isinstance(native, _native.PositionReader):
         return native
     return _native.PythonReader(PythonChunks(reader))
-
-
-def in_file_order(readers: Sequence[Reader]) -> bool:
-    """Tells whether chunks are not permuted, since some are best read one after the other."""
-    return any(native_reader(reader).in_file_order for reader in readers)

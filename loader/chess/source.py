@@ -2,74 +2,75 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Sequence
-from typing import Any
 
-from loader.chess import estimate
+from loader import _native
 from loader.chess.fields import batch_schema
-from loader.chess.readers import FAMILY, format_name, format_of, in_file_order, open_readers
+from loader.chess.filters.native_settings import filter_settings
+from loader.chess.output_buckets import buckets_by_pieces
+from loader.chess.readers import FAMILY, format_of, native_reader, open_readers
 from loader.chess.settings import ChessConfig
-from loader.chess.stream import ChessStream, position_source
-from loader.files.compression import is_packed, packed_notes
+from loader.files.compression import is_packed
 from loader.files.identity import DataFile
-from loader.formats.format import GrowingFormat, Reader
-from loader.formats.provenance import origin
-from loader.formats.readers import family_format
+from loader.formats.format import CountingReader, Format, Reader
+from loader.formats.source import FileSource
 from loader.stream.config import DataConfig
-from loader.stream.interface import Cursor
-from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
+from loader.stream.native_stream import NativeStream, region_table
 from loader.stream.schema import BatchSchema
+from loader.stream.slots import allocate_slots
 
 _MIB = 1 << 20
 _DECODED = 28  # bytes of memory for a byte of file, of formats that do not say it
 _PACKED = 4  # bytes of a file for a byte of a compressed one
 _WINDOWS = 2  # one is read while the next is decoded
+_LOOKED_AT = 8  # chunks that are decoded for an estimate
+_SECONDS = 5.0  # that the filters' share may take to show itself
 
 
-class ChessSource:
-    """`loader.sources.Source`."""
-
+class ChessSource(FileSource):
     settings = ChessConfig
+    family = FAMILY
+    samples = "positions"
 
-    def schema(self, config: DataConfig) -> BatchSchema:
-        if config.format is not None:
-            family_format(config.format, FAMILY)
+    def layout(self, config: DataConfig) -> BatchSchema:
         return batch_schema(config)
 
-    def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> ChessStream:
-        readers, components = _open(config, files)
-        return ChessStream(config, self.schema(config), readers, seed, components=components)
+    def format_of(self, config: DataConfig, file: DataFile) -> Format:
+        return format_of(config, file)
 
-    def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> ChessStream:
-        readers, components = _open(config, files)
-        return ChessStream(config, self.schema(config), readers, seed, validation=True, components=components)
+    def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
+        return open_readers(config, files)
 
-    def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
-        readers, components = _open(config, files)
-        source = position_source(config, self.schema(config), readers, seed)
-        mixed = rates(source, components, config.threads)
-        return origin(config, readers, seed, cursor, mixed, in_file_order=in_file_order(readers))
-
-    def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:
-        readers, components = _open(config, files)
-        return portions(position_source(config, self.schema(config), readers, seed), components, config.threads)
-
-    def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:  # noqa: ARG002
-        return packed_notes(files, "positions")
-
-    def format_name(self, config: DataConfig, file: DataFile) -> str:
-        return format_name(config, file)
+    def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.PositionSource:
+        schema = batch_schema(config)
+        return _native.PositionSource(
+            [native_reader(reader) for reader in readers],
+            config.settings.features,
+            config.settings.king_buckets,
+            buckets_by_pieces(config.settings.output_buckets),
+            schema.batch_size,
+            schema.slot_bytes,
+            region_table(schema),
+            filter_settings(config.settings.filters),
+            seed,
+        )
 
     def score_unit(self, config: DataConfig, file: DataFile) -> str:
         return getattr(format_of(config, file), "SCORE_UNIT", "")
 
-    def whole_size(self, config: DataConfig, file: DataFile) -> int:
-        found = format_of(config, file)
-        return found.whole_size(file) if isinstance(found, GrowingFormat) else file.size
-
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:
-        """About how many positions pass the filters. Raises DataError."""
-        return estimate.samples_per_epoch(config, files, seed)
+        """About how many positions pass the filters; None if those leave too few of what is looked at. Raises
+        DataError."""
+        readers = open_readers(config, files)
+        chunks = [(reader, chunk) for reader in readers for chunk in range(reader.num_chunks)]
+        step = max(1, len(chunks) // _LOOKED_AT)
+        # What is decoded in order is looked at where it begins.
+        in_file_order = any(native_reader(reader).in_file_order for reader in readers)
+        looked_at = chunks[:_LOOKED_AT] if in_file_order else chunks[::step]
+        entries = sum(_count(reader, chunk) for reader, chunk in looked_at)
+        share = self._share_kept(config, readers, seed)
+        return None if share is None else round(entries / len(looked_at) * len(chunks) * share)
 
     def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
         """No window holds more than the files have; a chunk is about 1 MiB of file, or a whole file that is smaller."""
@@ -77,6 +78,20 @@ class ChessSource:
         there = sum(file.size * (_PACKED if is_packed(file) else 1) for file in files)
         return _WINDOWS * min(config.window_chunks * _MIB, there) * decoded
 
+    def _share_kept(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> float | None:
+        """Returns the share that the filters keep of the entries that the stream reads for its first batch."""
+        small = config.model_copy(update={"window_chunks": _LOOKED_AT, "batch_size": 16, "threads": 1})
+        with NativeStream(small, batch_schema(small), self.native(small, readers, seed), seed) as stream:
+            stream.attach(allocate_slots(stream.schema, 1))
+            stream.give(0)
+            ready = select.poll()
+            ready.register(stream.fileno(), select.POLLIN)
+            while stream.take() is None:
+                if not ready.poll(1000 * _SECONDS):
+                    return None
+            read, kept, _ = stream.progress()
+        return kept / read
 
-def _open(config: DataConfig, files: Sequence[DataFile]) -> tuple[list[Reader], tuple[OpenedComponent, ...]]:
-    return open_components(files, lambda group: open_readers(config, group))
+
+def _count(reader: Reader, chunk: int) -> int:
+    return reader.count(chunk) if isinstance(reader, CountingReader) else sum(1 for _ in reader.read(chunk))

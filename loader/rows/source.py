@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from loader import _native
-from loader.files.compression import packed_notes
 from loader.files.identity import DataFile
-from loader.formats.format import CountingReader, GrowingFormat
-from loader.formats.provenance import origin
-from loader.formats.readers import family_format, name_of
+from loader.formats.format import CountingReader, Format, Reader
+from loader.formats.source import FileSource
 from loader.rows.blocks import GENERATOR, is_generator
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.memory import window_nbytes
@@ -18,27 +16,30 @@ from loader.rows.readers import FAMILY, format_of, native_reader, open_readers
 from loader.rows.settings import RowsConfig
 from loader.section import Section
 from loader.stream.config import DataConfig
-from loader.stream.interface import Cursor
-from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.stream.native_stream import NativeStream, region_table
 from loader.stream.schema import BatchSchema
 
 _LOOKED_AT = 8  # chunks, for an estimate
 
 
-class RowsSource:
-    """`loader.sources.Source`."""
-
+class RowsSource(FileSource):
     settings: ClassVar[type[Section]] = RowsConfig
+    family = FAMILY
+    samples = "rows"
 
-    def schema(self, config: DataConfig) -> BatchSchema:
-        if config.format is not None:
-            family_format(config.format, FAMILY)
+    def layout(self, config: DataConfig) -> BatchSchema:
         return batch_schema(config)
 
-    def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
-        natives, components, shape = self._natives(config, files)
-        return self._stream(config, natives, shape, seed, components)
+    def format_of(self, config: DataConfig, file: DataFile) -> Format:
+        return format_of(config, file)
+
+    def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
+        return open_readers(config, files)
+
+    def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.RowSource:  # noqa: ARG002
+        shape, schema = row_shape(config.settings), batch_schema(config)
+        natives = [native_reader(reader, shape) for reader in readers]
+        return _native.RowSource(natives, shape, schema.batch_size, schema.slot_bytes, region_table(schema))
 
     def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
         settings: RowsConfig = config.settings
@@ -48,36 +49,17 @@ class RowsSource:
             )
         if not files and settings.validation_blocks:
             raise ValueError("data.validation_share: data.rows.validation_blocks is set, too; leave one of them out")
-        natives, components, shape = self._natives(config, files)
-        return self._stream(config, natives, shape, seed, components, validation=True)
+        return super().open_validation_share(config, files, seed)
 
     def open_validation(self, config: DataConfig, seed: int) -> NativeStream:
         """Rows of data.rows.validation_blocks, or of the same model as those of `open` without files, but others."""
-        shape = row_shape(config.settings)
-        readers = open_readers(config, [], validation=True)
-        return self._stream(config, [native_reader(reader, shape) for reader in readers], shape, seed)
-
-    def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
-        natives, components, shape = self._natives(config, files)
-        source = self._source(config, natives, shape)
-        readers, mixed = open_readers(config, files), rates(source, components, config.threads)
-        return origin(config, readers, seed, cursor, mixed, in_file_order=source.in_file_order, apart=True)
-
-    def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:  # noqa: ARG002
-        natives, components, shape = self._natives(config, files)
-        return portions(self._source(config, natives, shape), components, config.threads)
+        source = self.native(config, open_readers(config, [], validation=True), seed)
+        return NativeStream(config, self.schema(config), source, seed)
 
     def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
         if not files and is_generator(config.settings.blocks):
             return (f"{config.settings.blocks} {GENERATOR}",)
-        return packed_notes(files, "rows")
-
-    def format_name(self, config: DataConfig, file: DataFile) -> str:
-        return name_of(config, format_of(config, file))
-
-    def whole_size(self, config: DataConfig, file: DataFile) -> int:
-        found = format_of(config, file)
-        return found.whole_size(file) if isinstance(found, GrowingFormat) else file.size
+        return super().start_notes(config, files)
 
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:  # noqa: ARG002
         """About how many rows there are. Raises DataError."""
@@ -106,29 +88,3 @@ class RowsSource:
     def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
         """About; 0 for rows that come from no file."""
         return window_nbytes(config, files)
-
-    def _stream(
-        self,
-        config: DataConfig,
-        natives: list[_native.RowReader],
-        shape: _native.RowShape,
-        seed: int,
-        components: Sequence[OpenedComponent] = (),
-        *,
-        validation: bool = False,
-    ) -> NativeStream:
-        source = self._source(config, natives, shape)
-        return NativeStream(config, self.schema(config), source, seed, validation=validation, components=components)
-
-    def _source(
-        self, config: DataConfig, natives: list[_native.RowReader], shape: _native.RowShape
-    ) -> _native.RowSource:
-        schema = self.schema(config)
-        return _native.RowSource(natives, shape, schema.batch_size, schema.slot_bytes, region_table(schema))
-
-    def _natives(
-        self, config: DataConfig, files: Sequence[DataFile]
-    ) -> tuple[list[_native.RowReader], tuple[OpenedComponent, ...], _native.RowShape]:
-        shape = row_shape(config.settings)
-        readers, components = open_components(files, lambda group: open_readers(config, group))
-        return [native_reader(reader, shape) for reader in readers], components, shape

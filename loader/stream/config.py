@@ -13,7 +13,7 @@ from loader.section import Effect, Section
 
 
 class DataConfig(Section):
-    """The stream of batches. `loader.sources.data_class` adds the source's section."""
+    """The stream of batches. `loader.stream.sources.data_class` adds the source's section."""
 
     section: ClassVar[str | None] = None  # name of the source's own section
 

@@ -144,10 +144,12 @@ std::vector<std::uint64_t> count_kept(const Source& source, const std::vector<st
     return kept;
 }
 
-std::vector<std::uint32_t> chunks_of_window(std::size_t num_chunks, const PipelineSettings& settings, bool in_order,
-                                            bool apart, std::uint64_t epoch, std::uint64_t window) {
-    const ChunkOrder order(settings.split(num_chunks, apart).chunks(num_chunks), settings.components,
-                           settings.window_chunks, settings.shuffle && !in_order, settings.seed);
+std::vector<std::uint32_t> chunks_of_window(const Source& source, const PipelineSettings& settings,
+                                            std::uint64_t epoch, std::uint64_t window) {
+    const std::size_t num_chunks = source.num_chunks();
+    const ChunkOrder order(settings.split(num_chunks, source.records_are_apart()).chunks(num_chunks),
+                           settings.components, settings.window_chunks, settings.shuffle && !source.in_file_order(),
+                           settings.seed);
     std::vector<std::uint32_t> chunks;
     if (window >= order.num_windows()) return chunks;
     for (const ChunkTurn& turn : order.window(epoch, window)) chunks.push_back(turn.chunk);
@@ -162,7 +164,9 @@ void bind_stream(nb::module_& module) {
         .def_prop_ro("in_file_order", &Source::in_file_order, "chunks are best read one after the other")
         .def("count_kept", &count_kept, "chunks"_a,
              "Of each of the chunks: samples that pass the filters when it is read first; 0 of a damaged one. Raises\n"
-             "DataError for a file that can't be read.");
+             "DataError for a file that can't be read.")
+        .def("chunks_of_window", &chunks_of_window, "settings"_a, "epoch"_a, "window"_a,
+             "Numbers of the chunks that make a window, in the order of the permuted epoch; none behind the last one.");
     nb::class_<Component>(module, "Component", "Consecutive chunks of a source that have a rate of their own.")
         .def(
             "__init__",
@@ -202,11 +206,6 @@ void bind_stream(nb::module_& module) {
         .def("processor_time", &BoundPipeline::processor_time,
              "Seconds of all threads for decoding and filters, shuffling, building batches; since the start.")
         .def("close", &BoundPipeline::close);
-    module.def(
-        "chunks_of_window", &chunks_of_window, "num_chunks"_a, "settings"_a, "in_order"_a, "apart"_a, "epoch"_a,
-        "window"_a,
-        "Numbers of the chunks that make a window, in the order of the permuted epoch; none behind the last window.\n"
-        "`in_order`, `apart`: the source's in_file_order and records_are_apart.");
 }
 
 }  // namespace sparsepool

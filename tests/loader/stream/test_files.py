@@ -14,10 +14,10 @@ import pytest
 
 from loader import _native
 from loader.chess.positions.file import fault_behind, raise_fault
-from loader.chess.stream import ChessStream
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, check_unchanged, identify
 from loader.stream.config import DataConfig
+from loader.stream.native_stream import NativeStream
 from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream, whole_files
 from tests.loader.stream.batch_contents import digest
@@ -34,9 +34,9 @@ def files(tmp_path: Path) -> list[Path]:
     return make_files(tmp_path)
 
 
-def opened(config: DataConfig, files: tuple[DataFile, ...], words: np.ndarray | None = None) -> ChessStream:
+def opened(config: DataConfig, files: tuple[DataFile, ...], words: np.ndarray | None = None) -> NativeStream:
     stream = open_stream(config, files, seed=1)
-    assert isinstance(stream, ChessStream)
+    assert isinstance(stream, NativeStream)
     if words is not None:
         stream.compare_with(words)
     return stream
@@ -107,7 +107,7 @@ def test_nothing_of_a_file_that_has_changed_gets_into_a_batch(
     expected = epoch(config, known)
     read: list[str] = []
 
-    def read_on(stream: ChessStream) -> None:
+    def read_on(stream: NativeStream) -> None:
         for number, batch in enumerate(read_batches(stream, 100)):
             if number == 5:
                 change(files[0])

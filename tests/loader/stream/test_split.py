@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from loader.chess.readers import open_readers as open_chess
+from loader.chess.source import ChessSource
 from loader.errors import DataError
 from loader.files.identity import identify
-from loader.formats.provenance import origin
 from loader.rows.readers import open_readers
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Stream
@@ -190,6 +189,6 @@ def test_the_origin_of_a_batch_names_chunks_of_its_side(game_files: list[Path]) 
     there = [
         (each["file"], each["chunk"])
         for window in range(4)
-        for each in origin(config, open_chess(config, identify(game_files)), 3, Cursor(window=window))["chunks"]
+        for each in ChessSource().origin(config, identify(game_files), 3, Cursor(window=window))["chunks"]
     ]
     assert len(there) == len(set(there)) == CHUNKS - 6

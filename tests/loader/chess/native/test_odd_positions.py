@@ -17,9 +17,10 @@ from loader._native import extract_fen, pack_records, set_simd_level, simd_level
 from loader.chess.fields import batch_schema
 from loader.chess.formats.text import FORMAT as TEXT
 from loader.chess.positions.file import open_files
-from loader.chess.stream import ChessStream
+from loader.chess.source import ChessSource
 from loader.files.identity import identify
 from loader.stream.config import DataConfig
+from loader.stream.native_stream import NativeStream
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config
 from tests.loader.chess.native.test_features import FeatureSet, check
@@ -68,7 +69,8 @@ def rows_and_digests(config: DataConfig, file: Path) -> tuple[list[list[int]], l
     """Own bags then the opponents' of each batch, and what identifies it."""
     rows, digests = [], []
     reader = open_files(TEXT, identify([file]), may_grow=False, skip_damaged=False)  # keeps what no game can have
-    with closing(ChessStream(config, batch_schema(config), [reader], seed=1)) as stream:
+    source = ChessSource().native(config, [reader], seed=1)
+    with closing(NativeStream(config, batch_schema(config), source, seed=1)) as stream:
         for batch in islice(read_batches(stream, 8), 8):
             (field,) = batch.sparse.values()
             borders = field.offsets.tolist()

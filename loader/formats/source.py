@@ -1,0 +1,92 @@
+"""What the sources of a run have in common when their samples lie in files: open, split, mix, and say where from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from loader import _native
+from loader.files.compression import packed_notes
+from loader.files.identity import DataFile
+from loader.formats.format import Format, GrowingFormat, Reader
+from loader.formats.readers import family_format, name_of
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor
+from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
+from loader.stream.native_stream import NativeStream, pipeline_settings
+from loader.stream.schema import BatchSchema
+
+
+class FileSource(ABC):
+    """A `loader.stream.sources.Source` of files in the formats of one family, read by the native pipeline."""
+
+    family: ClassVar[str]
+    samples: ClassVar[str]  # what they are called, in the plural
+
+    @abstractmethod
+    def layout(self, config: DataConfig) -> BatchSchema:
+        """Returns the layout of a batch."""
+
+    @abstractmethod
+    def format_of(self, config: DataConfig, file: DataFile) -> Format:
+        """Returns the file's format. Raises DataError or ValueError."""
+
+    @abstractmethod
+    def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
+        """Opens the files. Raises DataError or ValueError."""
+
+    @abstractmethod
+    def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.Source:
+        """Returns the native source of what the readers read."""
+
+    def schema(self, config: DataConfig) -> BatchSchema:
+        if config.format is not None:
+            family_format(config.format, self.family)
+        return self.layout(config)
+
+    def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
+        _, source, components = self._open(config, files, seed)
+        return NativeStream(config, self.schema(config), source, seed, components=components)
+
+    def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
+        _, source, components = self._open(config, files, seed)
+        return NativeStream(config, self.schema(config), source, seed, validation=True, components=components)
+
+    def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
+        """Describes the window that the batch at `cursor` begins in, and the chunks that were shuffled in it.
+
+        The batch has the `samples` entries from `first_entry` on in the window's shuffled order; what the window lacks
+        comes from the beginning of the next one.
+        """
+        readers, source, components = self._open(config, files, seed)
+        chunks = [reader.place(chunk) for reader in readers for chunk in range(reader.num_chunks)]
+        settings = pipeline_settings(config, seed, rates(source, components, config.threads))
+        places = [chunks[number] for number in source.chunks_of_window(settings, cursor.epoch, cursor.window)]
+        return {
+            "epoch": cursor.epoch,
+            "window": cursor.window,
+            "first_entry": cursor.entry,
+            "samples": config.batch_size,
+            "chunks": [{"file": str(place.file), "chunk": place.chunk, "offset": place.offset} for place in places],
+        }
+
+    def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:
+        _, source, components = self._open(config, files, seed)
+        return portions(source, components, config.threads)
+
+    def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:  # noqa: ARG002
+        return packed_notes(files, self.samples)
+
+    def format_name(self, config: DataConfig, file: DataFile) -> str:
+        return name_of(config, self.format_of(config, file))
+
+    def whole_size(self, config: DataConfig, file: DataFile) -> int:
+        found = self.format_of(config, file)
+        return found.whole_size(file) if isinstance(found, GrowingFormat) else file.size
+
+    def _open(
+        self, config: DataConfig, files: Sequence[DataFile], seed: int
+    ) -> tuple[list[Reader], _native.Source, tuple[OpenedComponent, ...]]:
+        readers, components = open_components(files, lambda group: self.readers(config, group))
+        return readers, self.native(config, readers, seed), components
