@@ -12,6 +12,7 @@ import typer
 
 from loader.cli.tool_options import Seed
 from loader.cli.verify import Files, Json
+from loader.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from loader.cli.throughput import BenchResult
@@ -66,7 +67,13 @@ def bench_files(
         chess={"features": features, "filters": filters},
     )
     check_features(config)
-    report(bench(config, list(map(Path, files)), seed, seconds), as_json)
+    try:
+        result = bench(config, list(map(Path, files)), seed, seconds)
+    except DataError:
+        raise
+    except ValueError as error:  # a filter that the format can't serve
+        raise UsageError(str(error)) from None
+    report(result, as_json)
 
 
 def check_features(config: DataConfig) -> None:

@@ -17,9 +17,11 @@ def map_chunks(function: Callable[[int], T], num_chunks: int, threads: int) -> I
 
 
 def map_in_order(function: Callable[[Item], T], items: Iterable[Item], threads: int) -> Iterator[T]:
-    """Maps items in their order on several threads; they are taken as they are needed."""
+    """Maps items in their order on several threads; they are taken as they are needed. If the reader stops early, the
+    threads finish the items that they have begun, and nobody waits for them."""
     pool = ThreadPoolExecutor(threads)
     pending: deque[Future[T]] = deque()
+    waits = True
     try:
         for item in items:
             pending.append(pool.submit(function, item))
@@ -27,5 +29,10 @@ def map_in_order(function: Callable[[Item], T], items: Iterable[Item], threads: 
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+    except GeneratorExit:
+        # An iterator that is part of a cycle is collected in any thread, even in one that holds a lock of `threading`
+        # and would wait for itself.
+        waits = False
+        raise
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(waits, cancel_futures=True)

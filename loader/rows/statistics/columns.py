@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -23,11 +24,12 @@ class Column:
     _texts: set[str] = field(default_factory=set, repr=False)
 
     def add(self, kind: str, missing: int, numbers: Sequence[float] = (), longest: int | None = None) -> None:
-        """`numbers`: the extremes, at least."""
+        """`numbers`: the extremes, at least; NaN is none of them."""
         self.missing += missing
         if kind != "empty":
             self.kind = kind if self.kind in ("empty", kind) else "text"
-        if len(numbers):
+        numbers = [number for number in numbers if not math.isnan(number)]
+        if numbers:
             self.smallest = min([float(min(numbers)), *([] if self.smallest is None else [self.smallest])])
             self.largest = max([float(max(numbers)), *([] if self.largest is None else [self.largest])])
         if longest is not None:

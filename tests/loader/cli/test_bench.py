@@ -40,6 +40,11 @@ def test_bench_shows_a_table(game_files: list[Path], capsys: Capture) -> None:
         (["{good}", "--threads", "0"], 2, "--threads"),
         (["{bad}"], 1, "bad.binpack: offset 0: expected a chunk, which begins with b'BINP'"),
         (["{good}", "--skip-ply-up-to", "20000"], 1, "no entry that passes the filters"),
+        (
+            ["{moveless}", "--skip-captures"],
+            2,
+            "skip_captures: it needs the move, which files in bulletformat do not have",
+        ),
     ],
 )
 def test_bench_ends_in_one_clear_line_and_an_exit_code(
@@ -47,7 +52,10 @@ def test_bench_ends_in_one_clear_line_and_an_exit_code(
 ) -> None:
     bad = tmp_path / "bad.binpack"
     bad.write_bytes(b"not a binpack")
-    assert main(["bench", *(word.format(good=game_files[0], bad=bad) for word in arguments)]) == code
+    moveless = tmp_path / "moveless.bf"
+    assert main(["convert", str(game_files[0]), "-o", str(moveless), "--lossy"]) == 0
+    capsys.readouterr()
+    assert main(["bench", *(word.format(good=game_files[0], bad=bad, moveless=moveless) for word in arguments)]) == code
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1

@@ -68,12 +68,30 @@ def dump(path: Path, limit: int | None) -> Iterator[bytes]:
     left = limit
     for table in there:
         for batch in table.slice(0, left).to_batches(_DUMPED):
-            lines = [json.dumps(row, default=str, ensure_ascii=False) for row in batch.to_pylist()]
+            lines = [json.dumps(row, default=str, ensure_ascii=False) for row in _printable(batch).to_pylist()]
             yield "".join(f"{line}\n" for line in lines).encode()
         if left is not None:
             left -= min(left, table.num_rows)
         if left == 0:
             return
+
+
+def _printable(batch: Any) -> Any:
+    """The batch with times in nanoseconds as text, and durations as numbers: Python's own have microseconds."""
+    return batch.cast(pyarrow.schema([field.with_type(_printable_type(field.type)) for field in batch.schema]))
+
+
+def _printable_type(kind: Any) -> Any:
+    types = pyarrow.types
+    if types.is_struct(kind):
+        return pyarrow.struct([field.with_type(_printable_type(field.type)) for field in kind])
+    if types.is_fixed_size_list(kind):
+        return pyarrow.list_(_printable_type(kind.value_type), kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return (pyarrow.list_ if types.is_list(kind) else pyarrow.large_list)(_printable_type(kind.value_type))
+    if getattr(kind, "unit", None) != "ns":
+        return kind
+    return pyarrow.int64() if types.is_duration(kind) else pyarrow.string()
 
 
 def _add(column: Column, chunked: Any) -> None:
@@ -95,7 +113,8 @@ def _add(column: Column, chunked: Any) -> None:
         column.add("text" if text or types.is_string_view(kind) else str(kind), chunked.null_count)
         if types.is_nested(kind) or isinstance(kind, pyarrow.BaseExtensionType):  # pyarrow can't compare their values
             return
-    column.add_texts({str(value) for value in chunked.unique().to_pylist() if value is not None})
+    values = chunked.unique()
+    column.add_texts({str(value) for value in values.cast(_printable_type(kind)).to_pylist() if value is not None})
 
 
 def _extremes(numbers: Any) -> list[float]:

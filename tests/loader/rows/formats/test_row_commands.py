@@ -105,6 +105,40 @@ def test_columns_that_no_batch_takes_are_told_by_their_type(tmp_path: Path, caps
     assert "2: id     extension<arrow.uuid>, 1 missing" in out
 
 
+def test_times_in_nanoseconds_are_shown_whole(tmp_path: Path, capsys: Capture) -> None:
+    moment, short = 1_700_000_000_123_456_789, 123_456_789
+    columns = {
+        "at": pyarrow.array([moment, None], pyarrow.timestamp("ns")),
+        "took": pyarrow.array([short, short], pyarrow.duration("ns")),
+        "clock": pyarrow.array([short, 0], pyarrow.time64("ns")),
+        "all": pyarrow.array([[moment], []], pyarrow.list_(pyarrow.timestamp("ns"))),
+        "in": pyarrow.array([{"at": moment}, None], pyarrow.struct([("at", pyarrow.timestamp("ns"))])),
+        "coarse": pyarrow.array([1_700_000_000, None], pyarrow.timestamp("s")),
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
+    first = json.loads(said(capsys, "dump", tmp_path / "a.parquet")[1].splitlines()[0])
+    text = "2023-11-14 22:13:20.123456789"
+    assert first == {
+        "at": text,
+        "took": short,
+        "clock": "00:00:00.123456789",
+        "all": [text],
+        "in": {"at": text},
+        "coarse": "2023-11-14 22:13:20",
+    }
+    code, out, error = said(capsys, "inspect", tmp_path / "a.parquet")
+    assert (code, error) == (0, "")
+    assert "timestamp[ns], 1 missing" in out
+
+
+def test_what_is_no_number_has_no_place_among_them(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("label,x,y\n1,nan,nan\n0,inf,NaN\n1,2,nan\n0,-1,nan\n1,NaN,nan\n")
+    columns = {column["name"]: column for column in json.loads(said(capsys, "inspect", "--json", path)[1])["columns"]}
+    assert [columns["x"][key] for key in ("kind", "smallest", "largest")] == ["number", -1.0, float("inf")]
+    assert [columns["y"][key] for key in ("kind", "smallest", "largest")] == ["number", None, None]
+
+
 def test_features_of_an_archive_are_told_in_numbers(tmp_path: Path, capsys: Capture) -> None:
     found = json.loads(said(capsys, "inspect", "--json", npz(tmp_path / "a.npz"))[1])
     assert (found["entries"], found["features"], found["largest_number"], found["longest_row"]) == (3, 3, 7, 2)
