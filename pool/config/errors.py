@@ -28,7 +28,9 @@ def _by_key(error: ValidationError) -> Iterable[list[Any]]:
     errors: dict[tuple[str, ...], list[Any]] = {}
     for item in error.errors():
         # pydantic names the type behind the key: `constrained-str`, `dict[str,constrained-int]`, `function-before[...]`
-        location = tuple(str(part) for part in item["loc"] if not _TYPE.search(str(part)))
+        parts = [str(part) for part in item["loc"]]
+        end = len(parts) - (item["type"] == "extra_forbidden")  # an unknown key is the user's, and may be called `str`
+        location = (*(part for part in parts[:end] if not _TYPE.search(part)), *parts[end:])
         errors.setdefault(location, []).append({**item, "loc": location})
     return errors.values()
 

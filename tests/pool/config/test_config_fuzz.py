@@ -55,6 +55,7 @@ def answer(tree: Any) -> Config | None:
 @example({"optimizer": {"args": {"lr": float("nan")}}})
 @example({"data": {"train": ["\ud800"]}})
 @example({"run": {"dir": "\ud800"}})
+@example({"none": {}})
 def test_any_tree_gives_a_config_or_an_answer(tree: dict[str, Any]) -> None:
     answer(tree)
 

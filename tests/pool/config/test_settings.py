@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 
@@ -42,6 +43,14 @@ def test_the_section_of_another_source_is_unknown() -> None:
         parse_config({"data": {"source": "synthetic", "chess": {}}}, "test")
     with pytest.raises(ConfigError, match=r"data\.synthetic: unknown key; allowed here: .*, chess$"):
         parse_config({"data": {"synthetic": {}}}, "test")
+
+
+@pytest.mark.parametrize("name", ["str", "none", "list[x]", "function-before", ""])
+def test_an_unknown_key_that_is_called_like_a_type_is_named(name: str) -> None:
+    quoted = name if name.isidentifier() or "-" in name else f'"{name}"'
+    for tree, key in (({name: 1}, quoted), ({"train": {name: 1}}, f"train.{quoted}")):
+        with pytest.raises(ConfigError, match=rf"^here: {re.escape(key)}: unknown key; allowed here: "):
+            parse_config(tree, "here")
 
 
 def test_limits_and_defaults_are_those_of_the_classes() -> None:
