@@ -75,9 +75,10 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     for (std::size_t piece = 0; piece < file->num_pieces(); ++piece) {
         const rows::Piece found = file->read(piece);
         const std::string_view text = found.lines();
-        const rows::Parsed parsed = check_text(text, shape, [&](std::string_view part, stream::RecordBuffer& rows) {
-            return csv::parse_lines(part, false, columns, shape, rows);
-        });
+        const rows::ParseResult parsed =
+            check_text(text, shape, [&](std::string_view part, stream::RecordBuffer& rows) {
+                return csv::parse_lines(part, false, columns, shape, rows);
+            });
         FUZZ_REQUIRE(parsed.fault || utf8_prefix(text) == text.size());
         if (piece == 0) check_cut(found.lines(), columns.cut);
         read += found.lines();

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "chess/native/board/rules.h"
-#include "chess/native/coding/storable.h"
 #include "chess/native/files/file.h"
+#include "chess/native/formats/storable.h"
 #include "chess/native/make_record.h"
 #include "common/simd.h"
 #include "entries.h"

@@ -14,7 +14,7 @@
 
 #include "entries.h"
 #include "rows/native/lines/lines.h"
-#include "rows/native/lines/parsed.h"
+#include "rows/native/lines/parse_result.h"
 #include "rows/native/record.h"
 
 // What the targets of text formats share: rows that the settings allow, files that are packed, files in memory.
@@ -62,9 +62,9 @@ inline rows::RowShape labelled_shape(std::uint8_t choice) {
 // Rows that the settings allow, or a fault with a place in the text; each of the first lines alone gives the same.
 // parse(text, rows) reads a text that has its line feed behind it.
 template <class Parse>
-rows::Parsed check_text(std::string_view text, const rows::RowShape& shape, const Parse& parse) {
+rows::ParseResult check_text(std::string_view text, const rows::RowShape& shape, const Parse& parse) {
     stream::RecordBuffer rows(0);
-    rows::Parsed parsed = parse(text, rows);
+    rows::ParseResult parsed = parse(text, rows);
     FUZZ_REQUIRE(parsed.rows == rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) check_row(shape, rows.records()[i]);
     stream::RecordBuffer alone(0);
@@ -73,7 +73,7 @@ rows::Parsed check_text(std::string_view text, const rows::RowShape& shape, cons
     for (; begin < text.size() && line < kMostAlone; ++line) {
         const std::size_t end = std::min(text.find('\n', begin), text.size());
         const std::string copy(text.substr(begin, end - begin));  // so that reading past its end is seen
-        const rows::Parsed one = parse(std::string_view(copy + "\n").substr(0, copy.size()), alone);
+        const rows::ParseResult one = parse(std::string_view(copy + "\n").substr(0, copy.size()), alone);
         if (one.fault) {
             FUZZ_REQUIRE(parsed.fault && parsed.fault->line == line && parsed.fault->column == one.fault->column);
             FUZZ_REQUIRE(!one.fault->column || *one.fault->column <= copy.size());

@@ -207,7 +207,7 @@ TEST_CASE("lines become rows up to the first fault, which has its place") {
     const rows::RowShape shape = shape_of_one_field();
     stream::RecordBuffer rows(0);
     const std::string text = "# none\n1 3:0.5 7:2\n\n-2\n0 5:1 4:1\n1 1:1\n";
-    const Parsed parsed = parse_lines(text, shape, rows);
+    const ParseResult parsed = parse_lines(text, shape, rows);
     CHECK(parsed.rows == 2);
     CHECK(parsed.lines == 4);
     REQUIRE(parsed.fault);

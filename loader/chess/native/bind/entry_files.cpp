@@ -18,11 +18,11 @@
 #include "chess/native/bind/bind.h"
 #include "chess/native/bind/codecs.h"
 #include "chess/native/bind/entry.h"
-#include "chess/native/coding/rescoring.h"
 #include "chess/native/files/chosen_writer.h"
 #include "chess/native/files/printer.h"
 #include "chess/native/files/reader.h"
 #include "chess/native/files/unit_file.h"
+#include "chess/native/formats/rescoring_writer.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

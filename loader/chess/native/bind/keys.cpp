@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "chess/native/bind/bind.h"
-#include "chess/native/coding/position_key.h"
+#include "chess/native/formats/position_key.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

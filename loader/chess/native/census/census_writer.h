@@ -7,8 +7,8 @@
 
 #include "chess/native/census/census.h"
 #include "chess/native/census/key_sample.h"
-#include "chess/native/coding/position_key.h"
 #include "chess/native/files/writer.h"
+#include "chess/native/formats/position_key.h"
 #include "chess/native/kernels.h"
 #include "common/simd.h"
 

@@ -72,7 +72,7 @@ void bind(nb::module_& module) {
         .def("__init__", &make_source, "readers"_a, "shape"_a, "batch_size"_a, "slot_bytes"_a, "regions"_a,
              "regions: name -> (offset, count, item size), of loader.schema.");
     bind_blocks(module);
-    bind_hashing(module);
+    bind_feature_hash(module);
     bind_line_files(module);
     bind_python_reader(module);
 }

@@ -35,7 +35,7 @@ RowReader::Read LineReader::read(std::size_t chunk, const RowShape& shape, strea
                                "the lines from here on have other bytes than when they were read first",
                                SourceFault::Kind::kChanged}};
     }
-    Parsed parsed = parse(index, piece, read.lines(), shape, rows);
+    ParseResult parsed = parse(index, piece, read.lines(), shape, rows);
     if (!parsed.fault) return {parsed.rows, std::move(read.fault)};
     const std::optional<std::uint64_t> before = read.first_line ? read.first_line : file.lines_before(piece);
     std::string place = "line " + (before ? std::to_string(*before + parsed.fault->line + 1) : "unknown");

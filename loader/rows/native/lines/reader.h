@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "rows/native/lines/lines.h"
-#include "rows/native/lines/parsed.h"
+#include "rows/native/lines/parse_result.h"
 #include "rows/native/reader.h"
 
 namespace sparsepool::rows {
@@ -23,8 +23,8 @@ class LineReader : public RowReader {
 
   protected:
     // Appends the rows of a piece of a file, up to a fault. The text has a line feed behind it.
-    [[nodiscard]] virtual Parsed parse(std::size_t file, std::size_t piece, std::string_view text,
-                                       const RowShape& shape, stream::RecordBuffer& rows) const = 0;
+    [[nodiscard]] virtual ParseResult parse(std::size_t file, std::size_t piece, std::string_view text,
+                                            const RowShape& shape, stream::RecordBuffer& rows) const = 0;
     [[nodiscard]] virtual const char* column_word() const = 0;  // what a message calls a byte of a line
 
   private:

@@ -2,7 +2,7 @@
 
 #include "base/vec.h"
 #include "common/isa.h"
-#include "fold/touching.h"
+#include "fold/touched_rows.h"
 #include "fold/tree_sum.h"
 
 // Sums of several sources: dense, or by the rows that each touched (fold.h).

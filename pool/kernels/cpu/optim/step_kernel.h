@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/vec.h"
-#include "fold/touching.h"
+#include "fold/touched_rows.h"
 #include "fold/tree_sum.h"
 #include "optim/kernels.h"
 

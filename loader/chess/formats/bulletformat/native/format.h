@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "chess/native/board/legality.h"
-#include "chess/native/coding/nibbles.h"
 #include "chess/native/files/walk.h"
+#include "chess/native/formats/nibbles.h"
 
 namespace sparsepool::chess {
 class Codec;

@@ -1,7 +1,7 @@
 #include "chess/formats/marlinformat/native/format.h"
 
-#include "chess/native/coding/storable.h"
 #include "chess/native/files/codec.h"
+#include "chess/native/formats/storable.h"
 
 namespace sparsepool::marlinformat {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "chess/native/coding/marlin_record.h"
 #include "chess/native/files/walk.h"
+#include "chess/native/formats/marlin_record.h"
 
 namespace sparsepool::chess {
 class Codec;

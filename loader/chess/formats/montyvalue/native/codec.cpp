@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "chess/native/coding/game_writer.h"
-#include "chess/native/coding/storable.h"
 #include "chess/native/files/codec.h"
+#include "chess/native/formats/game_writer.h"
+#include "chess/native/formats/storable.h"
 
 namespace sparsepool::montyvalue {
 namespace {

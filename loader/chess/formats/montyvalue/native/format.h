@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "chess/native/coding/games.h"
-#include "chess/native/coding/marlin_record.h"
-#include "chess/native/coding/storable.h"
 #include "chess/native/files/walk.h"
+#include "chess/native/formats/games.h"
+#include "chess/native/formats/marlin_record.h"
+#include "chess/native/formats/storable.h"
 
 namespace sparsepool::chess {
 class Codec;

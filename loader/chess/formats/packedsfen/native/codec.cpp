@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "chess/native/coding/storable.h"
 #include "chess/native/files/codec.h"
+#include "chess/native/formats/storable.h"
 
 namespace sparsepool::packedsfen {
 namespace {

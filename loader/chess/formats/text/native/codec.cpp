@@ -7,8 +7,8 @@
 
 #include "chess/formats/text/native/lines.h"
 #include "chess/native/board/fen.h"
-#include "chess/native/coding/storable.h"
 #include "chess/native/files/codec.h"
+#include "chess/native/formats/storable.h"
 
 namespace sparsepool::text {
 namespace {

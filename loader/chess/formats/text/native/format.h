@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "chess/native/board/fen.h"
-#include "chess/native/coding/walking.h"
 #include "chess/native/files/walk.h"
+#include "chess/native/formats/record_walk.h"
 #include "common/utf8.h"
 
 namespace sparsepool::chess {

@@ -1,7 +1,7 @@
 #include "chess/formats/viriformat/native/format.h"
 
-#include "chess/native/coding/game_writer.h"
 #include "chess/native/files/codec.h"
+#include "chess/native/formats/game_writer.h"
 
 namespace sparsepool::viriformat {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "chess/native/coding/games.h"
-#include "chess/native/coding/marlin_record.h"
 #include "chess/native/files/walk.h"
+#include "chess/native/formats/games.h"
+#include "chess/native/formats/marlin_record.h"
 
 namespace sparsepool::chess {
 class Codec;

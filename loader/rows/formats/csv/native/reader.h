@@ -17,8 +17,8 @@ class Reader final : public rows::LineReader {
         : LineReader(std::move(files)), columns_(std::move(columns)) {}
 
   private:
-    [[nodiscard]] rows::Parsed parse(std::size_t file, std::size_t piece, std::string_view text,
-                                     const rows::RowShape& shape, stream::RecordBuffer& rows) const override {
+    [[nodiscard]] rows::ParseResult parse(std::size_t file, std::size_t piece, std::string_view text,
+                                          const rows::RowShape& shape, stream::RecordBuffer& rows) const override {
         require_fit(columns_[file], shape);
         return parse_lines(text, piece == 0, columns_[file], shape, rows);
     }

@@ -10,8 +10,8 @@ class Reader final : public rows::LineReader {
     using LineReader::LineReader;
 
   private:
-    [[nodiscard]] rows::Parsed parse(std::size_t, std::size_t, std::string_view text, const rows::RowShape& shape,
-                                     stream::RecordBuffer& rows) const override {
+    [[nodiscard]] rows::ParseResult parse(std::size_t, std::size_t, std::string_view text, const rows::RowShape& shape,
+                                          stream::RecordBuffer& rows) const override {
         return parse_lines(text, shape, rows);
     }
     [[nodiscard]] const char* column_word() const override { return "column"; }

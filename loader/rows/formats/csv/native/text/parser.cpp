@@ -7,7 +7,7 @@
 
 #include "common/utf8.h"
 #include "rows/formats/csv/native/text/cells.h"
-#include "rows/native/hashing.h"
+#include "rows/native/feature_hash.h"
 #include "rows/native/lines/number.h"
 #include "rows/native/lines/words.h"
 #include "rows/native/record.h"
@@ -161,9 +161,9 @@ class LineParser {
 
 }  // namespace
 
-rows::Parsed parse_lines(std::string_view text, bool begins_file, const Columns& columns, const RowShape& shape,
-                         stream::RecordBuffer& rows) {
-    rows::Parsed parsed;
+rows::ParseResult parse_lines(std::string_view text, bool begins_file, const Columns& columns, const RowShape& shape,
+                              stream::RecordBuffer& rows) {
+    rows::ParseResult parsed;
     LineParser parser(columns, shape, rows);
     const char* line = text.data();
     const char* const end = line + text.size();

@@ -206,8 +206,8 @@ class LineParser {
 
 }  // namespace
 
-rows::Parsed parse_lines(std::string_view text, const RowShape& shape, stream::RecordBuffer& rows) {
-    rows::Parsed parsed;
+rows::ParseResult parse_lines(std::string_view text, const RowShape& shape, stream::RecordBuffer& rows) {
+    rows::ParseResult parsed;
     const char* line = text.data();
     const char* const end = line + text.size();
     LineParser parser(shape, end, rows);

@@ -1,7 +1,7 @@
-#include "chess/native/coding/game_writer.h"
+#include "chess/native/formats/game_writer.h"
 
-#include "chess/native/coding/marlin_record.h"
-#include "chess/native/coding/storable.h"
+#include "chess/native/formats/marlin_record.h"
+#include "chess/native/formats/storable.h"
 
 namespace sparsepool::chess {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "chess/native/board/rules.h"
-#include "chess/native/coding/walking.h"
+#include "chess/native/formats/record_walk.h"
 
 // A board of bulletformat, marlinformat and viriformat: occupied squares, then a nibble each, ascending, the low nibble
 // of a byte first: type, or 8 + type.

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "chess/native/board/legality.h"
-#include "chess/native/coding/nibbles.h"
+#include "chess/native/formats/nibbles.h"
 
 // The 32 bytes of marlinformat, which also begin a game of viriformat:
 //

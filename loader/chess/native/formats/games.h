@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "chess/native/board/destinations.h"
-#include "chess/native/coding/walking.h"
+#include "chess/native/formats/record_walk.h"
 
 // Walks through games: a header, then for each position the move played in it and White's score, two bytes each, then
 // four zero bytes.

@@ -14,7 +14,7 @@ struct TextFault {
 };
 
 // What became of a text of whole lines.
-struct Parsed {
+struct ParseResult {
     std::uint64_t lines = 0;  // of the text; at a fault, those before it
     std::uint64_t rows = 0;
     std::optional<TextFault> fault;

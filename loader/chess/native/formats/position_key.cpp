@@ -1,8 +1,8 @@
-#include "chess/native/coding/position_key.h"
+#include "chess/native/formats/position_key.h"
 
 #include <limits>
 
-#include "chess/native/coding/storable.h"
+#include "chess/native/formats/storable.h"
 
 namespace sparsepool::chess {
 namespace {

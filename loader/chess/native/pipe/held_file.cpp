@@ -1,4 +1,4 @@
-#include "chess/native/piped/held_file.h"
+#include "chess/native/pipe/held_file.h"
 
 #include "chess/native/files/unit_file.h"
 

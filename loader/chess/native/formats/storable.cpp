@@ -1,11 +1,11 @@
-#include "chess/native/coding/storable.h"
+#include "chess/native/formats/storable.h"
 
 #include <algorithm>
 #include <iterator>
 
 #include "chess/native/board/destinations.h"
 #include "chess/native/board/legality.h"
-#include "chess/native/coding/walking.h"
+#include "chess/native/formats/record_walk.h"
 
 namespace sparsepool::chess {
 unsigned taken_on(const Position& position) {

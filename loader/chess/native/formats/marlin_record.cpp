@@ -1,8 +1,8 @@
-#include "chess/native/coding/marlin_record.h"
+#include "chess/native/formats/marlin_record.h"
 
 #include <algorithm>
 
-#include "chess/native/coding/storable.h"
+#include "chess/native/formats/storable.h"
 
 namespace sparsepool::chess {
 namespace {
