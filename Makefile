@@ -184,7 +184,7 @@ digests: $(STAMP)  ## a digest of the weights of eight runs, to compare before a
 GPU_PYTHON ?= $(if $(wildcard $(STAMP)),$(BIN)/python,$(PYTHON))
 ON_GPU = $(GPU_PYTHON) benchmarks/gpu/install.py $(if $(WHEELS),--wheels $(WHEELS)) --
 gpu-check:  ## tests on the CUDA devices of this machine; WHEELS=FOLDER where there is no network
-	$(ON_GPU) -m pytest -m gpu -p no:cacheprovider tests/gpu --ignore=tests/gpu/fake
+	$(ON_GPU) -m pytest -m gpu --needs-card -W default -p no:cacheprovider tests/gpu --ignore=tests/gpu/fake
 
 gpu-bench:  ## what the cards make of kernels, exchange and pool: ten minutes
 	$(ON_GPU) -m benchmarks.gpu

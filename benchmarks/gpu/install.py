@@ -10,6 +10,7 @@ are compiled. Standard library and pip alone.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import importlib.machinery
 import importlib.metadata
@@ -27,9 +28,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 SITE = ROOT / "build/gpu/site"
 NATIVE = ROOT / "build/gpu/native"
+SOURCES = "sources.sha256"  # in NATIVE: of what the modules beside the code were compiled from
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 MODULES = (f"pool/_native{SUFFIX}", f"loader/_native{SUFFIX}")
-TESTS = ("pytest", "pytest-timeout", "hypothesis", "chess")
+TESTS = ("pytest", "pytest-timeout", "hypothesis")
 BUILD = ("nanobind", "cmake", "ninja")
 NEVER = ("torch",)  # the machine's own is what is to be tried
 FIND_NATIVE = (  # exits with 1, and without words, where one is missing
@@ -115,6 +117,10 @@ def install_packages(wanted: Iterable[str], wheels: Path | None, run: Run) -> No
 
 def install_native(wheels: Path | None, run: Run) -> None:
     """The native modules beside the code, if this Python does not find them. Raises InstallError."""
+    beside = [ROOT / module for module in MODULES]
+    if any(path.exists() for path in beside) and not built_from_these_sources():
+        for path in beside:
+            path.unlink(missing_ok=True)
     if native_is_there(run) or unpack_native(wheels):
         return
     install_packages(BUILD, wheels, run)
@@ -132,6 +138,23 @@ def install_native(wheels: Path | None, run: Run) -> None:
         if built is None:
             raise InstallError(f"compiling has made no {name} in {NATIVE / folder}")
         (ROOT / module).write_bytes(built.read_bytes())
+    (NATIVE / SOURCES).write_text(digest_of_sources(), encoding="utf-8")
+
+
+def digest_of_sources() -> str:
+    """Returns a digest of all that the native modules are compiled from."""
+    digest = hashlib.sha256()
+    files = (path for package in ("loader", "pool") for path in (ROOT / package).rglob("*"))
+    sources = (path for path in files if path.suffix in (".cpp", ".h", ".cuh", ".txt"))
+    for path in sorted([ROOT / "CMakeLists.txt", *sources]):
+        digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def built_from_these_sources() -> bool:
+    """Tells whether the modules beside the code were compiled here, from the sources that lie there now."""
+    note = NATIVE / SOURCES
+    return note.exists() and note.read_text(encoding="utf-8") == digest_of_sources()
 
 
 def native_is_there(run: Run) -> bool:

@@ -23,10 +23,11 @@ from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 
 ONE_PROCESS, TWO_CARDS = 0.95, 1.6  # aims: of the loop's speed; times one card's speed
+EXCHANGES = ("host", "device")  # whatever `auto` takes on this machine
 LONGEST = 240  # seconds of a run
 
 
-def settings(machine: Machine, devices: Sequence[int]) -> str:
+def settings(machine: Machine, devices: Sequence[int], exchange: str) -> str:
     """Of a run that has a batch for each device in a step."""
     names = json.dumps([f"{machine.kind}:{index}" for index in devices])
     return f"""
@@ -40,17 +41,18 @@ train.steps = {machine.size.steps}
 train.batches_per_step = {len(devices)}
 train.checkpoint_every = 0
 pool.devices = {names}
+pool.exchange = "{exchange}"
 pool.snapshot_steps = 1000000
 testing.device_module = {json.dumps(machine.module)}
 """
 
 
 @cache
-def positions_per_second(machine: Machine, devices: Sequence[int]) -> float:
+def positions_per_second(machine: Machine, devices: Sequence[int], exchange: str) -> float:
     """Of a run's later steps. Raises RuntimeError with the end of what a failed run says."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "run.toml"
-        config.write_text(f'run.dir = "{folder}/run"\n{settings(machine, devices)}', encoding="utf-8")
+        config.write_text(f'run.dir = "{folder}/run"\n{settings(machine, devices, exchange)}', encoding="utf-8")
         command = [sys.executable, "-m", "pool", "train", str(config)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LONGEST)
         if done.returncode:
@@ -83,19 +85,21 @@ def loop_positions_per_second(machine: Machine) -> float:
 
 
 def one_worker(machine: Machine) -> Iterator[Line]:
-    loop, pool = loop_positions_per_second(machine), positions_per_second(machine, range(1))
+    loop = loop_positions_per_second(machine)
     yield Line("the same loop in one process", f"{loop:,.0f} positions/s")
-    found = f"{pool / loop:.2f} of its speed ({pool:,.0f} positions/s)"
-    yield Line("pool with one worker", found, f"{ONE_PROCESS:g}", pool / loop >= ONE_PROCESS)
+    for exchange in EXCHANGES:
+        pool = positions_per_second(machine, range(1), exchange)
+        found = f"{pool / loop:.2f} of its speed ({pool:,.0f} positions/s)"
+        yield Line(f"pool with one worker, exchange {exchange}", found, f"{ONE_PROCESS:g}", pool / loop >= ONE_PROCESS)
 
 
 def several_cards(machine: Machine) -> Iterator[Line]:
     if machine.count < 2:
         raise SkippedError("one card")
-    rates = {1: positions_per_second(machine, range(1))}
-    for count in sorted({2, machine.count}):
-        rates[count] = positions_per_second(machine, range(count))
-        times = rates[count] / rates[1]
-        aim = TWO_CARDS / 2 * count
-        found = f"{times:.2f} times one card ({rates[count]:,.0f} positions/s)"
-        yield Line(f"{count} cards, a batch each", found, f"{aim:.1f}", times >= aim)
+    for exchange in EXCHANGES:
+        one = positions_per_second(machine, range(1), exchange)
+        for count in sorted({2, machine.count}):
+            several = positions_per_second(machine, range(count), exchange)
+            aim = TWO_CARDS / 2 * count
+            found = f"{several / one:.2f} times one card ({several:,.0f} positions/s)"
+            yield Line(f"{count} cards, a batch each, exchange {exchange}", found, f"{aim:.1f}", several / one >= aim)

@@ -27,6 +27,7 @@ class Card:
     page_locked: bool = True  # memory as the ring's can be registered with it
     peers: tuple[str, ...] = ()  # devices of the run whose memory it may use
     kernels: str = ""  # in words: what of them is compiled
+    no_kernels: str = ""  # why torch's own operations compute there; empty: they do not
     problem: str = ""  # why some of this is not known
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 _NUMBER = re.compile(r"\b\d+\.\d+(?:\.\d+)*\b")
 _PIPES = "CUDA_MPS_PIPE_DIRECTORY"
+_TOO_OLD = re.compile(r"driver .* too old \(found version (\d+)\)")
 
 
 def driver_version(root: Path = Path("/")) -> str:
@@ -27,3 +28,30 @@ def mps_serves(root: Path = Path("/")) -> bool:
     on."""
     folder = os.environ.get(_PIPES) or root / "tmp/nvidia-mps"
     return (Path(folder) / "control").exists()
+
+
+def has_cards(root: Path = Path("/")) -> bool:
+    """Tells whether NVIDIA's driver is installed: then there is a card, whether or not torch can use it."""
+    traces = ("dev/nvidiactl", "proc/driver/nvidia/version", "usr/lib/wsl/lib/libcuda.so.1")
+    return any((root / trace).exists() for trace in traces)
+
+
+def why_unusable(said: str, cuda_of_torch: str | None, root: Path = Path("/")) -> str:
+    """Returns why torch can't use the cards that there are, and what to do, for people.
+
+    `said`: torch's own words when it is asked to use them; `cuda_of_torch`: the version of CUDA that it is built for,
+    None: for none.
+    """
+    if cuda_of_torch is None:
+        return "it is built without CUDA: install a CUDA build of torch"
+    if (root / "proc/driver/nvidia/version").exists() and not (root / "dev/nvidiactl").exists():
+        return "there is no /dev/nvidiactl: start the container with --gpus all, or load the module nvidia-uvm"
+    if found := _TOO_OLD.search(said):
+        served = f"{int(found[1]) // 1000}.{int(found[1]) % 1000 // 10}"
+        return (
+            f"the driver serves CUDA {served}, and it is built for CUDA {cuda_of_torch}: update the driver, or install "
+            f"a build of torch for CUDA {served} or older"
+        )
+    if "not yet initialized" in said:
+        return f"{said}: start NVIDIA's fabric manager (systemctl start nvidia-fabricmanager)"
+    return f"{said or 'it does not say why'}: nvidia-smi shows whether the driver works"

@@ -21,7 +21,7 @@ from loader.plugins.error_text import in_words
 from pool.device.cards import VARIABLE, Card, alone
 from pool.device.names import Device, parse_device
 from pool.device.page_lock import page_lock
-from pool.kernels.cuda.compiler import kernels_in_words
+from pool.kernels.cuda.compiler import kernels_in_words, why_no_kernels
 from pool.shm.segment import Segment, create
 
 log = logging.getLogger(__name__)
@@ -43,11 +43,13 @@ def _look_at(spec: str, device: Device) -> Card:
     properties = torch.get_device_module(device.kind).get_device_properties(device.index)
     card = Card(spec, properties.name, properties.total_memory, properties.total_memory, capability="")
     if device.kind == "cuda":
+        architecture = f"sm_{properties.major}{properties.minor}"
         card = replace(
             card,
             capability=f"{properties.major}.{properties.minor}",
             visible=_visible(device, properties),
-            kernels=kernels_in_words(f"sm_{properties.major}{properties.minor}"),
+            kernels=kernels_in_words(architecture),
+            no_kernels=why_no_kernels(architecture),
         )
     try:
         torch.accelerator.set_device_index(device.index)

@@ -17,12 +17,13 @@ from torch import nn
 
 from loader.errors import DataError, comes_from
 from loader.exit_codes import EXIT_DATA, EXIT_UNAVAILABLE
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import LONGEST_TEXT, error_line, shortened
 from loader.stream.schema import BatchSchema
 from pool import numerics
 from pool.config.tree import Config
 from pool.crash_points import crash_point
 from pool.device.cards import VARIABLE, hidden_in_words
+from pool.device.installation import driver_version, has_cards, why_unusable
 from pool.device.names import parse_device, resolve_devices, unused_devices
 from pool.device.plugins import add_devices
 from pool.device.precision import choose_computing
@@ -80,8 +81,10 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
     config = start.config
     add_devices(config.testing.device_module)
     specs, workers = config.pool.devices, config.num_cpu_workers
+    hidden = hidden_in_words(os.environ.get(VARIABLE))
     try:
-        hidden = hidden_in_words(os.environ.get(VARIABLE))
+        if "auto" in specs and not hidden and _cuda_count() == 0 and has_cards():
+            raise _unusable_cards()
         return resolve_devices(specs, _cuda_count(), hidden, cpu_workers=workers), ""
     except UnavailableError as error:
         if not start.only_check:
@@ -292,6 +295,20 @@ def run(start: PlannerStart) -> Answer:
         answer = Refused(shown(str(error)), EXIT_UNAVAILABLE if comes_from(error, AWAY_ERRORS) else EXIT_DATA)
     crash_point("planner.before_answer")
     return answer
+
+
+def _unusable_cards() -> UnavailableError:
+    """Whoever has a card does not expect to train on the CPU."""
+    said = ""
+    try:
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+    except (RuntimeError, AssertionError) as error:
+        said = shortened(str(error), LONGEST_TEXT)
+    driver = f"NVIDIA's driver {driver_version()}".rstrip()
+    return UnavailableError(
+        f"pool.devices=auto: this machine has {driver}, and torch {torch.__version__} can't use its cards: "
+        f'{why_unusable(said, torch.version.cuda)}; to train on the CPU, say so: pool.devices = ["cpu", "cpu"]'
+    )
 
 
 def _is_missing(spec: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -12,6 +13,7 @@ import pytest
 
 from benchmarks.gpu import install
 from benchmarks.gpu.install import InstallError, install_native, install_packages, is_there, name_of, pip
+from tests.support.paths import ROOT
 
 
 class Machine:
@@ -91,6 +93,7 @@ def test_what_can_not_be_had_is_named(wheels: Path | None, where: str, monkeypat
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("pool", "loader", "wheels"):
         (tmp_path / folder).mkdir()
+    (tmp_path / "CMakeLists.txt").touch()
     monkeypatch.setattr(install, "ROOT", tmp_path)
     monkeypatch.setattr(install, "NATIVE", tmp_path / "native")
     return tmp_path
@@ -119,7 +122,7 @@ def test_native_modules_are_compiled_where_there_are_none(checkout: Path, monkey
             for module in install.MODULES:
                 folder, _, name = module.partition("/")
                 built = checkout / "native" / folder / "native" / name
-                built.parent.mkdir(parents=True)
+                built.parent.mkdir(parents=True, exist_ok=True)
                 built.write_text(f"compiled for {folder}")
 
     install_native(None, build)
@@ -131,6 +134,11 @@ def test_native_modules_are_compiled_where_there_are_none(checkout: Path, monkey
     ]
     install_native(None, build)
     assert len(machine.ran) == 2, "they are there now"
+    (checkout / "pool/fold.cpp").write_text("other")
+    install_native(None, build)
+    assert len(machine.ran) == 4, "their sources have changed"
+    install_native(None, build)
+    assert len(machine.ran) == 4
 
 
 @pytest.mark.usefixtures("checkout")
@@ -153,3 +161,27 @@ def test_a_folder_of_wheels_that_is_not_there_is_one_line() -> None:
     done = call("--wheels", "/not/there", "--", "-c", "print(1)")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: WHEELS: no folder /not/there\n"
+
+
+def test_gpu_check_without_a_card_fails_in_one_line() -> None:
+    command = [sys.executable, "-m", "pytest", "-m", "gpu", "--needs-card", "tests/gpu", "--ignore=tests/gpu/fake"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+        cwd=ROOT,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )
+    assert done.returncode == 1
+    (line,) = (line for line in done.stdout.splitlines() if "sees no CUDA device" in line)
+    assert "GPU_PYTHON" in line
+
+
+def test_what_runs_on_a_card_needs_no_package_that_is_not_a_wheel() -> None:
+    """A folder of wheels has no chess, which its maker gives as sources alone."""
+    modules = [f"tests.gpu.{path.stem}" for path in (ROOT / "tests/gpu").glob("test_*.py")]
+    code = f"import sys, importlib; sys.modules['chess'] = None; [importlib.import_module(name) for name in {modules}]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,16 @@ import torch
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device-module", default="", help="as testing.device_module; small runs alone")
+    parser.addoption("--needs-card", action="store_true", help="without a CUDA device nothing passes")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if session.config.getoption("--needs-card", default=False) and not torch.cuda.is_available():
+        pytest.exit(
+            f"torch {torch.__version__} in {sys.executable} sees no CUDA device, so nothing is tried; GPU_PYTHON=... "
+            "names another Python",
+            returncode=1,
+        )
 
 
 @dataclass(frozen=True)

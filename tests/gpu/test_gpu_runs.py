@@ -13,20 +13,22 @@ import numpy as np
 import pytest
 
 from tests.gpu.conftest import Gpus
-from tests.pool.tasks.stockfish.test_training import SMALL
-from tests.support.runs import TOY, WholeRun, copied, run, run_well
+from tests.support.runs import STOCKFISH, TOY, WholeRun, copied, run, run_well
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
-TASKS = pytest.mark.parametrize("settings", [TOY, SMALL], ids=["toy", "stockfish"])
+EXCHANGES = pytest.mark.parametrize("exchange", ["host", "device"])  # whatever `auto` takes on this machine
+TASKS = pytest.mark.parametrize("settings", [TOY, STOCKFISH], ids=["toy", "stockfish"])
 
 
+@EXCHANGES
 @TASKS
 def test_one_and_two_workers_on_a_gpu_end_with_the_same_bits(
-    settings: dict[str, Any], gpus: Gpus, whole_run: WholeRun, tmp_path: Path
+    settings: dict[str, Any], exchange: str, gpus: Gpus, whole_run: WholeRun, tmp_path: Path
 ) -> None:
-    """I2."""
-    two = run_well(tmp_path / "two", {**settings, **gpus.on(0, 0)})
-    assert two.digest() == whole_run({**settings, **gpus.on(0)}).digest()
+    """I2. The exchange changes no bits."""
+    settings = {**settings, "optimizer.name": "pool.optim.Adam"}
+    two = run_well(tmp_path / "two", {**settings, **gpus.on(0, 0), "pool.exchange": exchange})
+    assert two.digest() == whole_run({**settings, **gpus.on(0), "pool.exchange": "host"}).digest()
 
 
 @TASKS
@@ -56,16 +58,23 @@ def test_a_gpu_learns_what_a_cpu_learns(settings: dict[str, Any], gpus: Gpus, tm
         np.testing.assert_allclose(gpu[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_a_worker_that_is_killed_changes_no_bits(gpus: Gpus, whole_run: WholeRun, tmp_path: Path) -> None:
+@EXCHANGES
+def test_a_worker_that_is_killed_changes_no_bits(
+    exchange: str, gpus: Gpus, whole_run: WholeRun, tmp_path: Path
+) -> None:
     points = ["worker.batch_computed@3=kill", "coordinator.after_publish@4=kill"]
-    killed = run_well(tmp_path / "run", {**TOY, **gpus.on(0, 0), "testing.crash_points": points})
+    settings = {**TOY, "pool.exchange": exchange}
+    killed = run_well(tmp_path / "run", {**settings, **gpus.on(0, 0), "testing.crash_points": points})
     assert killed.out.count("restarted") >= 2
-    assert killed.digest() == whole_run({**TOY, **gpus.on(0)}).digest()
+    assert killed.digest() == whole_run({**settings, **gpus.on(0)}).digest()
 
 
-def test_resume_on_a_gpu_equals_an_uninterrupted_run(gpus: Gpus, whole_run: WholeRun, tmp_path: Path) -> None:
+@EXCHANGES
+def test_resume_on_a_gpu_equals_an_uninterrupted_run(
+    exchange: str, gpus: Gpus, whole_run: WholeRun, tmp_path: Path
+) -> None:
     """I9."""
-    settings = {**TOY, **gpus.on(0)}
+    settings = {**TOY, **gpus.on(0), "pool.exchange": exchange}
     cut = copied(whole_run({**settings, "train.steps": 5}), tmp_path / "cut")
     assert run_well(cut, settings, "--resume").digest() == whole_run(settings).digest()
 

@@ -10,9 +10,8 @@ import pytest
 from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
 from loader.chess.tools.convert import convert
-from tests.pool.tasks.stockfish.test_training import SMALL
 from tests.support.paths import SAMPLE
-from tests.support.runs import copied, run, run_well
+from tests.support.runs import STOCKFISH, copied, run, run_well
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +20,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     bullet = tmp_path_factory.mktemp("data") / "b.bf.zst"
     convert(open_sources([SAMPLE / "validation.binpack"]), target_of(bullet), bullet)
     return {
-        **{key: value for key, value in SMALL.items() if "skip_captures" not in key},
-        "data.train": [{"files": SMALL["data.train"], "share": 3}, {"files": str(bullet), "share": 1}],
+        **{key: value for key, value in STOCKFISH.items() if "skip_captures" not in key},
+        "data.train": [{"files": STOCKFISH["data.train"], "share": 3}, {"files": str(bullet), "share": 1}],
         "data.threads": 2,
         "data.window_chunks": 2,
         "train.validate_every": 0,

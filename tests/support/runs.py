@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file
 
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, SAMPLE
 from tests.support.warm import call_pool
 
 TOY = {
@@ -28,6 +28,23 @@ TOY = {
     "pool.devices": ["fake:0", "fake:1"],
     "optimizer.name": "pool.optim.Adam",  # torch's take a second longer to import
     "optimizer.args.lr": 0.01,
+}
+
+
+STOCKFISH: dict[str, Any] = {
+    "task": "stockfish",
+    "data.train": [str(SAMPLE / "train.binpack")],
+    "data.validation": [str(SAMPLE / "validation.binpack")],
+    "data.batch_size": 1024,
+    "data.chess.filters.skip_in_check": True,
+    "data.chess.filters.skip_captures": True,
+    "model.l1": 32,
+    "train.steps": 6,
+    "train.batches_per_step": 3,
+    "train.validate_every": 3,
+    "train.validation_batches": 3,
+    "optimizer.args.lr": 0.002,
+    "pool.devices": ["fake:0", "fake:1"],
 }
 
 

@@ -212,14 +212,24 @@ def note_compiled(seconds: float, source: object, architecture: str, cache: Path
                 file.write(f"{seconds:.2f} {architecture} {source}\n")
 
 
+def why_no_kernels(architecture: str) -> str:
+    """Returns why kernels can't be compiled for `architecture` (`sm_90`), and what to do; empty if they can."""
+    try:
+        Compiler(architecture, None)
+    except ImportError as error:
+        return f"{error}: pip install 'sparsepool[gpu]'"
+    except CompileError as error:
+        return str(error)
+    return ""
+
+
 def kernels_in_words(architecture: str, cache: Path | None = None) -> str:
     """Returns a line for people about what is compiled for `architecture` (`sm_90`) and how long the last program took.
     `cache`: where programs are kept, the user's if None."""
     cache = cache or kept_in()
-    try:
-        version = Compiler(architecture, None).version
-    except (ImportError, CompileError) as error:
-        return f"none, torch's own operations serve: {error}"
+    if why := why_no_kernels(architecture):
+        return f"none, torch's own operations serve: {why}"
+    version = Compiler(architecture, None).version
     words = f"NVRTC {version} compiles for {architecture} what a worker needs first and is not kept"
     if cache is None:
         return f"{words}; there is no folder to keep them"

@@ -31,6 +31,8 @@ def gpu_notes(run: RunPlan) -> Iterator[str]:
     for card in run.planned.cards:
         if card.problem:
             yield f"{card.device}: {card.problem}"
+        if card.no_kernels and run.config.pool.own_kernels:
+            yield f"{card.device}: torch's own operations compute there, which is slower: {card.no_kernels}"
         if not card.page_locked:
             yield (
                 f"{card.device}: memory can't be page-locked, so copies are slow and make the host wait; "

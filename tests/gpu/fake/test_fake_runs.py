@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.pool.tasks.stockfish.test_training import SMALL
 from tests.runs.test_clicks_runs import CLICKS
-from tests.support.runs import TOY, Ended, WholeRun, copied, run, run_well
+from tests.support.runs import STOCKFISH, TOY, Ended, WholeRun, copied, run, run_well
 
 pytestmark = pytest.mark.usefixtures("fakegpu_is_built")
 GPU = {"testing.device_module": "tests.gpu.fake.with_kernels.fakegpu", "pool.devices": ["fakegpu:0"]}
@@ -101,7 +100,7 @@ def test_a_device_without_room_for_the_coordinator_ends_the_run_with_what_to_do(
 
 
 FIRST_STEPS: dict[str, dict[str, Any]] = {
-    "stockfish": {**SMALL, "train.validate_every": 1},
+    "stockfish": {**STOCKFISH, "train.validate_every": 1},
     "clicks, with values": {**CLICKS, "train.validate_every": 1},
     "groups": {**ONE, "model.dropout": 0.0, "train.batches_per_group": 3, "train.validate_every": 1},
 }

@@ -9,7 +9,7 @@ import pytest
 
 from pool.device.cards import Card
 from pool.exchange.exchange_choice import Exchange
-from pool.kernels.cuda.compiler import Compiler, kernels_in_words, note_compiled
+from pool.kernels.cuda.compiler import Compiler, kernels_in_words, note_compiled, why_no_kernels
 from pool.supervisor.prepare.gpu_page import exchange_in_words, gpu_lines, gpu_notes
 from pool.supervisor.prepare.run_plan import RunPlan
 from tests.support.run_plans import planned, run_plan
@@ -63,9 +63,15 @@ def test_nothing_is_said_without_gpus() -> None:
 
 def test_what_its_user_may_want_to_change_is_told_at_the_start() -> None:
     broken = replace(OTHER, problem="RuntimeError: CUDA error: busy or unavailable")
-    first, second = gpu_notes(run_with(replace(CARD, page_locked=False), broken))
-    assert first.startswith("cuda:0: memory can't be page-locked")
-    assert second == "cuda:1: RuntimeError: CUDA error: busy or unavailable"
+    plain = replace(CARD, page_locked=False, no_kernels="No module named 'cuda'")
+    plain_line, locked_line, broken_line = gpu_notes(run_with(plain, broken))
+    assert plain_line == "cuda:0: torch's own operations compute there, which is slower: No module named 'cuda'"
+    assert locked_line.startswith("cuda:0: memory can't be page-locked")
+    assert broken_line == "cuda:1: RuntimeError: CUDA error: busy or unavailable"
+
+
+def test_what_the_kernels_lack_is_said_with_its_package() -> None:
+    assert why_no_kernels("sm_90").endswith("pip install 'sparsepool[gpu]'")  # the tests have no cuda-bindings
 
 
 def test_what_is_compiled_and_how_long_that_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,4 +93,6 @@ def test_without_a_compiler_that_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
         raise ImportError("No module named 'cuda'")
 
     monkeypatch.setattr(Compiler, "__init__", refuse)
-    assert kernels_in_words("sm_89") == "none, torch's own operations serve: No module named 'cuda'"
+    assert kernels_in_words("sm_89") == (
+        "none, torch's own operations serve: No module named 'cuda': pip install 'sparsepool[gpu]'"
+    )

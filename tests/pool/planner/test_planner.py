@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loader.exit_codes import EXIT_UNAVAILABLE
 from loader.files.identity import identify
 from pool.config.load import parse_config
 from pool.errors import ConfigError
@@ -49,6 +50,20 @@ def refused(answer: Answer) -> Refused:
 )
 def test_a_model_that_can_be_trained_is_planned(kind: str) -> None:
     assert isinstance(plan({**ODD, "model": {"kind": kind}}), Accepted)
+
+
+def test_a_card_that_torch_can_not_use_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "_cuda_count", lambda: 0)
+    monkeypatch.setattr(planner, "has_cards", lambda: True)
+    monkeypatch.setattr(planner, "why_unusable", lambda *_: "because")
+    auto, chosen = ({**ODD, "model": {"kind": "good"}, "pool": {"devices": [device]}} for device in ("auto", "cpu"))
+    error = refused(plan(auto))
+    assert error.exit_code == EXIT_UNAVAILABLE
+    assert error.error.startswith("pool.devices=auto: this machine has NVIDIA's driver")
+    assert error.error.endswith('because; to train on the CPU, say so: pool.devices = ["cpu", "cpu"]')
+    assert isinstance(plan(chosen), Accepted)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # hides the cards on purpose
+    assert isinstance(plan(auto), Accepted)
 
 
 def test_only_gradients_of_float32_are_rounded() -> None:

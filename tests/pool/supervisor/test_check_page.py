@@ -9,13 +9,13 @@ import pytest
 from loader.chess.filters import FilterConfig
 from loader.stream.sources import data_config, samples_per_epoch
 from pool.config.load import parse_config
-from tests.pool.tasks.stockfish.test_training import SMALL, validation_losses
+from tests.pool.tasks.stockfish.test_training import validation_losses
 from tests.support.paths import ROOT, SAMPLE
-from tests.support.runs import run, run_well
+from tests.support.runs import STOCKFISH, run, run_well
 
 TRAIN = SAMPLE / "train.binpack"
 VALIDATION = SAMPLE / "validation.binpack"
-NO_EVERY = {key: value for key, value in SMALL.items() if key != "train.validate_every"}
+NO_EVERY = {key: value for key, value in STOCKFISH.items() if key != "train.validate_every"}
 
 
 @pytest.mark.runs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -128,27 +127,3 @@ def test_without_cuda_bindings_it_can_not_be_had(monkeypatch: pytest.MonkeyPatch
     shared_memory.shared_memory_of.cache_clear()
     assert shared_memory.shared_memory_of("cuda") is None
     shared_memory.shared_memory_of.cache_clear()
-
-
-MODULE_LINE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC: 12.2.0"
-
-
-def test_the_drivers_version_is_the_kernel_modules(tmp_path: Path) -> None:
-    assert driver_version(tmp_path) == ""
-    for name, text, version in (
-        ("proc/driver/nvidia/version", MODULE_LINE, "580.65.06"),
-        ("sys/module/nvidia/version", "570.1\n", "570.1"),
-    ):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text(text)
-        assert driver_version(tmp_path) == version
-
-
-def test_a_multi_process_service_is_found_by_its_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
-    assert not mps_serves(tmp_path)
-    (tmp_path / "tmp/nvidia-mps").mkdir(parents=True)
-    (tmp_path / "tmp/nvidia-mps/control").touch()
-    assert mps_serves(tmp_path)
-    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path / "elsewhere"))
-    assert not mps_serves(tmp_path)

@@ -13,28 +13,12 @@ from pool.tasks.chess.positions import Inputs, read_fen
 from pool.tasks.stockfish.inference import evaluate
 from pool.tasks.stockfish.nnue_file import read_net, write_net
 from tests.pool.tasks.stockfish.support import Engine, expected_print, random_net, sample_fens
-from tests.support.paths import ROOT, SAMPLE
+from tests.support.paths import ROOT
 from tests.support.refusals import refused
-from tests.support.runs import Ended, WholeRun, run_well
+from tests.support.runs import STOCKFISH, Ended, WholeRun, run_well
 from tests.support.warm import call_pool
 
 pytestmark = pytest.mark.runs
-
-SMALL = {
-    "task": "stockfish",
-    "data.train": [str(SAMPLE / "train.binpack")],
-    "data.validation": [str(SAMPLE / "validation.binpack")],
-    "data.batch_size": 1024,
-    "data.chess.filters.skip_in_check": True,
-    "data.chess.filters.skip_captures": True,
-    "model.l1": 32,
-    "train.steps": 6,
-    "train.batches_per_step": 3,
-    "train.validate_every": 3,
-    "train.validation_batches": 3,
-    "optimizer.args.lr": 0.002,
-    "pool.devices": ["fake:0", "fake:1"],
-}
 
 
 def validation_losses(ended: Ended) -> dict[int, float]:
@@ -43,7 +27,7 @@ def validation_losses(ended: Ended) -> dict[int, float]:
 
 
 LONGER = {
-    **SMALL,
+    **STOCKFISH,
     "data.batch_size": 2048,
     "data.chess.features": "HalfKAv2_hm^",
     "model.factorized": True,
@@ -81,7 +65,7 @@ def test_one_and_four_workers_train_the_same_net_bit_for_bit(
     devices: list[str], whole_run: WholeRun, tmp_path: Path
 ) -> None:
     """I1, I2 with real data, all filters that draw lots on, and validation in between."""
-    settings = {**SMALL, "data.chess.filters.win_draw_loss": True, "data.chess.filters.random_skip": 0.5}
+    settings = {**STOCKFISH, "data.chess.filters.win_draw_loss": True, "data.chess.filters.random_skip": 0.5}
     two = whole_run({**settings, "data.threads": 2})
     other = run_well(tmp_path / "other", {**settings, "data.threads": 1, "pool.devices": devices})
     assert other.digest() == two.digest()
@@ -92,7 +76,7 @@ def test_one_and_four_workers_train_the_same_net_bit_for_bit(
 @pytest.mark.parametrize("tail", ["flow", "drop"])
 def test_resume_in_the_middle_of_an_epoch_equals_an_uninterrupted_run(tail: str, tmp_path: Path) -> None:
     """I1, I9: the cursor in the checkpoint is all that the stream needs."""
-    settings = {**SMALL, "data.batch_size": 6000, "train.steps": 12, "data.tail": tail}  # about 1.4 epochs
+    settings = {**STOCKFISH, "data.batch_size": 6000, "train.steps": 12, "data.tail": tail}  # about 1.4 epochs
     whole = run_well(tmp_path / "whole", settings)
     run_well(tmp_path / "cut", {**settings, "train.steps": 7})
     assert run_well(tmp_path / "cut", settings, "--resume").digest() == whole.digest()
@@ -101,7 +85,7 @@ def test_resume_in_the_middle_of_an_epoch_equals_an_uninterrupted_run(tail: str,
 def test_a_resumed_run_does_not_need_the_net_that_it_began_with(tmp_path: Path) -> None:
     net = tmp_path / "first.nnue"
     write_net(random_net(32, seed=1), net)
-    settings = {**SMALL, "train.steps": 2, "data.validation": [], "model.start_from": str(net)}
+    settings = {**STOCKFISH, "train.steps": 2, "data.validation": [], "model.start_from": str(net)}
     del settings["train.validate_every"]
     run_well(tmp_path / "run", settings)
     net.unlink()
