@@ -1,4 +1,4 @@
-"""What the sources of a run have in common when their samples lie in files: open, split, mix, and say where from."""
+"""The base of the sources of samples in files: it opens, splits and mixes them, and says where a batch comes from."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ def run(start: PlannerStart) -> Answer:
 
 
 def _unusable_cards() -> UnavailableError:
-    """Whoever has a card does not expect to train on the CPU."""
+    """Says why no card is used: who has one does not expect to train on the CPU."""
     said = ""
     try:
         torch.cuda.init()  # type: ignore[no-untyped-call]
