@@ -12,19 +12,19 @@ from pool.device.cuda_memory import CudaMemory
 from pool.device.memory import out_of_memory
 from pool.kernels.cuda.launcher import CudaLauncher
 from tests.gpu.stub_driver.machine import Machine
-from tests.gpu.stub_driver.other import DEVICE, other_process
+from tests.gpu.stub_driver.second_process import DEVICE, second_process
 
 NBYTES = (2 << 20) + 1
 FIRST, SECOND = 0x5A, 0xA5
 
 
-def test_another_process_reads_and_writes_what_this_one_has_made(machine: Machine) -> None:
+def test_ansecond_process_reads_and_writes_what_this_one_has_made(machine: Machine) -> None:
     machine.use(0)
     shared, launcher = CudaMemory(), CudaLauncher(DEVICE)
     memory = shared.allocate(DEVICE, NBYTES)
     assert memory.nbytes == NBYTES
     machine.fill(launcher, memory.data_ptr(), FIRST)
-    with other_process() as other:
+    with second_process() as other:
         other.open(shared.export(memory), NBYTES)
         assert other.read() == bytes([FIRST]) * 16
         other.fill(SECOND)
@@ -34,7 +34,7 @@ def test_another_process_reads_and_writes_what_this_one_has_made(machine: Machin
 def test_this_process_reads_and_writes_what_another_one_has_made(machine: Machine) -> None:
     """And closes the descriptor."""
     machine.use(0)
-    with other_process() as other:
+    with second_process() as other:
         fd = other.make(NBYTES)
         other.fill(FIRST)
         memory = CudaMemory().open(DEVICE, fd, NBYTES)

@@ -1,5 +1,5 @@
 """A second process on the machine with the stub driver, which makes memory or opens it: `python -m
-tests.gpu.stub_driver.other SOCKET`. It does one thing for each message and answers."""
+tests.gpu.stub_driver.second_process SOCKET`. It does one thing for each message and answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEVICE = torch.device("cuda:0")
 _LONGEST = 200  # bytes of a message
 
 
-class Other:
+class SecondProcess:
     """The process, for its parent."""
 
     def __init__(self, channel: socket.socket) -> None:
@@ -48,12 +48,12 @@ class Other:
 
 
 @contextlib.contextmanager
-def other_process() -> Iterator[Other]:
+def second_process() -> Iterator[SecondProcess]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "tests.gpu.stub_driver.other", str(theirs.fileno())]
+    command = [sys.executable, "-m", "tests.gpu.stub_driver.second_process", str(theirs.fileno())]
     with ours, subprocess.Popen(command, pass_fds=[theirs.fileno()]) as process:
         theirs.close()
-        yield Other(ours)
+        yield SecondProcess(ours)
         ours.close()
         process.wait()
 
