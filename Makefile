@@ -9,10 +9,10 @@ DOCS := $(VENV)/docs-installed
 LINT := $(VENV)/lint-installed
 NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name '*.in' -o -name CMakeLists.txt)
 FAKEGPU := build/fakegpu/libfakegpu.so
-NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/gpu/fake/native -name '*.cpp' -o -name '*.h')
+NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/gpu/fake/native tests/gpu/stub_driver -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
 SELECTED := $(shell sed -nE "s/^addopts.*-m '([^']*)'.*/\1/p" pyproject.toml)
-KERNELS := $(wildcard pool/kernels/rules.cuh pool/kernels/cuda/src/* pool/tasks/*/cuda/*.cu*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
+KERNELS := $(wildcard pool/kernels/rules.cuh pool/kernels/cuda/src/* pool/tasks/*/cuda/*.cu*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu tests/gpu/stub_driver/*.cu)
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 
@@ -73,7 +73,7 @@ $(FAKEGPU): $(STAMP) $(wildcard tests/gpu/fake/native/*)
 
 fakegpu: $(FAKEGPU)  ## the GPU of the tests: a torch device made of threads
 
-cuda-tools: $(CUDA_TOOLS)/installed  ## NVIDIA's compiler and disassembler as packages, for tests of the kernels' machine code: 72 MB
+cuda-tools: $(CUDA_TOOLS)/installed  ## NVIDIA's compiler, disassembler and bindings as packages, for tests of the kernels' machine code and of what the driver is asked: 72 MB
 
 $(CUDA_TOOLS)/installed: tests/pool/kernels/cuda/tools.txt | $(STAMP)
 	@$(PIP) --upgrade --no-deps --target $(CUDA_TOOLS) --requirement $<

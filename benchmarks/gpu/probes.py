@@ -17,18 +17,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 
 import torch
 from torch import Tensor
 
+from benchmarks.gpu import card_copies
 from benchmarks.gpu.busy import keep_busy
 from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.report import Line
 from benchmarks.rotated import ROOT
 from pool.device.plugins import add_devices
-from pool.device.proof import OPENED, OUTLIVES, STOPPED, WRITTEN, Setup
+from pool.device.proof import COPIED, OPENED, OUTLIVES, STOPPED, WRITTEN, Setup
 from pool.device.shared_memory import Exported, shared_memory_of
 
 NBYTES = 2 << 20
@@ -112,7 +113,7 @@ def setup_of(device: str, module: str) -> Setup | None:
         return other.setup()
 
 
-def problems(device: str, module: str) -> Mapping[str, str]:
+def problems(device: str, module: str) -> dict[str, str]:
     """By probe, what has gone wrong; empty if it has passed. What was not come to is not in it."""
     found: dict[str, str] = {}
     for probes, look in (((OPENED, WRITTEN, OUTLIVES), _shared), ((STOPPED,), _stopped)):
@@ -169,7 +170,8 @@ def _difference(found: bytes, value: int) -> str:
 
 
 def lines(machine: Machine) -> Iterator[Line]:
-    for probe, problem in problems(str(machine.device), machine.module).items():
+    copied = {COPIED: card_copies.problem(machine.kind, machine.module)} if machine.count > 1 else {}
+    for probe, problem in (problems(str(machine.device), machine.module) | copied).items():
         yield Line(probe, problem or "yes", "yes", not problem)
 
 

@@ -289,7 +289,8 @@ class PoolConfig(Section):
         str,
         Field(
             description="the accelerator of pool.exchange = device; not set: that of the first worker; all: those of "
-            "all workers, each of which adds up and steps a share of the weights' rows"
+            "all workers, each of which adds up and steps a share of the weights' rows, if make gpu-check has seen "
+            "that what they copy to one another arrives"
         ),
         Effect.NONE,
     ] = ""

@@ -3,13 +3,14 @@ allocation that is exported as a POSIX descriptor. Not tried on hardware."""
 
 from __future__ import annotations
 
-import importlib
 import os
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from pool.kernels.cuda.driver import Driver, PrimaryContext
 
 
 @dataclass(frozen=True)
@@ -29,58 +30,61 @@ class CudaMemory:
 
     def __init__(self) -> None:
         """Raises ImportError without cuda-bindings."""
-        self._driver: Any = importlib.import_module("cuda.bindings.driver")
-        self._handles: dict[int, tuple[Any, int]] = {}  # and lengths, by address
+        self._driver = Driver()
+        self._contexts: dict[int, PrimaryContext] = {}  # by device
+        self._handles: dict[int, tuple[Any, torch.device]] = {}  # by address
 
     def allocate(self, device: torch.device, nbytes: int) -> Tensor:
-        """uint8 [nbytes], never freed."""
+        """Returns uint8 [nbytes] that is never freed. The device itself has access, and no other."""
+        self._bind_context(device)
         length = self._whole(device, nbytes)
-        handle = self._call("cuMemCreate", length, self._properties(device), 0)
+        handle = self._driver.call("cuMemCreate", length, self._properties(device), 0)
         memory = self._mapped(device, handle, length, nbytes)
-        self._handles[memory.data_ptr()] = handle, length
+        self._handles[memory.data_ptr()] = handle, device
         return memory
 
     def export(self, memory: Tensor) -> int:
-        """A descriptor of what `allocate` gave, whole."""
-        handle, _ = self._handles[memory.data_ptr()]
-        return int(self._call("cuMemExportToShareableHandle", handle, self._descriptor, 0))
+        """Returns a descriptor of what `allocate` gave, whole."""
+        handle, device = self._handles[memory.data_ptr()]
+        self._bind_context(device)
+        return int(self._driver.call("cuMemExportToShareableHandle", handle, self._descriptor, 0))
 
     def open(self, device: torch.device, fd: int, nbytes: int) -> Tensor:
-        """uint8 [nbytes]: what another process has exported. Closes the descriptor."""
-        handle = self._call("cuMemImportFromShareableHandle", fd, self._descriptor)
-        os.close(fd)
+        """Returns uint8 [nbytes], what another process has exported. Closes the descriptor in any case."""
+        try:
+            self._bind_context(device)
+            handle = self._driver.call("cuMemImportFromShareableHandle", fd, self._descriptor)
+        finally:
+            os.close(fd)
         return self._mapped(device, handle, self._whole(device, nbytes), nbytes)
 
+    def _bind_context(self, device: torch.device) -> None:
+        if device.index not in self._contexts:
+            self._contexts[device.index] = PrimaryContext(self._driver, device.index)
+        self._contexts[device.index].bind()
+
     def _mapped(self, device: torch.device, handle: Any, length: int, nbytes: int) -> Tensor:
-        address = self._call("cuMemAddressReserve", length, 0, 0, 0)
-        self._call("cuMemMap", address, length, 0, handle, 0)
-        access = self._driver.CUmemAccessDesc()
+        address = self._driver.call("cuMemAddressReserve", length, 0, 0, 0)
+        self._driver.call("cuMemMap", address, length, 0, handle, 0)
+        access = self._driver.types.CUmemAccessDesc()
         access.location = self._properties(device).location
-        access.flags = self._driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-        self._call("cuMemSetAccess", address, length, [access], 1)
+        access.flags = self._driver.types.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        self._driver.call("cuMemSetAccess", address, length, [access], 1)
         return torch.as_tensor(_Mapped(int(address), nbytes), device=device)
 
     def _whole(self, device: torch.device, nbytes: int) -> int:
-        flag = self._driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
-        unit = int(self._call("cuMemGetAllocationGranularity", self._properties(device), flag))
+        flag = self._driver.types.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
+        unit = int(self._driver.call("cuMemGetAllocationGranularity", self._properties(device), flag))
         return -(-nbytes // unit) * unit
 
     def _properties(self, device: torch.device) -> Any:
-        properties = self._driver.CUmemAllocationProp()
-        properties.type = self._driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties = self._driver.types.CUmemAllocationProp()
+        properties.type = self._driver.types.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
         properties.requestedHandleTypes = self._descriptor
-        properties.location.type = self._driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        properties.location.type = self._driver.types.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         properties.location.id = device.index
         return properties
 
     @property
     def _descriptor(self) -> Any:
-        return self._driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-
-    def _call(self, function: str, *arguments: Any) -> Any:
-        status, *values = getattr(self._driver, function)(*arguments)
-        if status == self._driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
-            raise RuntimeError(f"CUDA error: out of memory ({function})")
-        if status != self._driver.CUresult.CUDA_SUCCESS:
-            raise RuntimeError(f"CUDA error: {status.name} ({function})")
-        return values[0] if values else None
+        return self._driver.types.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR

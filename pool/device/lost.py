@@ -21,9 +21,34 @@ _WORDS = (
     "CUDA_ERROR_NVLINK_UNCORRECTABLE",
     "hardware stack error",
     "CUDA_ERROR_HARDWARE_STACK_ERROR",
+    "system not yet initialized",  # of cards with NVSwitch, while their fabric manager does not run
+    "CUDA_ERROR_SYSTEM_NOT_READY",
+    "the MPS client has been terminated by the server",  # for what another process on the card has done
+    "CUDA_ERROR_MPS_CLIENT_TERMINATED",
+    "MPS client failed to connect",
+    "CUDA_ERROR_MPS_CONNECTION_FAILED",
+    "the remote procedural call between the MPS server and the MPS client failed",
+    "CUDA_ERROR_MPS_RPC_FAILURE",
+    "MPS server is not ready",
+    "CUDA_ERROR_MPS_SERVER_NOT_READY",
+    "context is destroyed",
+    "CUDA_ERROR_CONTEXT_IS_DESTROYED",
 )
+# A wrong kernel is said so, and a card that breaks.
+_AMBIGUOUS = ("unspecified launch failure", "CUDA_ERROR_LAUNCH_FAILED")
 
 
 def device_lost(error: BaseException) -> bool:
-    """A wrong kernel (an illegal address, a failed launch) is no such error: it would be wrong on every device."""
-    return isinstance(error, RuntimeError) and any(words in error_line(error) for words in _WORDS)
+    """Tells errors of a device from those of a wrong kernel (an illegal address, a failed launch), which would be wrong
+    on every device. What may be either counts as the kernel's: the worker that had it ends, another process computes
+    the batch once more, and if the card is at fault it says so when that process opens it (`lost_when_opened`)."""
+    return _says(error, _WORDS)
+
+
+def lost_when_opened(error: BaseException) -> bool:
+    """Judges an error of the first operation in a new context: no kernel of the run can have caused it."""
+    return _says(error, _AMBIGUOUS)
+
+
+def _says(error: BaseException, known: tuple[str, ...]) -> bool:
+    return isinstance(error, RuntimeError) and any(words in error_line(error) for words in known)

@@ -18,10 +18,12 @@ from pool.kernels.cuda.user_cache import cache_folder, write_cached
 OPENED = "another process reads it"
 WRITTEN = "its maker reads what another process has written"
 TRAINED = "a run that uses it has the bits of one that does not"
+COPIED = "what lies in it arrives on every other card"
 OUTLIVES = "it outlives its maker"
 STOPPED = "kernels of a killed process have stopped when it is dead"
-PROBES = (OPENED, WRITTEN, TRAINED, OUTLIVES, STOPPED)
-NEEDED = (OPENED, WRITTEN, TRAINED)  # by an exchange on a device; the others it does without
+PROBES = (OPENED, WRITTEN, TRAINED, COPIED, OUTLIVES, STOPPED)
+NEEDED = (OPENED, WRITTEN, TRAINED)  # by an exchange on a device; what is not listed it does without
+NEEDED_BY_SEVERAL = (*NEEDED, COPIED)  # by one on several devices
 
 _FILE = "shared-memory.json"
 
@@ -54,19 +56,19 @@ class Verdict:
     why: str  # for people
 
 
-def judged(setup: Setup, records: Sequence[Record]) -> Verdict:
-    """Judges whether an exchange on a device is known to work."""
+def judged(setup: Setup, records: Sequence[Record], needed: Sequence[str] = NEEDED) -> Verdict:
+    """Judges whether an exchange on a device, which needs these probes to have passed, is known to work."""
     here = next((record for record in records if record.setup == setup), None)
     if here is not None:
-        return _judged(here)
+        return _judged(here, needed)
     why = f"nobody has seen processes share memory of {setup}: make gpu-check tries it"
-    proofs = [record for record in records if record.setup.card == setup.card and _judged(record).proven]
+    proofs = [record for record in records if record.setup.card == setup.card and _judged(record, needed).proven]
     return Verdict(proven=False, why=why + "".join(f"; it worked with {record.setup}" for record in proofs[:1]))
 
 
-def _judged(record: Record) -> Verdict:
+def _judged(record: Record, needed: Sequence[str]) -> Verdict:
     tried = f"make gpu-check on {record.day}, {record.setup}"
-    for probe in NEEDED:
+    for probe in needed:
         if not record.passed(probe):
             return Verdict(
                 proven=False, why=f"{tried}: not seen that {probe}: {record.problems.get(probe, 'not tried')}"

@@ -11,7 +11,7 @@ import torch
 
 from loader.plugins.error_text import error_line
 from pool.device.cards import VARIABLE, Card, entries
-from pool.device.lost import device_lost
+from pool.device.lost import device_lost, lost_when_opened
 from pool.device.memory import memory_of_device, out_of_memory
 from pool.device.names import Device
 from pool.errors import LostDeviceError, ResourceError
@@ -30,11 +30,14 @@ def own_devices(devices: Sequence[Device], cards: Sequence[Card | None]) -> list
 
 def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None:
     """New tensors, seeds and libraries are this device's. `who`: the process; `spec`: the device's name in the run.
-    Raises ResourceError if it has no memory for that, which tells to free it or to take the way out."""
+    Raises ResourceError if it has no memory for that, which tells to free it or to take the way out; LostDeviceError if
+    its first operation fails as that of a broken card does; RuntimeError for anything else that it says."""
     try:
         torch.accelerator.set_device_index(device.index)
-        torch.zeros(1, device=device)
+        torch.zeros(1, device=device).cpu()  # waits for it
     except RuntimeError as error:
+        if lost_when_opened(error):
+            raise LostDeviceError(f"{spec} can't be used: {error_line(error)}", [spec]) from None
         if not out_of_memory(error):
             raise
         raise ResourceError(

@@ -717,4 +717,28 @@ MUTANTS = (
         "if record.setup.card == setup.card), None)",
         PROOF,
     ),
+    Mutant(
+        "copies between cards that nobody has seen",
+        "several devices are taken for an exchange where one was seen to work",
+        "pool/planner/exchange.py",
+        "needed = NEEDED if len(homes) == 1 else NEEDED_BY_SEVERAL",
+        "needed = NEEDED",
+        ("pytest", "-q", "-x", "tests/pool/planner/test_exchange_choice.py"),
+    ),
+    Mutant(
+        "thread without a context",
+        "a kernel is launched in a thread in which nothing of torch has run, as it stands",
+        "pool/kernels/cuda/driver.py",
+        'self._driver.call("cuCtxSetCurrent", self._context)',
+        "pass",
+        ("pytest", "-q", "-x", "tests/pool/kernels/cuda/test_launcher.py"),
+    ),
+    Mutant(
+        "card that fails when it is opened",
+        "a card that a new process can't open is not lost if a wrong kernel says the same",
+        "pool/device/lost.py",
+        "return _says(error, _AMBIGUOUS)",
+        "return False",
+        ("pytest", "-q", "-x", "tests/pool/device/test_lost.py"),
+    ),
 )

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu import probes
-from pool.device.proof import NEEDED, TRAINED, Record, judged, note, records
+from benchmarks.gpu import card_copies, probes
+from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, TRAINED, Record, judged, note, records
 from tests.gpu.conftest import Gpus
 from tests.support.runs import TOY, run, run_well
 
@@ -18,18 +18,23 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
 
 def test_memory_is_shared_and_an_exchange_in_it_has_the_bits_of_the_hosts(gpus: Gpus, tmp_path: Path) -> None:
-    """Once for each kind of card and driver; a failure is noted as well."""
+    """Once for each kind of card and driver; a failure is noted as well. What cards copy to one another is tried with
+    each pair."""
     tried = set()
+    copied = {COPIED: card_copies.problem(gpus.kind, gpus.module)} if gpus.count > 1 else {}
+    assert not gpus.module or copied == {COPIED: ""}
+    needed = NEEDED_BY_SEVERAL if copied else NEEDED
     for index in range(gpus.count):
         device = f"{gpus.kind}:{index}"
         setup = probes.setup_of(device, gpus.module)
         if setup is None or setup in tried:
             continue
         tried.add(setup)
-        found = {**probes.problems(device, gpus.module), TRAINED: trained(gpus, index, tmp_path / str(index))}
+        found = probes.problems(device, gpus.module) | copied
+        found[TRAINED] = trained(gpus, index, tmp_path / str(index))
         record = Record(setup, datetime.now(UTC).date().isoformat(), found)
         assert note(record) is not None or not setup.driver
-        assert [probe for probe in NEEDED if not record.passed(probe)] == [], found
+        assert [probe for probe in needed if not record.passed(probe)] == [], found
     assert tried or gpus.module
 
 
@@ -57,9 +62,12 @@ def test_auto_takes_the_card_if_that_was_seen_to_work(gpus: Gpus, tmp_path: Path
         assert verdict.why in " ".join(page.out.split())
 
 
-def test_several_cards_share_one_exchange_with_the_bits_of_one(several: Gpus, tmp_path: Path) -> None:
-    """Workers on other cards send touched rows through page-locked memory of the host."""
+@pytest.mark.parametrize("home", ["", "all"])
+def test_several_cards_share_one_exchange_with_the_bits_of_one(several: Gpus, home: str, tmp_path: Path) -> None:
+    """Workers on other cards send touched rows through page-locked memory of the host, or if the rows are shared out
+    straight to the card that adds them up."""
     grown: dict[str, Any] = {**TOY, "train.batches_per_step": several.count}
-    every = run_well(tmp_path / "all", {**grown, **several.on(*range(several.count)), "pool.exchange": "device"})
+    on_device = {**several.on(*range(several.count)), "pool.exchange": "device", "pool.coordinator_device": home}
+    every = run_well(tmp_path / "all", {**grown, **on_device})
     one = run_well(tmp_path / "one", {**grown, **several.on(0), "pool.exchange": "host"})
     assert every.digest() == one.digest()

@@ -5,6 +5,10 @@ Everything is queued on streams; `wait` is where the host waits, once a step. Th
 each device, on which it adds up and steps; copies have streams beside it, so that none stands behind what it need not
 wait for. Nobody has proved that a device has stopped what a dead process had begun there, so memory that a dead worker
 could write is never used again.
+
+Memory of a store can be used by its own device alone, whether devices are peers or not. So whatever goes from one
+device to another is copied within the first, then between memory of torch's allocator, then within the second. That
+memory is given back in the order of the streams that copy.
 """
 
 from __future__ import annotations
@@ -94,7 +98,7 @@ class DeviceStore:
         """Copies what lies in another store, where nothing that is queued still writes it."""
         with other._lending, self._inward:
             there = torch.empty(gradient.shape, dtype=gradient.dtype, device=self.device)
-            there.copy_(gradient, non_blocking=True)
+            there.copy_(gradient.clone(), non_blocking=True)
         return self._brought(there, gradient)
 
     def _brought(self, there: Tensor, source: Tensor) -> Tensor:
@@ -115,14 +119,16 @@ class DeviceStore:
         """Copies what the current stream has made to places in other stores; `wait` waits for it, and `received` there.
         `numbers`, int64, made by the current stream: `made` is these rows of the places, one after the other."""
         self._outward.wait_stream(self.here)
+        with self._outward:
+            rows = made.clone() if numbers is None else made  # whole pieces lie in a store
         for other, place in places:
             other._arriving.wait_stream(other.here)  # which may still read or write the place
             with self._outward, other._arriving:
+                arrived = rows.to(other.device, non_blocking=True)
                 if numbers is None:
-                    place.copy_(made, non_blocking=True)
+                    place.copy_(arrived)
                 else:
-                    rows, at = (each.to(other.device, non_blocking=True) for each in (made, numbers))
-                    place.index_copy_(0, at, rows)
+                    place.index_copy_(0, numbers.to(other.device, non_blocking=True), arrived)
             other.used()
         self.used(made, numbers)
 

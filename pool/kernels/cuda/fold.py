@@ -155,13 +155,15 @@ def _row_numbers(touched: Sequence[Tensor], places: Sequence[int], leaves: int, 
         lists.at[place], lists.count[place] = numbers.data_ptr(), numbers.numel()
     numbers_of = torch.zeros(leaves, rows, dtype=torch.int32, device=touched[0].device)
     source = Source.of("find_rows.cu", BFLOAT16=0, WIDTH=1, LEAVES=leaves, INDEX=_INDEX[touched[0].dtype])
+    longest = max(1, *map(len, touched))
     run(
         numbers_of.device,
         source,
         "find_rows",
-        Extent(leaves, max(1, *map(len, touched))),
+        Extent(leaves * longest, 1),
         lists,
         numbers_of,
+        longest,
         first_row,
         rows,
     )

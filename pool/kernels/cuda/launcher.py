@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -15,8 +14,20 @@ import torch
 from torch import Tensor
 
 from pool.kernels.cuda.compiler import CompileError, Compiler, Source, kept_in, note_compiled
+from pool.kernels.cuda.driver import Driver, PrimaryContext
 
 log = logging.getLogger(__name__)
+
+# How the driver says that a program is not one for this device.
+_REFUSALS = (
+    "CUDA_ERROR_INVALID_IMAGE",
+    "CUDA_ERROR_NO_BINARY_FOR_GPU",
+    "CUDA_ERROR_INVALID_PTX",
+    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+    "CUDA_ERROR_INVALID_SOURCE",
+    "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
+)
+_MOST_BLOCKS = (2**31 - 1, 65_535)  # of a grid, along x and y
 
 Pointer, Float, UInt32, UInt64 = ctypes.c_void_p, ctypes.c_float, ctypes.c_uint32, ctypes.c_uint64
 Argument = Tensor | int | float | ctypes.Structure | ctypes.c_uint64 | None
@@ -30,10 +41,17 @@ class Extent:
     groups: int
 
     def blocks(self, most: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Blocks along x and y, and threads of a block, at most so many: along x groups, along y items."""
+        """Returns blocks along x and y, and threads of a block, at most so many: along x groups, along y items. Raises
+        ValueError for more blocks than a grid has: what there may be millions of are the items."""
         across = min(most, 1 << (self.groups - 1).bit_length())
         down = most // across
-        return (-(-self.items // down), -(-self.groups // across)), (across, down)
+        blocks = -(-self.items // down), -(-self.groups // across)
+        if blocks[0] > _MOST_BLOCKS[0] or blocks[1] > _MOST_BLOCKS[1]:
+            raise ValueError(
+                f"{self.items:,} items of {self.groups:,} groups take {blocks[0]:,} x {blocks[1]:,} blocks of {most} "
+                f"threads; a grid has {_MOST_BLOCKS[0]:,} x {_MOST_BLOCKS[1]:,}"
+            )
+        return blocks, (across, down)
 
 
 class Launcher(Protocol):
@@ -51,12 +69,12 @@ class CudaLauncher:
 
     def __init__(self, device: torch.device) -> None:
         """Raises ImportError without cuda-bindings, CompileError without an NVRTC for this device."""
-        self._driver: Any = importlib.import_module("cuda.bindings.driver")
+        self._driver = Driver()
         self._device = device
+        self._context = PrimaryContext(self._driver, device.index)
         self._architecture = "sm_{}{}".format(*torch.cuda.get_device_capability(device))
         self._compiler = Compiler(self._architecture, kept_in())
         self._programs: dict[Source, dict[str, Any]] = {}
-        self._context: Any = None  # the device's primary one, which torch uses
 
     @property
     def version(self) -> str:
@@ -66,24 +84,14 @@ class CudaLauncher:
         if extent.items == 0:
             return
         with torch.cuda.device(self._device):
-            self._bind_context()
+            self._context.bind()
             functions = self._programs.get(source) or self._load(source)
             blocks, threads = extent.blocks(source.kernels[kernel])
             packed = packed_arguments(arguments)
             stream = torch.cuda.current_stream(self._device).cuda_stream
-            self._call(
+            self._driver.call(
                 "cuLaunchKernel", functions[kernel], *blocks, 1, *threads, 1, 0, stream, ctypes.addressof(packed), 0
             )
-
-    def _bind_context(self) -> None:
-        """Makes the device's context current in a thread that has none, as autograd's in backward: `torch.cuda.device`
-        leaves that to the runtime, and the driver does not do it by itself (pytorch issue 195256)."""
-        if int(self._call("cuCtxGetCurrent")) != 0:
-            return
-        if self._context is None:
-            device = self._call("cuDeviceGet", self._device.index)
-            self._context = self._call("cuDevicePrimaryCtxRetain", device)
-        self._call("cuCtxSetCurrent", self._context)
 
     def _load(self, source: Source) -> dict[str, Any]:
         is_kept, begin = self._compiler.is_kept(source), time.monotonic()
@@ -98,7 +106,7 @@ class CudaLauncher:
             seconds = time.monotonic() - begin
             log.info("%s: compiled %s in %.1f s", self._device, source, seconds)
             note_compiled(seconds, source, self._architecture, kept_in())
-        functions = {name: self._call("cuModuleGetFunction", program, name.encode()) for name in source.kernels}
+        functions = {name: self._driver.call("cuModuleGetFunction", program, name.encode()) for name in source.kernels}
         self._programs[source] = functions
         return functions
 
@@ -106,18 +114,11 @@ class CudaLauncher:
         """Raises CompileError, also if the driver refuses the program."""
         program = self._compiler.program(source)
         try:
-            return self._call("cuModuleLoadData", program)
+            return self._driver.call("cuModuleLoadData", program)
         except RuntimeError as error:
-            if "OUT_OF_MEMORY" in str(error):
-                raise
+            if not any(name in str(error) for name in _REFUSALS):
+                raise  # no memory for it, or an error of something that was launched before
             raise CompileError(f"{source}: the driver refuses what {self.version} has compiled: {error}") from None
-
-    def _call(self, function: str, *arguments: Any) -> Any:
-        """Raises RuntimeError."""
-        status, *values = getattr(self._driver, function)(*arguments)
-        if status != self._driver.CUresult.CUDA_SUCCESS:
-            raise RuntimeError(f"CUDA error: {status.name} ({function})")
-        return values[0] if values else None
 
 
 def structure(**fields: tuple[Any, Sequence[Any]]) -> ctypes.Structure:

@@ -23,6 +23,7 @@ DEVICE_MODES = {
     "the worker's copies are late": Mode(late="outward"),
     "the worker's computing is late": Mode(late="here"),
     "stepping is late": Mode(late="here of the first"),
+    "stepping on the last device is late": Mode(late="here of the last"),
 }
 
 
@@ -93,8 +94,8 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     Remote(
         "a version is copied to other devices before it is made",
         "store",
-        "        self._outward.wait_stream(self.here)\n        with",
-        "        with",
+        "        self._outward.wait_stream(self.here)\n        with self._outward:\n            host",
+        "        with self._outward:\n            host",
         mode="stepping is late",
     ),
     Remote(
@@ -145,8 +146,32 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     Shared(
         "a piece goes to other devices before it is stepped",
         "store",
-        "        self._outward.wait_stream(self.here)\n        for",
-        "        for",
+        "        self._outward.wait_stream(self.here)\n        with self._outward:\n            rows",
+        "        with self._outward:\n            rows",
+    ),
+    Shared(
+        "memory of a piece on its way is used again before it is copied",
+        "store",
+        "        with self._outward:\n            rows",
+        "        with self._lending:\n            rows",
+    ),
+    Shared(
+        "gradients are copied to another device from memory that it can't use",
+        "store",
+        "there.copy_(gradient.clone(), non_blocking=True)",
+        "there.copy_(gradient, non_blocking=True)",
+    ),
+    Shared(
+        "a piece is copied to another device from memory that it can't use",
+        "store",
+        "rows = made.clone() if numbers is None else made",
+        "rows = made",
+    ),
+    Shared(
+        "a piece is copied to memory of another device that this one can't use",
+        "store",
+        "place.copy_(arrived)",
+        "place.copy_(rows)",
     ),
     Shared(
         "a version is published before other devices have it",
@@ -165,6 +190,7 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "store",
         "(store.here, store._arriving, store._outward)",
         "(self.here, store._arriving, store._outward)",
+        mode="stepping on the last device is late",
     ),
     Shared(
         "a task changes what has not come from other devices yet",
@@ -187,8 +213,9 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     Shared(
         "rows are put in their places on another device before they are there",
         "store",
-        "                    place.index_copy_(0, at, rows)\n",
-        "                    with other._inward:\n                        place.index_copy_(0, at, rows)\n",
+        "                    place.index_copy_(0, numbers.to(other.device, non_blocking=True), arrived)\n",
+        "                    at = numbers.to(other.device, non_blocking=True)\n"
+        "                    with other._inward:\n                        place.index_copy_(0, at, arrived)\n",
         kind="shared rows",
     ),
     Shared(

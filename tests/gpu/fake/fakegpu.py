@@ -93,7 +93,9 @@ class SharedMemory:
         return Setup("fake GPU", _settings["driver"], mps=False) if "driver" in _settings else None
 
     def allocate(self, device: torch.device, nbytes: int) -> torch.Tensor:
-        return torch.empty(nbytes, dtype=torch.uint8, device=device)
+        memory = torch.empty(nbytes, dtype=torch.uint8, device=device)
+        torch.ops.fakegpu.map_memory(memory)
+        return memory
 
     def export(self, memory: torch.Tensor) -> Exported:
         fd, offset, nbytes = torch.ops.fakegpu.export_memory(memory)

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from pool.kernels.cuda import launcher
 from pool.kernels.cuda.compiler import Source
+from pool.kernels.cuda.driver import PrimaryContext
 from pool.kernels.cuda.launcher import Argument, Extent, packed_arguments
 from tests.gpu.fake import fakegpu
 from tests.pool.kernels.cuda.on_cpu import library
+
+
+class _Driver:
+    """A Calls: contexts are numbered from 1, as 0 is none."""
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        match name, arguments:
+            case "cuCtxGetCurrent", ():
+                return torch.ops.fakegpu.context() + 1
+            case "cuDeviceGet", (index,):
+                return index
+            case "cuDevicePrimaryCtxRetain", (device,):
+                return device + 1
+            case "cuCtxSetCurrent", (context,):
+                return torch.ops.fakegpu.set_context(context - 1)
+        raise AssertionError(name)
 
 
 class FakeLauncher:
@@ -21,6 +39,7 @@ class FakeLauncher:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
+        self._context = PrimaryContext(_Driver(), device.index)
         self.launched: list[str] = []
 
     def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
@@ -31,14 +50,16 @@ class FakeLauncher:
         values = packed_arguments(arguments).values  # type: ignore[attr-defined]
         words = b"".join(bytes(value).ljust(-(-ctypes.sizeof(value) // 8) * 8, b"\0") for value in values)
         function = ctypes.cast(library(source, sanitized=False).launch, ctypes.c_void_p).value
-        torch.ops.fakegpu.launch(
-            self._device.index,
-            function,
-            kernel,
-            [*blocks, *threads],
-            torch.frombuffer(bytearray(words), dtype=torch.int64),
-            [ctypes.sizeof(value) for value in values],
-        )
+        with torch.accelerator.device_index(self._device.index):
+            self._context.bind()
+            torch.ops.fakegpu.launch(
+                self._device.index,
+                function,
+                kernel,
+                [*blocks, *threads],
+                torch.frombuffer(bytearray(words), dtype=torch.int64),
+                [ctypes.sizeof(value) for value in values],
+            )
 
 
 def use() -> None:

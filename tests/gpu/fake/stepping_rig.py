@@ -101,6 +101,7 @@ class SteppingRig(WorkerRig):
             "outward": lambda: own.outward,
             "here": lambda: own.here,
             "here of the first": self._boss.submit(lambda: self._homes.first.here).result,
+            "here of the last": self._boss.submit(lambda: self._homes.stores[-1].here).result,
         }
         fakegpu.make_late(streams[name]() if name else None)
 

@@ -13,7 +13,7 @@ import torch
 
 from pool.config.load import parse_config
 from pool.device import shared_memory
-from pool.device.proof import NEEDED, WRITTEN, Record, Setup, note
+from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, WRITTEN, Record, Setup, note
 from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
 from pool.exchange.plan import TensorSpec, make_plan
@@ -25,8 +25,8 @@ HALVES = [make_plan([TensorSpec("bias", (4,), "bfloat16", 2)], [], [512])]
 
 
 SETUP = Setup("A100", "580.1", mps=False)
-PROOF = Record(SETUP, "2026-11-23", dict.fromkeys(NEEDED, ""))
-WHY = f"make gpu-check on 2026-11-23, A100, driver 580.1: {'; '.join(NEEDED)}"
+PROOF = Record(SETUP, "2026-11-23", dict.fromkeys(NEEDED_BY_SEVERAL, ""))
+WHY = f"make gpu-check on 2026-11-23, A100, driver 580.1: {'; '.join(NEEDED_BY_SEVERAL)}"
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +74,25 @@ def test_all_takes_the_devices_of_all_workers() -> None:
     assert found == Exchange(("cuda:1", "cuda:0"), workers=((0, 2), (1,)), why=WHY)
     assert str(found) == f"gradients are added up on cuda:1, cuda:0: {WHY}"
     assert chosen("cuda:1", pool={"coordinator_device": "all"}) == chosen("cuda:1")
+
+
+@pytest.mark.parametrize("problem", [None, "cuda:0 to cuda:1: 5 of 2,097,176 bytes differ when sent"])
+def test_all_is_refused_until_copies_between_cards_were_seen_to_arrive(problem: str | None) -> None:
+    """Where one device alone is taken without that."""
+    problems = dict.fromkeys(NEEDED, "") | ({} if problem is None else {COPIED: problem})
+    note(replace(PROOF, problems=problems))
+    why = (
+        "make gpu-check on 2026-11-23, A100, driver 580.1: not seen that what lies in it arrives on every other card: "
+        f"{problem or 'not tried'}"
+    )
+    several = {"coordinator_device": "all"}
+    assert chosen("cuda:1", "cuda:0", pool=several) == Exchange(why=why)
+    with pytest.raises(ConfigError) as error:
+        chosen("cuda:1", "cuda:0", pool={**several, "exchange": "device"})
+    assert str(error.value) == f"pool.coordinator_device: all can't be had: {why}; one device can, by its name"
+    for settings in ({}, {"coordinator_device": "cuda:0"}, {"exchange": "device"}):
+        assert chosen("cuda:1", "cuda:0", pool=settings).on_device
+    assert chosen("cuda:1", "cuda:1", pool={**several, "exchange": "device"}).on_device
 
 
 def test_on_cpus_there_is_nothing_to_choose_or_to_say() -> None:

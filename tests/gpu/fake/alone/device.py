@@ -222,3 +222,16 @@ def test_tensors_of_two_devices_do_not_mix() -> None:
         torch.ones(3, device="fakegpu:0") + torch.ones(3, device=DEVICE)
     with pytest.raises(RuntimeError, match="same device"):
         torch.ones(3) + torch.ones(3, device=DEVICE)
+
+
+def test_memory_that_is_shared_is_copied_within_its_device_alone() -> None:
+    """Whoever maps it, as CUDA's driver gives access to one device; torch's own memory goes to another one."""
+    shared = fakegpu.SharedMemory()
+    theirs = shared.allocate(torch.device("fakegpu:0"), 8192).fill_(3)
+    ours = shared.open(torch.device("fakegpu:1"), shared.export(theirs))
+    torch.accelerator.synchronize(0)
+    of_torch = torch.zeros(8192, dtype=torch.uint8, device="fakegpu:1")
+    for source, target in ((theirs, of_torch), (of_torch, theirs[10:]), (ours, torch.zeros_like(theirs))):
+        with pytest.raises(RuntimeError, match="memory that is mapped for one of them alone"):
+            target.copy_(source[: len(target)])
+    assert of_torch.copy_(theirs.clone()).sum() == of_torch.copy_(ours).sum() == 3 * 8192

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
+from benchmarks.gpu import card_copies
 from loader.stream.schema import SparseBatch
+from pool.exchange.device.store import DeviceStore
 from tests.gpu.fake import fakegpu
 from tests.gpu.fake.device_races import DEVICE_MODES, DEVICE_RACES, KINDS, Wanted, expected, found_by, observed
 from tests.gpu.fake.rig import Code, Inputs, inputs
-from tests.gpu.fake.stepping_rig import PER_STEP, STEPS, SteppingRig, Trained
+from tests.gpu.fake.stepping_rig import DEVICES, PER_STEP, STEPS, SteppingRig, Trained
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +97,17 @@ def filled(batch: SparseBatch, slot: npt.NDArray[np.uint8]) -> int:
     """Bytes of a ring slot that travel."""
     arrays = [*batch.dense.values(), *(array for view in batch.sparse.values() for array in view.arrays().values())]
     return max(array.ctypes.data - slot.ctypes.data + array.nbytes for array in arrays)
+
+
+def test_what_does_not_arrive_on_another_card_is_found() -> None:
+    """Though no error is raised."""
+
+    class Losing(DeviceStore):
+        def send(self, *_: object) -> None:
+            self.used()
+
+    stores = [DeviceStore(torch.device(device), fakegpu.SharedMemory(), card_copies.NBYTES, 1) for device in DEVICES]
+    assert card_copies.first_difference(stores) == ""
+    losing = Losing(torch.device(DEVICES[1]), fakegpu.SharedMemory(), card_copies.NBYTES, 1)
+    found = card_copies.first_difference([stores[0], losing])
+    assert re.fullmatch(r"fakegpu:1 to fakegpu:0: [\d,]+ of 2,097,176 bytes differ when sent", found)

@@ -4,6 +4,7 @@ backward, whether all is finite; and what a coordinator does that adds up and st
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from loader.stream.schema import BatchSchema, DenseField, SparseField
 from loader.stream.slots import allocate_slots, write_batch
 from pool.exchange.plan import make_plan
 from pool.exchange.tensors import specs, trained, views
+from pool.kernels.cuda.driver import PrimaryContext
+from pool.kernels.cuda.sparse import column_sums
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.perspective.config import ModelConfig as PerspectiveConfig
@@ -87,6 +90,19 @@ def _kernels() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.set_num_threads(1)
     kernels.use()
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_launch_is_refused_in_a_thread_without_a_context(bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As CUDA's driver does where nothing of torch has run, so also before the first operation of a backward. Without
+    what the launcher does about it the first step of every network for chess ended here."""
+    if not bound:
+        monkeypatch.setattr(PrimaryContext, "bind", lambda _: None)
+    matrix = torch.ones(40, 8, device="fakegpu:0")
+    with ThreadPoolExecutor(1) as thread:
+        error = thread.submit(column_sums, matrix).exception()
+    assert str(error) == ("None" if bound else "CUDA error: CUDA_ERROR_INVALID_CONTEXT (cuLaunchKernel)")
+    assert column_sums(matrix).tolist() == [40.0] * 8  # of torch something has run in this thread
 
 
 @pytest.mark.parametrize("name", TASKS)

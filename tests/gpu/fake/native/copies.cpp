@@ -54,7 +54,13 @@ void copy_out(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
     if (!non_blocking) host_waits_for(stream, ticket);
 }
 
+bool is_mapped(const at::Tensor& tensor) { return memory(tensor.device().index()).is_mapped(tensor.const_data_ptr()); }
+
 void copy_within(const at::Tensor& from, const at::Tensor& to) {
+    if (from.device() != to.device() && (is_mapped(from) || is_mapped(to))) {
+        // CUDA says so or copies rubbish, by what it and the devices are.
+        throw std::runtime_error("FAKEGPU: a copy between devices of memory that is mapped for one of them alone");
+    }
     Stream& source = current_stream(from.device().index());
     Stream& target = current_stream(to.device().index());
     const Argument a(from), b(to);

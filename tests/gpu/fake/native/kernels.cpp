@@ -30,6 +30,9 @@ std::vector<std::uint64_t> for_kernels(const at::Tensor& arguments) {
 // int64 on the host; `sizes`: bytes of each.
 void launch(std::int64_t device, std::int64_t function, c10::string_view kernel, c10::IntArrayRef places,
             const at::Tensor& arguments, c10::IntArrayRef sizes) {
+    if (current_context() != static_cast<int>(device)) {
+        throw std::runtime_error("CUDA error: CUDA_ERROR_INVALID_CONTEXT (cuLaunchKernel)");
+    }
     check_launch(static_cast<int>(device));
     count(kKernels);
     const auto run = reinterpret_cast<Launch>(function);  // NOLINT(performance-no-int-to-ptr)

@@ -102,7 +102,25 @@ char* DeviceMemory::import(int fd, std::size_t offset, std::size_t nbytes) {
                     static_cast<off_t>(offset - before));
     if (at == MAP_FAILED) throw std::runtime_error("FAKEGPU: the memory of the other process can't be mapped");
     top_ += whole;
+    imported_[address] = whole;
     return address + before;
+}
+
+void DeviceMemory::map(void* address) {
+    const std::lock_guard lock(mutex_);
+    live_.at(address).is_mapped = true;
+}
+
+bool DeviceMemory::is_mapped(const void* address) const {
+    const std::lock_guard lock(mutex_);
+    if (const auto after = imported_.upper_bound(address); after != imported_.begin()) {
+        const auto& [begin, nbytes] = *std::prev(after);
+        if (address < static_cast<const char*>(begin) + nbytes) return true;
+    }
+    const auto after = live_.upper_bound(address);
+    if (after == live_.begin()) return false;
+    const Block& block = std::prev(after)->second;
+    return block.is_mapped && address < block.address + block.nbytes;
 }
 
 void DeviceMemory::poison(const Block& block) {

@@ -39,6 +39,9 @@ class DeviceMemory {
     std::size_t offset(const void* address) const;
     // Memory of another process at an address here; `offset` and `nbytes` in its descriptor. Never freed.
     char* import(int fd, std::size_t offset, std::size_t nbytes);
+    // As memory that the driver maps for this device alone; so is what is imported.
+    void map(void* address);
+    bool is_mapped(const void* address) const;
 
   private:
     struct Block {
@@ -46,6 +49,7 @@ class DeviceMemory {
         std::size_t nbytes;
         std::int64_t stream;
         std::vector<std::int64_t> others;  // streams that use it too
+        bool is_mapped = false;
     };
     using Key = std::pair<std::int64_t, std::size_t>;                // stream, bytes
     using Tickets = std::vector<std::pair<Stream*, std::uint64_t>>;  // when it is no more used elsewhere
@@ -56,8 +60,9 @@ class DeviceMemory {
     int device_, fd_ = -1;
     char *of_host_ = nullptr, *of_kernels_ = nullptr;
     std::size_t top_ = 0;
-    std::mutex mutex_;
-    std::map<void*, Block> live_;
+    mutable std::mutex mutex_;
+    std::map<const void*, Block> live_;
+    std::map<const void*, std::size_t> imported_;  // bytes
     std::multimap<Key, char*> free_;
     std::vector<std::pair<Block, Tickets>> waiting_;
 };

@@ -30,6 +30,12 @@ std::int64_t host_register(std::int64_t address, std::int64_t nbytes, std::int64
 
 void host_unregister(std::int64_t address) { page_unlock(as_address(address)); }
 
+void map_memory(const at::Tensor& tensor) { memory(tensor.device().index()).map(tensor.data_ptr()); }
+
+std::int64_t context() { return current_context(); }
+
+void set_context(std::int64_t device) { set_current_context(static_cast<int>(device)); }
+
 void configure_number(c10::string_view name, std::int64_t value) { configure(std::string(name), value); }
 
 void make_stream_late(std::int64_t device, std::int64_t id) { make_late(&stream(static_cast<int>(device), id)); }
@@ -87,10 +93,16 @@ TORCH_LIBRARY(fakegpu, m) {
     m.def("host_unregister(int address) -> ()", host_unregister);
     m.def("generator_state(int device) -> int[]", generator_state);
     m.def("set_generator_state(int device, int seed, int offset) -> ()", set_generator_state);
+    m.def("context() -> int", context);
+    m.def("set_context(int device) -> ()", set_context);
+    m.def("map_memory(Tensor tensor) -> ()");
     m.def("export_memory(Tensor tensor) -> int[]");
     m.def("import_memory(int fd, int offset, int nbytes, int device) -> Tensor", import_memory);
 }
 
-TORCH_LIBRARY_IMPL(fakegpu, PrivateUse1, m) { m.impl("export_memory", export_memory); }
+TORCH_LIBRARY_IMPL(fakegpu, PrivateUse1, m) {
+    m.impl("map_memory", map_memory);
+    m.impl("export_memory", export_memory);
+}
 
 }  // namespace fakegpu

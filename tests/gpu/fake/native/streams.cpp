@@ -65,6 +65,7 @@ class Activity {
 Activity& activity = *new Activity;
 
 thread_local int the_device = 0;
+thread_local int the_context = -1;
 thread_local std::array<std::int64_t, kMostDevices> the_streams{};
 
 }  // namespace
@@ -231,7 +232,12 @@ void make_late(Stream* which) {
 }
 
 int current_device() { return the_device; }
-void set_current_device(int device) { the_device = device; }
+void set_current_device(int device) {
+    if (device != the_device) the_context = device;
+    the_device = device;
+}
+int current_context() { return the_context; }
+void set_current_context(int device) { the_context = device; }
 std::int64_t current_stream_id(int device) { return the_streams.at(device); }
 void set_current_stream(int device, std::int64_t id) { the_streams.at(device) = id; }
 Stream& current_stream(int device) { return stream(device, the_streams.at(device)); }

@@ -77,7 +77,11 @@ void make_late(Stream* which);
 
 // The calling thread's.
 int current_device();
-void set_current_device(int device);
+void set_current_device(int device);  // makes its context current, too, if the device was another
+// The device whose context is current in the calling thread; -1: none is, for nothing has run there. As CUDA's driver
+// has it, a launch needs it, and does not make it so by itself.
+int current_context();
+void set_current_context(int device);
 std::int64_t current_stream_id(int device);
 void set_current_stream(int device, std::int64_t id);
 Stream& current_stream(int device);

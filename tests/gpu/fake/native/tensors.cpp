@@ -112,6 +112,7 @@ void check_launch(int device) {
     if (is_due(settings.fail_launch)) {
         throw std::runtime_error("FAKEGPU error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`");
     }
+    set_current_context(current_device());
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -33,7 +33,8 @@ class Argument {
 at::Tensor empty_strided_on(int device, c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype);
 const at::Tensor& resize(const at::Tensor& tensor, c10::IntArrayRef sizes);
 
-// Before anything is put into a stream: the device must be sound.
+// Before an operation of torch is put into a stream: the device must be sound. The runtime makes the context of the
+// thread's device current.
 void check_launch(int device);
 
 }  // namespace fakegpu

@@ -40,6 +40,9 @@ class Driver(ModuleType):
         self.lengths: list[int] = []
         self.room = 8 * UNIT
 
+    def cuCtxGetCurrent(self) -> tuple[Any, ...]:  # noqa: N802
+        return 0, 1
+
     def cuMemGetAllocationGranularity(self, properties: Any, flag: str) -> tuple[Any, ...]:  # noqa: N802
         assert (properties.type, properties.requestedHandleTypes, flag) == ("pinned", "descriptor", "minimum")
         return 0, UNIT

@@ -14,6 +14,8 @@ from pool import _native
 from pool.kernels import backend
 from pool.kernels.adam import AdamStep
 from pool.kernels.cuda import fold as kernels
+from pool.kernels.cuda.compiler import Source
+from pool.kernels.cuda.launcher import Argument, Extent
 from pool.kernels.fold import Addend
 from pool.optim.adam import Adam, SparseAdam
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
@@ -203,3 +205,19 @@ def test_torch_finds_the_operations_sound() -> None:
     dense = [numbers(9, 4, seed=s) for s in range(2)]
     torch.library.opcheck(of.fold.default, (state[0], dense, [0, 1], 0.5), test_utils=tests)
     torch.library.opcheck(of.adam.default, (stepped, state[1], dense, [0, 1], [0.5, *constants]), test_utils=tests)
+
+
+def test_any_number_of_touched_rows_has_a_grid(cpu: CpuLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a table of a recommender in a step of groups: along y, a grid has 65,535 blocks of 128 rows."""
+    grids = {}
+
+    def note(source: Source, kernel: str, extent: Extent, _: Sequence[Argument]) -> None:
+        grids[kernel] = extent.blocks(source.kernels[kernel])
+
+    monkeypatch.setattr(cpu, "launch", note)
+    count = 65_535 * 128 + 1
+    gradients = [torch.empty(count, 1), torch.empty(5, 1)]
+    lists = [torch.empty(len(gradient), dtype=torch.uint32) for gradient in gradients]
+    kernels.fold_rows(torch.empty(count, 1), gradients, lists, [0, 1], 1.0, 0, False)
+    assert grids["find_rows"] == ((2 * 65_535 + 1, 1), (1, 128))
+    assert set(grids) == {"find_rows", "fold_rows"}
