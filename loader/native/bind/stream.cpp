@@ -144,8 +144,8 @@ std::vector<std::uint64_t> count_kept(const Source& source, const std::vector<st
     return kept;
 }
 
-std::vector<std::uint32_t> chunks_of_window(const Source& source, const PipelineSettings& settings,
-                                            std::uint64_t epoch, std::uint64_t window) {
+std::vector<std::uint32_t> chunks_of_window(const Source& source, const PipelineSettings& settings, std::uint64_t epoch,
+                                            std::uint64_t window) {
     const std::size_t num_chunks = source.num_chunks();
     const ChunkOrder order(settings.split(num_chunks, source.records_are_apart()).chunks(num_chunks),
                            settings.components, settings.window_chunks, settings.shuffle && !source.in_file_order(),
