@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 SITE = ROOT / "build/gpu/site"
 NATIVE = ROOT / "build/gpu/native"
-SOURCES = "sources.sha256"  # in NATIVE: of what the modules beside the code were compiled from
+SOURCES = "sources.sha256"  # in NATIVE: of those that lay here when the modules were put beside the code
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 MODULES = (f"pool/_native{SUFFIX}", f"loader/_native{SUFFIX}")
 TESTS = ("pytest", "pytest-timeout", "hypothesis")
@@ -116,13 +116,22 @@ def install_packages(wanted: Iterable[str], wheels: Path | None, run: Run) -> No
 
 
 def install_native(wheels: Path | None, run: Run) -> None:
-    """The native modules beside the code, if this Python does not find them. Raises InstallError."""
+    """Puts the native modules beside the code, if this Python finds none, or those there are of older sources. Raises
+    InstallError."""
     beside = [ROOT / module for module in MODULES]
     if any(path.exists() for path in beside) and not built_from_these_sources():
         for path in beside:
             path.unlink(missing_ok=True)
-    if native_is_there(run) or unpack_native(wheels):
+    if native_is_there(run):
         return
+    if not unpack_native(wheels):
+        compile_native(wheels, run)
+    NATIVE.mkdir(parents=True, exist_ok=True)
+    (NATIVE / SOURCES).write_text(digest_of_sources(), encoding="utf-8")
+
+
+def compile_native(wheels: Path | None, run: Run) -> None:
+    """Raises InstallError."""
     install_packages(BUILD, wheels, run)
     print("compiling the native modules: minutes", flush=True)
     build = str(NATIVE)
@@ -138,7 +147,6 @@ def install_native(wheels: Path | None, run: Run) -> None:
         if built is None:
             raise InstallError(f"compiling has made no {name} in {NATIVE / folder}")
         (ROOT / module).write_bytes(built.read_bytes())
-    (NATIVE / SOURCES).write_text(digest_of_sources(), encoding="utf-8")
 
 
 def digest_of_sources() -> str:
@@ -152,7 +160,7 @@ def digest_of_sources() -> str:
 
 
 def built_from_these_sources() -> bool:
-    """Tells whether the modules beside the code were compiled here, from the sources that lie there now."""
+    """Tells whether the modules beside the code were put there with the sources that lie there now."""
     note = NATIVE / SOURCES
     return note.exists() and note.read_text(encoding="utf-8") == digest_of_sources()
 

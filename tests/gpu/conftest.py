@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+
+from benchmarks.gpu.machine import Machine
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,12 +18,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    if session.config.getoption("--needs-card", default=False) and not torch.cuda.is_available():
-        pytest.exit(
-            f"torch {torch.__version__} in {sys.executable} sees no CUDA device, so nothing is tried; GPU_PYTHON=... "
-            "names another Python",
-            returncode=1,
-        )
+    if session.config.getoption("--needs-card", default=False):
+        try:
+            Machine.found("", dry=False)
+        except SystemExit as none:
+            pytest.exit(str(none), returncode=1)
 
 
 @dataclass(frozen=True)

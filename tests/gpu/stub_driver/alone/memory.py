@@ -18,7 +18,7 @@ NBYTES = (2 << 20) + 1
 FIRST, SECOND = 0x5A, 0xA5
 
 
-def test_ansecond_process_reads_and_writes_what_this_one_has_made(machine: Machine) -> None:
+def test_a_second_process_reads_and_writes_what_this_one_has_made(machine: Machine) -> None:
     machine.use(0)
     shared, launcher = CudaMemory(), CudaLauncher(DEVICE)
     memory = shared.allocate(DEVICE, NBYTES)
