@@ -1,6 +1,7 @@
-// Work that changes memory all the time, for as long as `cycles`: does it go on when its process has died?
+#include "numbers.cuh"
 
-extern "C" __global__ void count_up(volatile unsigned* counter, unsigned cycles) {
+// Work that changes memory all the time, for as long as `cycles`: does it go on when its process has died?
+KERNEL(1, 1) count_up(volatile uint32* counter, uint32 cycles) {
     const long long begin = clock64();
     while (clock64() - begin < cycles) *counter = *counter + 1;
 }

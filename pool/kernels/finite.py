@@ -17,7 +17,6 @@ from torch import Tensor
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, UInt64, run, structure
-from pool.kernels.cuda.operation import operation
 
 MOST = 64  # tensors of a launch
 LIMITS = {  # by type that a number is rounded to, to nearest even: the bits of the least that is infinite then
@@ -28,7 +27,6 @@ FLOAT32_LIMIT = LIMITS[torch.float32]
 _LANES, _NUMBERS = 32, 256  # of finite.cu
 
 
-@operation("found")
 def find_infinite(
     found: Tensor, tensors: Sequence[Tensor], limits: Sequence[int], losses: Sequence[Tensor], batch: int
 ) -> None:
@@ -47,13 +45,8 @@ def find_infinite(
         last = losses[0] if losses and begin + MOST >= count else None
         copied = 0 if last is None else len(last)
         source = Source.of("finite.cu", BFLOAT16=0, WIDTH=1, TENSORS=max(1, len(some)))
-        arguments = listed, found[begin:], UInt64(first[-1]), batch, last, found[count:], copied
+        arguments = listed, found[begin:], first[-1], batch, last, found[count:], copied
         run(device, source, "find_infinite", Extent(first[-1] + copied, 1), *arguments)
-
-
-@find_infinite.fake
-def _(found: Tensor, tensors: Sequence[Tensor], limits: Sequence[int], losses: Sequence[Tensor], batch: int) -> None:
-    pass
 
 
 class Outcomes:

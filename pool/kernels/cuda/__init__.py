@@ -1,1 +1,1 @@
-"""Kernels for CUDA devices: sources, compiled when they are first used, and torch operations that launch them."""
+"""Kernels for CUDA devices: sources, compiled when they are first used, and functions that launch them."""

@@ -25,23 +25,33 @@ PACKAGE = Path(__file__).parent.parent.parent
 RULES = "kernels/rules.cuh"  # in the package, as sources include it
 # No contraction: a product is rounded before it is added, as in the CPU's kernels. Divisions and roots are IEEE's.
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
-_BOUNDS = re.compile(r"KERNEL\((\d+), \d+\)\s*(\w+)\(")
+_KERNEL = re.compile(r"KERNEL\((\d+), \d+\)\s*(\w+)\(([^)]*)\)")
+_NUMBERS = {"uint32": "I", "uint64": "Q", "float": "f"}  # codes of struct
 _DIGEST = 32  # bytes that a kept file begins with
 _TIMES = "compiled.txt"  # a line for each program that was compiled: seconds, what, for which architecture
 _TAIL = 4096  # bytes of its end that are read
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """The declaration of a kernel."""
+
+    threads: int  # of a block, at most
+    parameters: tuple[str, ...]  # codes of struct: of a pointer, a number, or "s": of a structure by value
+
+
+@dataclass(frozen=True, eq=False)
 class Source:
-    """A file and the constants that it is compiled for; hashable, so that a program is compiled once."""
+    """A file and the constants that it is compiled for. The same ones are the same object, so that a program is
+    compiled once, and found by its identity at each launch."""
 
     path: Path
     constants: tuple[tuple[str, int | str], ...]
 
-    @classmethod
-    def of(cls, file: str | Path, **constants: int | str) -> Source:
+    @staticmethod
+    def of(file: str | Path, **constants: int | str) -> Source:
         """`file`: a common one's name, or a path."""
-        return cls(COMMON / file, tuple(sorted(constants.items())))
+        return _named(file, **constants)
 
     @property
     def file(self) -> str:
@@ -57,8 +67,8 @@ class Source:
         return _headers(self.path.parent)
 
     @property
-    def kernels(self) -> Mapping[str, int]:
-        """The kernels of the file and the most threads that a block of each may have."""
+    def kernels(self) -> Mapping[str, Kernel]:
+        """The kernels of the file, by name."""
         return _kernels(self.path)
 
     @property
@@ -67,6 +77,16 @@ class Source:
 
     def __str__(self) -> str:
         return " ".join([self.file, *(f"{name}={value}" for name, value in self.constants)])
+
+
+@cache
+def _named(file: str | Path, **constants: int | str) -> Source:
+    return _source(COMMON / file, tuple(sorted(constants.items())))
+
+
+@cache
+def _source(path: Path, constants: tuple[tuple[str, int | str], ...]) -> Source:
+    return Source(path, constants)
 
 
 @cache
@@ -81,8 +101,16 @@ def _headers(folder: Path) -> Mapping[str, str]:
 
 
 @cache
-def _kernels(path: Path) -> Mapping[str, int]:
-    return {name: int(threads) for threads, name in _BOUNDS.findall(_text(path))}
+def _kernels(path: Path) -> Mapping[str, Kernel]:
+    found = _KERNEL.findall(_text(path))
+    return {name: Kernel(int(threads), tuple(map(_code, words.split(",")))) for threads, name, words in found}
+
+
+def _code(parameter: str) -> str:
+    """`parameter`: its declaration."""
+    if "*" in parameter:
+        return "P"
+    return _NUMBERS.get(parameter.removeprefix("const ").split()[0], "s")
 
 
 class CompileError(Exception):

@@ -1,35 +1,30 @@
-"""Gradients of a step added up along its tree (I2), alone or along with Adam, as torch operations on a device: src/
-fold.cu, adam.cu, find_rows.cu. `pool.kernels.fold` and `pool.kernels.adam` say what they take. A table's gradients are
-the touched rows alone, one after the other, numbered by `touched`."""
+"""Gradients of a step added up along its tree (I2), alone or along with Adam, on a device: src/fold.cu, adam.cu,
+find_rows.cu. `pool.kernels.fold` and `pool.kernels.adam` say what they take. A table's gradients are the touched rows
+alone, one after the other, numbered by `touched`."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
-from functools import cache
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, run, width_of
-from pool.kernels.cuda.operation import operation
+from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, structure, width_of
 
 MOST_PLACES = 64  # from the first to the last gradient of one call, in a node of the tree
 _INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
 
 
-@operation("out")
 def fold(out: Tensor, gradients: Sequence[Tensor], places: Sequence[int], scale: float) -> None:
     """out = (sum of the gradients, at least one) * scale; all of one shape. `out` may be one of them."""
     leaves, narrow, sources = _sources(gradients, places)
     width = width_of(out.numel(), out, *gradients)
     source = Source.of("fold.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
-    run(out.device, source, "fold", Extent(out.numel() // width, 1), sources, out, scale, _size(out))
+    run(out.device, source, "fold", Extent(out.numel() // width, 1), sources, out, scale, out.numel())
 
 
-@operation("out")
 def fold_rows(
     out: Tensor,
     gradients: Sequence[Tensor],
@@ -46,11 +41,10 @@ def fold_rows(
     row_numbers = _row_numbers(touched, places, leaves, first_row, rows)
     width = width_of(columns, out, *gradients)
     source = Source.of("fold.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
-    arguments = sources, row_numbers, out, scale, rows, columns, int(touched_only)
+    arguments = sources, row_numbers, out, scale, rows, columns, touched_only
     run(out.device, source, "fold_rows", Extent(rows, columns // width), *arguments)
 
 
-@operation("state")
 def adam(
     state: Sequence[Tensor], old: Tensor, gradients: Sequence[Tensor], places: Sequence[int], step: Sequence[float]
 ) -> None:
@@ -60,11 +54,10 @@ def adam(
     leaves, narrow, sources = _sources(gradients, places)
     width = width_of(weights.numel(), weights, old, mean, square, *gradients)
     source = Source.of("adam.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
-    arguments = sources, _state(weights, old, mean, square), _Step(*step), _size(weights)
+    arguments = sources, _state(weights, old, mean, square), _step(step), weights.numel()
     run(weights.device, source, "adam", Extent(weights.numel() // width, 1), *arguments)
 
 
-@operation("state")
 def adam_rows(
     state: Sequence[Tensor],
     old: Tensor,
@@ -82,7 +75,7 @@ def adam_rows(
     row_numbers = _row_numbers(touched, places, leaves, first_row, rows)
     width = width_of(columns, weights, old, mean, square, *gradients)
     source = Source.of("adam.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
-    arguments = sources, row_numbers, _state(weights, old, mean, square), _Step(*step), rows, columns, touched_only
+    arguments = sources, row_numbers, _state(weights, old, mean, square), _step(step), rows, columns, touched_only
     run(weights.device, source, "adam_rows", Extent(rows, columns // width), *arguments)
 
 
@@ -97,62 +90,37 @@ def leaves_of(places: Sequence[int]) -> tuple[int, list[int]]:
     return leaves, [place & (leaves - 1) for place in places]
 
 
-class _State(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("weights", "old", "mean", "square"))
-
-
-class _Step(ctypes.Structure):
-    _fields_ = tuple((f"number_{i}", ctypes.c_float) for i in range(9))  # of Step in adam.cu
-
-
-@cache
-def _sources_type(leaves: int, narrow: int) -> type[ctypes.Structure]:
-    words = [("narrow", ctypes.c_uint32 * _words(leaves))] if narrow else []
-    fields = [("at", ctypes.c_uint64 * leaves), *words]
-    return type("Sources", (ctypes.Structure,), {"_fields_": fields})
-
-
-@cache
-def _touched_type(leaves: int) -> type[ctypes.Structure]:
-    fields = [("at", ctypes.c_uint64 * leaves), ("count", ctypes.c_uint32 * leaves)]
-    return type("Touched", (ctypes.Structure,), {"_fields_": fields})
-
-
-def _sources(gradients: Sequence[Tensor], places: Sequence[int]) -> tuple[int, int, ctypes.Structure]:
+def _sources(gradients: Sequence[Tensor], places: Sequence[int]) -> tuple[int, int, bytes]:
     """Returns how many leaves there are, whether any is bfloat16, and the gradients as kernels take them."""
     leaves, at = leaves_of(places)
     bits = sum(1 << place for place, each in zip(at, gradients, strict=True) if each.dtype == torch.bfloat16)
-    narrow = int(bits > 0)
-    made = _sources_type(leaves, narrow)()
+    sources: list[Tensor | None] = [None] * leaves
     for place, gradient in zip(at, gradients, strict=True):
-        assert gradient.is_contiguous()
         assert gradient.dtype in (torch.float32, torch.bfloat16)
-        made.at[place] = gradient.data_ptr()
-    for word in range(_words(leaves) if narrow else 0):
-        made.narrow[word] = bits >> 32 * word & 0xFFFFFFFF
-    return leaves, narrow, made
+        sources[place] = gradient
+    if not bits:
+        return leaves, 0, structure(at=(Pointer, sources))
+    words = [bits >> 32 * word & 0xFFFFFFFF for word in range(-(-leaves // 32))]  # a bit for each leaf
+    return leaves, 1, structure(at=(Pointer, sources), narrow=(UInt32, words))
 
 
-def _words(leaves: int) -> int:
-    """Counts words of 32 bits, one bit for each leaf."""
-    return -(-leaves // 32)
+def _state(*tensors: Tensor) -> bytes:
+    assert all(tensor.dtype == torch.float32 for tensor in tensors)
+    return structure(at=(Pointer, tensors))
 
 
-def _state(*tensors: Tensor) -> _State:
-    assert all(tensor.is_contiguous() and tensor.dtype == torch.float32 for tensor in tensors)
-    return _State(*(tensor.data_ptr() for tensor in tensors))
-
-
-def _size(tensor: Tensor) -> ctypes.c_uint64:
-    return ctypes.c_uint64(tensor.numel())
+def _step(numbers: Sequence[float]) -> bytes:
+    return structure(numbers=(Float, numbers))
 
 
 def _row_numbers(touched: Sequence[Tensor], places: Sequence[int], leaves: int, first_row: int, rows: int) -> Tensor:
     """Returns [leaves, rows] int32: which row of a gradient it is, from 1; 0: none."""
     assert len({numbers.dtype for numbers in touched}) == 1, "lists of one type"
-    lists = _touched_type(leaves)()
+    lists: list[Tensor | None] = [None] * leaves
     for place, numbers in zip(leaves_of(places)[1], touched, strict=True):
-        lists.at[place], lists.count[place] = numbers.data_ptr(), numbers.numel()
+        lists[place] = numbers
+    counts = [0 if numbers is None else numbers.numel() for numbers in lists]
+    listed = structure(at=(Pointer, lists), count=(UInt32, counts))
     numbers_of = torch.zeros(leaves, rows, dtype=torch.int32, device=touched[0].device)
     source = Source.of("find_rows.cu", BFLOAT16=0, WIDTH=1, LEAVES=leaves, INDEX=_INDEX[touched[0].dtype])
     longest = max(1, *map(len, touched))
@@ -161,19 +129,10 @@ def _row_numbers(touched: Sequence[Tensor], places: Sequence[int], leaves: int, 
         source,
         "find_rows",
         Extent(leaves * longest, 1),
-        lists,
+        listed,
         numbers_of,
         longest,
         first_row,
         rows,
     )
     return numbers_of
-
-
-def _register_fakes() -> None:
-    """Operations that only write what they get return nothing."""
-    for each in (fold, fold_rows, adam, adam_rows):
-        each.fake(lambda *_: None)
-
-
-_register_fakes()

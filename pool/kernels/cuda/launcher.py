@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import struct
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -29,12 +32,11 @@ _REFUSALS = (
 )
 _MOST_BLOCKS = (2**31 - 1, 65_535)  # of a grid, along x and y
 
-Pointer, Float, UInt32, UInt64 = ctypes.c_void_p, ctypes.c_float, ctypes.c_uint32, ctypes.c_uint64
-Argument = Tensor | int | float | ctypes.Structure | ctypes.c_uint64 | None
+Pointer, Float, UInt32, UInt64 = "P", "f", "I", "Q"  # codes of struct
+Argument = Tensor | int | float | bytes | None
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(NamedTuple):
     """How many threads are needed: for each item one for each group of columns."""
 
     items: int
@@ -60,8 +62,58 @@ class Launcher(Protocol):
         """The version of what compiles: others may give other bits."""
 
     def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
-        """Queues a kernel on the device's current stream; nothing to do is no error. Tensors are on that device, and
-        contiguous; int is uint32, float is float32. Raises CompileError."""
+        """Queues a kernel on the device's current stream; nothing to do is no error. Arguments are as the source
+        declares them: of a pointer a tensor on that device, contiguous, or None; of a structure its bytes. Raises
+        CompileError."""
+
+
+class ArgumentMemory(threading.local):
+    """The memory of a kernel's arguments, where cuLaunchKernel reads them. Each thread has its own; it is used again as
+    soon as a launch has returned."""
+
+    def __init__(self, parameters: Sequence[str]) -> None:
+        """`parameters`: as in `Kernel`."""
+        self._parameters = parameters
+        self._layout = struct.Struct("")
+        self._memory: Any = None
+        self._pointers: Any = None
+        self.sizes: list[int] = []  # of the arguments, in bytes
+        self.address = 0  # of the pointers to them
+
+    def put(self, arguments: Sequence[Argument]) -> None:
+        """Writes them. Raises struct.error for what the kernel does not take."""
+        values = [_value(argument) for argument in arguments]
+        if self._memory is None:
+            self._lay_out(arguments)
+        self._layout.pack_into(self._memory, 0, *values)
+
+    @property
+    def words(self) -> bytes:
+        """The arguments, each from a multiple of 8 bytes on."""
+        return bytes(self._memory)
+
+    def _lay_out(self, arguments: Sequence[Argument]) -> None:
+        formats = [
+            f"{len(argument)}s" if isinstance(argument, bytes) else code
+            for code, argument in zip(self._parameters, arguments, strict=True)
+        ]
+        self.sizes = [struct.calcsize(each) for each in formats]
+        room = [-(-size // 8) * 8 for size in self.sizes]
+        padded = (f"{each}{whole - size}x" for each, whole, size in zip(formats, room, self.sizes, strict=True))
+        self._layout = struct.Struct("".join(padded))
+        self._memory = ctypes.create_string_buffer(self._layout.size)
+        begin = ctypes.addressof(self._memory)
+        self._pointers = (ctypes.c_void_p * len(room))(*(begin + at for at in accumulate([0, *room[:-1]])))
+        self.address = ctypes.addressof(self._pointers)
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A kernel that can be launched."""
+
+    function: Any
+    threads: int
+    memory: ArgumentMemory
 
 
 class CudaLauncher:
@@ -74,7 +126,7 @@ class CudaLauncher:
         self._context = PrimaryContext(self._driver, device.index)
         self._architecture = "sm_{}{}".format(*torch.cuda.get_device_capability(device))
         self._compiler = Compiler(self._architecture, kept_in())
-        self._programs: dict[Source, dict[str, Any]] = {}
+        self._kernels: dict[tuple[Source, str], _Loaded] = {}
 
     @property
     def version(self) -> str:
@@ -83,17 +135,24 @@ class CudaLauncher:
     def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
         if extent.items == 0:
             return
-        with torch.cuda.device(self._device):
-            self._context.bind()
-            functions = self._programs.get(source) or self._load(source)
-            blocks, threads = extent.blocks(source.kernels[kernel])
-            packed = packed_arguments(arguments)
-            stream = torch.cuda.current_stream(self._device).cuda_stream
-            self._driver.call(
-                "cuLaunchKernel", functions[kernel], *blocks, 1, *threads, 1, 0, stream, ctypes.addressof(packed), 0
-            )
+        if self._context.is_current:
+            self._launch(source, kernel, extent, arguments)
+        else:
+            with torch.cuda.device(self._device):
+                self._context.bind()
+                self._launch(source, kernel, extent, arguments)
 
-    def _load(self, source: Source) -> dict[str, Any]:
+    def _launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
+        loaded = self._kernels.get((source, kernel)) or self._load(source, kernel)
+        (across, down), (columns, rows) = extent.blocks(loaded.threads)
+        memory = loaded.memory
+        memory.put(arguments)
+        stream = torch._C._cuda_getCurrentRawStream(self._device.index)
+        self._driver.call(
+            "cuLaunchKernel", loaded.function, across, down, 1, columns, rows, 1, 0, stream, memory.address, 0
+        )
+
+    def _load(self, source: Source, kernel: str) -> _Loaded:
         is_kept, begin = self._compiler.is_kept(source), time.monotonic()
         try:
             program = self._module(source)
@@ -106,9 +165,10 @@ class CudaLauncher:
             seconds = time.monotonic() - begin
             log.info("%s: compiled %s in %.1f s", self._device, source, seconds)
             note_compiled(seconds, source, self._architecture, kept_in())
-        functions = {name: self._driver.call("cuModuleGetFunction", program, name.encode()) for name in source.kernels}
-        self._programs[source] = functions
-        return functions
+        for name, form in source.kernels.items():
+            function = self._driver.call("cuModuleGetFunction", program, name.encode())
+            self._kernels[source, name] = _Loaded(function, form.threads, ArgumentMemory(form.parameters))
+        return self._kernels[source, kernel]
 
     def _module(self, source: Source) -> Any:
         """Raises CompileError, also if the driver refuses the program."""
@@ -121,43 +181,27 @@ class CudaLauncher:
             raise CompileError(f"{source}: the driver refuses what {self.version} has compiled: {error}") from None
 
 
-def structure(**fields: tuple[Any, Sequence[Any]]) -> ctypes.Structure:
+def structure(**members: tuple[str, Sequence[Any]]) -> bytes:
     """Returns a structure that a kernel takes by value, laid out as in its source: arrays by name, each of a type and
     with its values; pointers are tensors, or None."""
-    shape = tuple((name, kind, len(values)) for name, (kind, values) in fields.items())
-    made = _structure_type(shape)()
-    for name, (kind, values) in fields.items():
-        getattr(made, name)[:] = [_address(value) for value in values] if kind is Pointer else values
-    return made
-
-
-def _address(tensor: Tensor | None) -> int:
-    assert tensor is None or tensor.is_contiguous()
-    return 0 if tensor is None else tensor.data_ptr()
+    values: list[Any] = []
+    for code, own in members.values():
+        values += map(_value, own) if code == Pointer else own
+    return _layout_of(*((code, len(own)) for code, own in members.values())).pack(*values)
 
 
 @cache
-def _structure_type(shape: tuple[tuple[str, Any, int], ...]) -> type[ctypes.Structure]:
-    return type("Structure", (ctypes.Structure,), {"_fields_": [(name, kind * count) for name, kind, count in shape]})
+def _layout_of(*arrays: tuple[str, int]) -> struct.Struct:
+    """Returns a layout whose size is a multiple of its alignment."""
+    widest = "0Q" if any(code in (Pointer, UInt64) for code, _ in arrays) else ""
+    return struct.Struct("".join(f"{count}{code}" for code, count in arrays) + widest)
 
 
-def packed_arguments(arguments: Sequence[Argument]) -> ctypes.Array[ctypes.c_void_p]:
-    """Returns pointers to the arguments, as cuLaunchKernel takes them."""
-    values = [_packed(argument) for argument in arguments]
-    pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-    pointers.values = values  # type: ignore[attr-defined]  # kept as long as what points to them
-    return pointers
-
-
-def _packed(argument: Argument) -> Any:
-    if argument is None:
-        return ctypes.c_void_p(0)
+def _value(argument: Argument) -> int | float | bytes:
     if isinstance(argument, Tensor):
         assert argument.is_contiguous()
-        return ctypes.c_void_p(argument.data_ptr())
-    if isinstance(argument, float):
-        return ctypes.c_float(argument)
-    return ctypes.c_uint32(argument) if isinstance(argument, int) else argument
+        return argument.data_ptr()
+    return 0 if argument is None else argument
 
 
 makers: dict[str, Callable[[torch.device], Launcher]] = {"cuda": CudaLauncher}  # by kind of device

@@ -1,4 +1,4 @@
-"""The sparse layer's sums as torch operations, for tables in float32 and bfloat16 (src/list_sums.cu).
+"""The sparse layer's sums on a device, for tables in float32 and bfloat16 (src/list_sums.cu).
 
 Sums are float32. The same bits in each run; other bits than on a CPU, which adds up along a plan.
 """
@@ -12,14 +12,12 @@ from torch import Tensor
 
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, run, width_of
-from pool.kernels.cuda.operation import operation
 
 PIECE = 256  # of src/list_sums.cu
 ROWS = 32  # of src/column_sums.cu
 INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
 
 
-@operation()
 def sum_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None, start: Tensor | None) -> Tensor:
     """[lists, columns]: start [columns] plus the rows of `table` [rows, columns] that each list names, times values.
 
@@ -32,12 +30,6 @@ def sum_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | 
     return out
 
 
-@sum_lists.fake
-def _(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None, start: Tensor | None) -> Tensor:
-    return table.new_empty(_shape(table, offsets))
-
-
-@operation()
 def sum_long_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
     """Sums lists of very different lengths, without a start: long ones are summed in pieces."""
     lists, columns = _shape(table, offsets)
@@ -52,12 +44,6 @@ def sum_long_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tens
     return out
 
 
-@sum_long_lists.fake
-def _(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
-    return table.new_empty(_shape(table, offsets))
-
-
-@operation()
 def column_sums(matrix: Tensor) -> Tensor:
     """[columns] of [rows, columns], float32 whatever the matrix is."""
     while True:
@@ -69,11 +55,6 @@ def column_sums(matrix: Tensor) -> Tensor:
         if len(out) <= 1:
             return out[0] if len(out) else matrix.new_zeros(columns, dtype=torch.float32)
         matrix = out
-
-
-@column_sums.fake
-def _(matrix: Tensor) -> Tensor:
-    return matrix.new_empty(matrix.shape[1], dtype=torch.float32)
 
 
 def sums_source(

@@ -11,7 +11,7 @@ import torch
 from pool.kernels.cuda import launcher
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.driver import PrimaryContext
-from pool.kernels.cuda.launcher import Argument, Extent, packed_arguments
+from pool.kernels.cuda.launcher import Argument, ArgumentMemory, Extent
 from tests.gpu.fake import fakegpu
 from tests.pool.kernels.cuda.on_cpu import library
 
@@ -46,9 +46,10 @@ class FakeLauncher:
         self.launched.append(kernel)
         if extent.items == 0:
             return
-        blocks, threads = extent.blocks(source.kernels[kernel])
-        values = packed_arguments(arguments).values  # type: ignore[attr-defined]
-        words = b"".join(bytes(value).ljust(-(-ctypes.sizeof(value) // 8) * 8, b"\0") for value in values)
+        form = source.kernels[kernel]
+        blocks, threads = extent.blocks(form.threads)
+        memory = ArgumentMemory(form.parameters)
+        memory.put(arguments)
         function = ctypes.cast(library(source, sanitized=False).launch, ctypes.c_void_p).value
         with torch.accelerator.device_index(self._device.index):
             self._context.bind()
@@ -57,8 +58,8 @@ class FakeLauncher:
                 function,
                 kernel,
                 [*blocks, *threads],
-                torch.frombuffer(bytearray(words), dtype=torch.int64),
-                [ctypes.sizeof(value) for value in values],
+                torch.frombuffer(bytearray(memory.words), dtype=torch.int64),
+                memory.sizes,
             )
 
 

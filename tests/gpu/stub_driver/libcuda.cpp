@@ -64,7 +64,7 @@ struct Context {
 };
 struct Module {
     const Context* context;
-    std::string_view image;
+    std::string image;  // a copy, as the driver takes one
 };
 struct Function {
     const Context* context;

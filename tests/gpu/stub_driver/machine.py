@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -42,7 +41,7 @@ class Machine:
         self.stub.stub_fail(function.encode(), status, int(sticks))
 
     def fill(self, launcher: CudaLauncher, address: int, value: int, nbytes: int = 16) -> None:
-        launcher.launch(FILL, "fill", Extent(nbytes, 1), [ctypes.c_uint64(address), nbytes, value])
+        launcher.launch(FILL, "fill", Extent(nbytes, 1), [address, nbytes, value])
 
     def read(self, address: int, nbytes: int = 16) -> bytes:
         """Reads memory as the current device."""
@@ -56,9 +55,9 @@ class Machine:
         names: dict[str, Any] = {
             "device": self._guard,
             "get_device_capability": lambda _: (9, 0),
-            "current_stream": lambda _: SimpleNamespace(cuda_stream=0),
         }
-        with mock.patch.multiple(torch.cuda, **names), mock.patch.object(torch, "as_tensor", _tensor):
+        stream = mock.patch.object(torch._C, "_cuda_getCurrentRawStream", create=True, return_value=0)
+        with stream, mock.patch.multiple(torch.cuda, **names), mock.patch.object(torch, "as_tensor", _tensor):
             yield
 
     @contextlib.contextmanager

@@ -13,13 +13,12 @@ from torch.autograd.function import once_differentiable
 
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, run
-from pool.kernels.cuda.operation import operation
 from pool.kernels.cuda.sparse import INDEX
 from pool.kernels.sparse import SparseInput, backend_for
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.cuda.stack_form import borders_of
 
-_HERE = Path(__file__).parent
+_FILE = Path(__file__).with_suffix(".cu")
 MOST_BUCKETS = 64
 WriteGradient = Callable[[Tensor], Tensor | None]
 
@@ -56,7 +55,6 @@ def bucket_difference(
     return out
 
 
-@operation()
 def bucket_difference_forward(table: Tensor, numbers: Tensor, offsets: Tensor, borders: Sequence[int]) -> Tensor:
     """`bucket_difference` of a contiguous table."""
     samples = (offsets.shape[0] - 1) // 2
@@ -66,12 +64,6 @@ def bucket_difference_forward(table: Tensor, numbers: Tensor, offsets: Tensor, b
     return out
 
 
-@bucket_difference_forward.fake
-def _(table: Tensor, numbers: Tensor, offsets: Tensor, borders: Sequence[int]) -> Tensor:
-    return table.new_empty((offsets.shape[0] - 1) // 2)
-
-
-@operation()
 def bucket_difference_backward(gradient: Tensor, numbers: Tensor, borders: Sequence[int]) -> Tensor:
     """The gradient of the sums. Of `numbers` the type counts alone: one source serves both directions."""
     samples, buckets = len(gradient), len(borders) - 1
@@ -80,11 +72,6 @@ def bucket_difference_backward(gradient: Tensor, numbers: Tensor, borders: Seque
     source = _source(borders, numbers)
     run(gradient.device, source, "bucket_difference_backward", Extent(out.numel(), 1), *arguments)
     return out
-
-
-@bucket_difference_backward.fake
-def _(gradient: Tensor, numbers: Tensor, borders: Sequence[int]) -> Tensor:
-    return gradient.new_empty(2 * len(gradient), len(borders) - 1)
 
 
 class _BucketDifference(torch.autograd.Function):
@@ -110,4 +97,4 @@ class _BucketDifference(torch.autograd.Function):
 
 def _source(borders: Sequence[int], numbers: Tensor) -> Source:
     constants = {"BFLOAT16": 0, "WIDTH": 1, "VALUES": 0, "BUCKETS": len(borders) - 1}
-    return Source.of(_HERE / "bucket_difference.cu", INDEX=INDEX[numbers.dtype], **constants)
+    return Source.of(_FILE, INDEX=INDEX[numbers.dtype], **constants)

@@ -1,7 +1,7 @@
 """The first layer fused with what follows it, for two perspectives: sums, clipping, and products or squares
 (first_stage.cu).
 
-A function for autograd over torch operations. What the table's gradient becomes is up to the layer, as without it.
+A function for autograd. What the table's gradient becomes is up to the layer, as without it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pool.kernels.cuda.launcher import Extent, run
-from pool.kernels.cuda.operation import operation
 from pool.kernels.cuda.sparse import ROWS, column_sums, sums_source
 from pool.kernels.sparse import SparseInput, backend_for
 from pool.nn.sparse_linear import SparseLinear
 
-_HERE = Path(__file__).parent
+_FILE = Path(__file__).with_suffix(".cu")
 
 
 class Activation(IntEnum):
@@ -53,7 +52,6 @@ def layer_first_stage(layer: SparseLinear, sparse: SparseInput, highest: float, 
     return fused_first_stage(layer.weight, layer.bias, (table, bias), *lists, write, highest, activation)
 
 
-@operation()
 def first_stage(
     table: Tensor, bias: Tensor, numbers: Tensor, offsets: Tensor, highest: float, activation: int
 ) -> tuple[Tensor, Tensor]:
@@ -61,9 +59,7 @@ def first_stage(
     Bags as in `sum_lists`."""
     samples, columns, width = _shape(table, offsets, activation)
     kept, out = table.new_empty(2 * samples, columns), table.new_empty(samples, 2 * width)
-    source, wide = sums_source(
-        _HERE / "first_stage.cu", table, numbers.dtype, None, width, bias, kept, out, ACTIVATION=activation
-    )
+    source, wide = sums_source(_FILE, table, numbers.dtype, None, width, bias, kept, out, ACTIVATION=activation)
     extent = Extent(2 * samples, width // wide)
     run(
         table.device, source, "first_stage", extent,
@@ -72,20 +68,6 @@ def first_stage(
     return out, kept
 
 
-@first_stage.fake
-def _(
-    table: Tensor,
-    bias: Tensor,
-    numbers: Tensor,
-    offsets: Tensor,
-    highest: float,
-    activation: int,
-) -> tuple[Tensor, Tensor]:
-    samples, columns, width = _shape(table, offsets, activation)
-    return table.new_empty(samples, 2 * width), table.new_empty(2 * samples, columns)
-
-
-@operation()
 def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activation: int) -> tuple[Tensor, Tensor]:
     """The gradient of the sums [2 * samples, columns], and the sum of its rows [columns] in float32."""
     bags, columns = kept.shape
@@ -93,20 +75,13 @@ def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activat
     sums = torch.empty_like(kept)
     partial = kept.new_empty(-(-bags // ROWS), columns, dtype=torch.float32)
     index = torch.uint16  # which is no matter: backward reads none
-    source, wide = sums_source(
-        _HERE / "first_stage.cu", kept, index, None, width, gradient, sums, ACTIVATION=activation
-    )
+    source, wide = sums_source(_FILE, kept, index, None, width, gradient, sums, ACTIVATION=activation)
     extent = Extent(len(partial), width // wide)
     run(
         kept.device, source, "first_stage_backward", extent,
         gradient, kept, sums, partial, float(highest), bags // 2, columns,
     )  # fmt: skip
     return sums, column_sums(partial)
-
-
-@first_stage_backward.fake
-def _(gradient: Tensor, kept: Tensor, highest: float, activation: int) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(kept), kept.new_empty(kept.shape[1], dtype=torch.float32)
 
 
 WriteGradient = Callable[[Tensor], Tensor | None]

@@ -3,7 +3,6 @@ launch (weights_in_effect.cu); touched rows of a table and its bias likewise (ro
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -14,10 +13,9 @@ from torch import Tensor
 
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, structure
-from pool.kernels.cuda.operation import operation
 from pool.kernels.cuda.sparse import INDEX
 
-_HERE = Path(__file__).parent
+_WEIGHTS, _ROWS = (Path(__file__).with_name(name) for name in ("weights_in_effect.cu", "rounded_rows.cu"))
 WAYS = ("", "half to even", "half away from zero", "towards zero")  # numbered as in rounding.cuh
 Rule = tuple[float, str] | None  # scale and way of rounding; None: as it is
 
@@ -49,7 +47,6 @@ def weights_in_effect_of(changes: Changes, parameters: Sequence[Tensor], shared:
     return out
 
 
-@operation()
 def weights_in_effect(
     weights: Sequence[Tensor],
     shared: Sequence[Tensor | None],
@@ -62,7 +59,7 @@ def weights_in_effect(
     first = [0, *accumulate(weight.numel() for weight in weights)]
     run(
         weights[0].device,
-        Source.of(_HERE / "weights_in_effect.cu", BFLOAT16=0, WIDTH=1, TENSORS=len(weights)),
+        Source.of(_WEIGHTS, BFLOAT16=0, WIDTH=1, TENSORS=len(weights)),
         "weights_in_effect",
         Extent(first[-1], 1),
         structure(
@@ -79,11 +76,6 @@ def weights_in_effect(
     return out
 
 
-@weights_in_effect.fake
-def _(weights: Sequence[Tensor], *_: object) -> list[Tensor]:
-    return [torch.empty_like(weight) for weight in weights]
-
-
 def rows_in_effect(
     weight: Tensor, bias: Tensor | None, touched: Tensor, added: Tensor | None, rule: Rule, bias_rule: Rule
 ) -> tuple[Tensor, Tensor | None]:
@@ -96,7 +88,6 @@ def rows_in_effect(
     return weight if rule is None else table, None if bias is None else rounded
 
 
-@operation()
 def rounded_rows(
     weight: Tensor,
     bias: Tensor | None,
@@ -112,18 +103,13 @@ def rounded_rows(
     columns = weight.shape[1]
     run(
         weight.device,
-        Source.of(_HERE / "rounded_rows.cu", BFLOAT16=0, WIDTH=1, INDEX=INDEX[touched.dtype]),
+        Source.of(_ROWS, BFLOAT16=0, WIDTH=1, INDEX=INDEX[touched.dtype]),
         "rounded_rows",
         Extent(len(touched) + (bias is not None), columns),
         weight, touched, added, bias, out, bias_out, _rule(scale, way), _rule(bias_scale, bias_way),
         len(touched), columns,
     )  # fmt: skip
     return out, bias_out
-
-
-@rounded_rows.fake
-def _(weight: Tensor, bias: Tensor | None, *_: object) -> tuple[Tensor, Tensor]:
-    return _empty(weight, bias)
 
 
 def _empty(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -134,5 +120,5 @@ def _numbers(rule: Rule) -> tuple[float, int]:
     return (1.0, 0) if rule is None else (rule[0], WAYS.index(rule[1]))
 
 
-def _rule(scale: float, way: int) -> ctypes.Structure:
+def _rule(scale: float, way: int) -> bytes:
     return structure(scale=(Float, [scale]), way=(UInt32, [way]))

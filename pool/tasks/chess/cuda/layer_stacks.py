@@ -18,11 +18,10 @@ from torch.autograd.function import once_differentiable
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, run, structure, width_of
-from pool.kernels.cuda.operation import operation
 from pool.tasks.chess.cuda.in_effect import Changes, weights_in_effect_of
 from pool.tasks.chess.cuda.stack_form import StackForm, borders_of
 
-_HERE = Path(__file__).parent
+_LINEAR, _STACKS = (Path(__file__).with_name(name) for name in ("stacked_linear.cu", "layer_stacks.cu"))
 MOST_BUCKETS = 64
 SLICE = 128  # inputs that a thread multiplies and adds up, of long rows
 TILE = 8  # of stacks.cuh
@@ -55,17 +54,11 @@ def layer_stacks(
     return out
 
 
-@operation()
 def stacks_forward(
-    x: Tensor,
-    extra: Tensor | None,
-    parameters: Sequence[Tensor],
-    borders: Sequence[int],
-    integers: Sequence[int],
-    floats: Sequence[float],
+    form: StackForm, x: Tensor, extra: Tensor | None, parameters: Sequence[Tensor], borders: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
     """`layer_stacks` of contiguous tensors, and the hidden layers' outputs, a row a sample."""
-    form, (samples, inputs), from_ = StackForm.of(integers, floats), x.shape, borders_of(borders)
+    (samples, inputs), from_ = x.shape, borders_of(borders)
     wide, parts = form.outputs[0], -(-inputs // SLICE)
     products = x.new_empty(parts, wide, samples)
     out, kept = x.new_empty(samples), x.new_empty(samples, form.row)
@@ -78,31 +71,23 @@ def stacks_forward(
     )  # fmt: skip
     run(
         x.device, _stacks(form, len(borders) - 1), "stacks_forward", Extent(samples, 1),
-        products, extra, _addresses(parameters), form.structure(), from_, kept, out, samples, parts,
+        products, extra, _addresses(parameters), form.structure, from_, kept, out, samples, parts,
     )  # fmt: skip
     return out, kept
 
 
-@stacks_forward.fake
-def _(x: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-    *_, integers, floats = others
-    return x.new_empty(x.shape[0]), x.new_empty(x.shape[0], StackForm.of(integers, floats).row)
-
-
-@operation()
 def stacks_backward(
+    form: StackForm,
     gradient: Tensor,
     x: Tensor,
     kept: Tensor,
     parameters: Sequence[Tensor],
     borders: Sequence[int],
-    integers: Sequence[int],
-    floats: Sequence[float],
     factor: float,
 ) -> list[Tensor]:
     """The gradients of x and of the parameters; that of the first weight times `factor`."""
-    form, (samples, inputs) = StackForm.of(integers, floats), x.shape
-    buckets, from_, how, wide = len(borders) - 1, borders_of(borders), form.structure(), form.outputs[0]
+    samples, inputs = x.shape
+    buckets, from_, wide = len(borders) - 1, borders_of(borders), form.outputs[0]
     pieces = [0, *accumulate(-(-(end - begin) // SAMPLES) for begin, end in pairwise(borders))]
     cut, columns = borders_of(pieces), form.columns(inputs)
     of_x, gradients = torch.empty_like(x), [torch.empty_like(parameter) for parameter in parameters]
@@ -111,7 +96,7 @@ def stacks_backward(
     source, groups = _products(form, buckets, width), inputs // width
     run(
         x.device, _stacks(form, buckets), "stacks_backward", Extent(samples, 1),
-        gradient, _addresses(parameters), how, from_, kept, slopes, samples,
+        gradient, _addresses(parameters), form.structure, from_, kept, slopes, samples,
     )  # fmt: skip
     run(
         x.device, source, "stacked_inputs", Extent(samples, groups),
@@ -120,7 +105,7 @@ def stacks_backward(
     tiles = sum(-(-outputs // TILE) for outputs in form.outputs)
     run(
         x.device, source, "stacked_pieces", Extent(pieces[-1] * tiles, max(groups, *form.inputs(0))),
-        x, kept, slopes, how, from_, cut, structure(at=(UInt32, columns)), sums, inputs,
+        x, kept, slopes, form.structure, from_, cut, structure(at=(UInt32, columns)), sums, inputs,
     )  # fmt: skip
     run(
         x.device, source, "stacked_sums", Extent(buckets * columns[-1], 1),
@@ -129,12 +114,6 @@ def stacks_backward(
     return [of_x, *gradients]
 
 
-@stacks_backward.fake
-def _(_gradient: Tensor, x: Tensor, _kept: Tensor, parameters: Sequence[Tensor], *_: object) -> list[Tensor]:
-    return [torch.empty_like(tensor) for tensor in (x, *parameters)]
-
-
-@operation()
 def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """The sums over the buckets of [buckets, outputs, inputs] and [buckets, outputs]."""
     buckets, outputs, inputs = weight.shape
@@ -145,11 +124,6 @@ def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         weight, bias, of_weight, of_bias, outputs * inputs, outputs,
     )  # fmt: skip
     return of_weight, of_bias
-
-
-@shared_gradients.fake
-def _(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(weight[0]), torch.empty_like(bias[0])
 
 
 class _LayerStacks(torch.autograd.Function):
@@ -166,10 +140,9 @@ class _LayerStacks(torch.autograd.Function):
     ) -> Tensor:
         x, extra = x.contiguous(), None if extra is None else extra.contiguous()
         parameters = weights_in_effect_of(changes, [each.contiguous() for each in every[:count]], every[count:])
-        how = form.integers(), form.floats()
-        out, kept = stacks_forward(x, extra, parameters, borders, *how)
+        out, kept = stacks_forward(form, x, extra, parameters, borders)
         ctx.save_for_backward(x, kept, *parameters)
-        ctx.how, ctx.borders, ctx.factor, ctx.shares = how, borders, changes.factor, len(every) > count
+        ctx.form, ctx.borders, ctx.factor, ctx.shares = form, borders, changes.factor, len(every) > count
         return out
 
     @staticmethod
@@ -177,20 +150,19 @@ class _LayerStacks(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, kept, *parameters = ctx.saved_tensors
         gradient = gradient.contiguous()
-        integers, floats = ctx.how
-        of_x, *gradients = stacks_backward(gradient, x, kept, parameters, ctx.borders, integers, floats, ctx.factor)
+        of_x, *gradients = stacks_backward(ctx.form, gradient, x, kept, parameters, ctx.borders, ctx.factor)
         shared = shared_gradients(gradients[0], gradients[1]) if ctx.shares else ()
         extra = gradient if ctx.needs_input_grad[3] else None
         return None, None, of_x, extra, None, None, *chain(gradients, shared)
 
 
-def _addresses(parameters: Sequence[Tensor]) -> Any:
+def _addresses(parameters: Sequence[Tensor]) -> bytes:
     return structure(weight=(Pointer, parameters[::2]), bias=(Pointer, parameters[1::2]))
 
 
 def _products(form: StackForm, buckets: int, width: int) -> Source:
-    return Source.of(_HERE / "stacked_linear.cu", BFLOAT16=0, WIDTH=width, BUCKETS=buckets, **form.constants)
+    return Source.of(_LINEAR, BFLOAT16=0, WIDTH=width, BUCKETS=buckets, **form.constants)
 
 
 def _stacks(form: StackForm, buckets: int) -> Source:
-    return Source.of(_HERE / "layer_stacks.cu", BFLOAT16=0, WIDTH=4, BUCKETS=buckets, **form.constants)
+    return Source.of(_STACKS, BFLOAT16=0, WIDTH=4, BUCKETS=buckets, **form.constants)

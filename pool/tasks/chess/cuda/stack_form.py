@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from itertools import accumulate, chain
 
 from pool.kernels.cuda.launcher import Float, UInt32, structure
 
 MOST_HIDDEN = 4
+_HIDDEN_NBYTES = 20  # of Hidden in stacks.cuh
 MOST_OUTPUTS = 64  # of a layer: the products of wider ones are a library's, bucket by bucket
 
 
@@ -45,7 +46,7 @@ class StackForm:
     all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
     skip: int = 0  # outputs of the first layer added to the result: its last; or its last but one minus its last
 
-    @property
+    @cached_property
     def outputs(self) -> list[int]:
         """The outputs of each layer."""
         return [*(layer.outputs for layer in self.hidden), 1]
@@ -73,49 +74,28 @@ class StackForm:
         pairs = ((outputs * inputs, outputs) for outputs, inputs in zip(self.outputs, self.inputs(wide), strict=True))
         return [0, *accumulate(chain.from_iterable(pairs))]
 
-    @property
+    @cached_property
     def constants(self) -> dict[str, int]:
         """The constants that sources which include stacks.cuh are compiled for."""
         return {"HIDDEN": len(self.hidden), "ALL": int(self.all_activations)}
 
-    def structure(self) -> ctypes.Structure:
-        hidden = (_Hidden * max(1, len(self.hidden)))()
-        for i, (layer, begin) in enumerate(zip(self.hidden, self._begins, strict=False)):
-            hidden[i] = _Hidden(layer.outputs, layer.active, layer.kind, begin, layer.square)
-        return structure(
-            hidden=(_Hidden, list(hidden)),
-            highest=(Float, [self.highest]),
-            row=(UInt32, [self.row]),
-            skip=(UInt32, [self.skip]),
-        )
+    @cached_property
+    def structure(self) -> bytes:
+        """The form as kernels take it."""
+        layers = [
+            structure(
+                numbers=(UInt32, [layer.outputs, layer.active, layer.kind, begin]), square=(Float, [layer.square])
+            )
+            for layer, begin in zip(self.hidden, self._begins, strict=False)
+        ]
+        rest = structure(highest=(Float, [self.highest]), numbers=(UInt32, [self.row, self.skip]))
+        return b"".join(layers or [bytes(_HIDDEN_NBYTES)]) + rest
 
-    # torch's operations take numbers alone
-    def integers(self) -> list[int]:
-        layers = ((layer.outputs, layer.active, int(layer.kind)) for layer in self.hidden)
-        return [int(self.all_activations), self.skip, *chain.from_iterable(layers)]
-
-    def floats(self) -> list[float]:
-        return [self.highest, *(layer.square for layer in self.hidden)]
-
-    @classmethod
-    def of(cls, integers: Sequence[int], floats: Sequence[float]) -> StackForm:
-        every, skip, *layers = integers
-        highest, *squares = floats
-        hidden = (
-            Hidden(layers[3 * i], layers[3 * i + 1], Kind(layers[3 * i + 2]), square)
-            for i, square in enumerate(squares)
-        )
-        return cls(tuple(hidden), highest, bool(every), skip)
-
-    @property
+    @cached_property
     def _begins(self) -> list[int]:
         return [0, *accumulate(-(-layer.outputs // 4) * 4 for layer in self.hidden)]
 
 
-def borders_of(borders: Sequence[int]) -> ctypes.Structure:
+def borders_of(borders: Sequence[int]) -> bytes:
     """Returns where each bucket's samples begin, as kernels take it (borders.cuh): one more than there are buckets."""
     return structure(at=(UInt32, borders))
-
-
-class _Hidden(ctypes.Structure):
-    _fields_ = (("outputs", UInt32), ("active", UInt32), ("kind", UInt32), ("begin", UInt32), ("square", Float))

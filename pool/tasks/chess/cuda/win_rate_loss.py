@@ -16,9 +16,8 @@ from torch.autograd.function import once_differentiable
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, Float, run, structure
-from pool.kernels.cuda.operation import operation
 
-_HERE = Path(__file__).parent
+_FILE = Path(__file__).with_suffix(".cu")
 PARTS = 128  # of win_rate_loss.cu
 _TYPES = {
     torch.int8: "signed char",
@@ -43,7 +42,6 @@ def win_rate_loss(output: Tensor, score: Tensor, result: Tensor, settings: Seque
     return out
 
 
-@operation()
 def win_rate_forward(
     output: Tensor, score: Tensor, result: Tensor, settings: Sequence[float], weighs: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -61,23 +59,12 @@ def win_rate_forward(
     return mean, slopes, total
 
 
-@win_rate_forward.fake
-def _(output: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
-    return output.new_empty(()), torch.empty_like(output), output.new_empty(())
-
-
-@operation()
 def win_rate_backward(gradient: Tensor, slopes: Tensor, total: Tensor) -> Tensor:
     """The gradient of `output`, given that of the mean."""
     out, source = torch.empty_like(slopes), _source(torch.int16, torch.int8)  # the types are no matter here
     arguments = gradient, slopes, total, out, len(slopes)
     run(slopes.device, source, "win_rate_backward", Extent(len(slopes), 1), *arguments)
     return out
-
-
-@win_rate_backward.fake
-def _(gradient: Tensor, slopes: Tensor, total: Tensor) -> Tensor:
-    return torch.empty_like(slopes)
 
 
 class _WinRateLoss(torch.autograd.Function):
@@ -96,4 +83,4 @@ class _WinRateLoss(torch.autograd.Function):
 
 
 def _source(score: torch.dtype, result: torch.dtype) -> Source:
-    return Source.of(_HERE / "win_rate_loss.cu", BFLOAT16=0, WIDTH=1, SCORE=_TYPES[score], RESULT=_TYPES[result])
+    return Source.of(_FILE, BFLOAT16=0, WIDTH=1, SCORE=_TYPES[score], RESULT=_TYPES[result])

@@ -105,7 +105,7 @@ def test_a_wrong_address_is_said_late_and_by_every_further_call(machine: Machine
     for call in (
         lambda: machine.fill(launcher, 4096, 1),
         lambda: CudaMemory().allocate(DEVICE, 16),
-        lambda: CudaLauncher(DEVICE).launch(FILL, "fill", Extent(1, 1), []),
+        lambda: CudaLauncher(DEVICE).launch(FILL, "fill", Extent(1, 1), [None, 0, 0]),
     ):
         with pytest.raises(RuntimeError, match=r"^CUDA error: CUDA_ERROR_ILLEGAL_ADDRESS ") as error:
             call()

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from pool.kernels.cuda.compiler import COMMON, PACKAGE, Source
-from pool.kernels.cuda.launcher import Argument, Extent, packed_arguments
+from pool.kernels.cuda.launcher import Argument, ArgumentMemory, Extent
 from tests.support.paths import ROOT
 
 SHIM = Path(__file__).parent / "shim.h"
@@ -38,16 +38,17 @@ class CpuLauncher:
         self.launched.append(kernel)
         if extent.items == 0:
             return
-        blocks, threads = extent.blocks(self.threads or source.kernels[kernel])
-        packed = packed_arguments(arguments)
-        sizes = [ctypes.sizeof(value) for value in packed.values]  # type: ignore[attr-defined]
+        form = source.kernels[kernel]
+        blocks, threads = extent.blocks(self.threads or form.threads)
+        memory = ArgumentMemory(form.parameters)
+        memory.put(arguments)
         status = library(source, self.sanitized).launch(
             kernel.encode(),
             (ctypes.c_uint * 2)(*blocks),
             (ctypes.c_uint * 2)(*threads),
-            packed,
-            (ctypes.c_uint * len(sizes))(*sizes),
-            len(sizes),
+            ctypes.c_void_p(memory.address),
+            (ctypes.c_uint * len(memory.sizes))(*memory.sizes),
+            len(memory.sizes),
             int(self.backward),
         )
         assert status == 0, f"{source}: {kernel}: {status}"

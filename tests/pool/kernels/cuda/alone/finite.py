@@ -94,11 +94,3 @@ def test_without_kernels_torchs_operations_serve() -> None:
     outcomes.begin_batch()
     flags = [outcomes.check(torch.ones(3)), outcomes.check(torch.tensor([torch.nan]))]
     assert read(outcomes, torch.tensor([0.5]), flags) == ([0.5], [True, False])
-
-
-@pytest.mark.usefixtures("cpu")
-def test_torch_finds_the_operation_sound() -> None:
-    found, tensors = torch.zeros(3, dtype=torch.int32), [torch.ones(3), torch.tensor([torch.nan])]
-    tests = ("test_schema", "test_faketensor")
-    arguments = found, tensors, [FLOAT32_LIMIT] * 2, [torch.ones(1)], 2
-    torch.library.opcheck(torch.ops.sparsepool.find_infinite.default, arguments, test_utils=tests)

@@ -139,15 +139,3 @@ def test_it_agrees_with_the_layers_own_backward() -> None:
     out.sum().backward()
     rows = kernels.sum_long_lists(seen[0], sparse.bags, sparse.touched_offsets, None)
     torch.testing.assert_close(rows, reference.touched_rows(sparse, seen[0]))
-
-
-@pytest.mark.usefixtures("cpu")
-def test_torch_finds_the_operations_sound() -> None:
-    sparse = random_input(6, FEATURES)
-    weight, bias = parameters(8, torch.float32)
-    of, tests = torch.ops.sparsepool, ("test_schema", "test_faketensor")
-    arguments = weight, bias, sparse.features, sparse.offsets, 1.0, int(Activation.PAIRWISE)
-    torch.library.opcheck(of.first_stage.default, arguments, test_utils=tests)
-    torch.library.opcheck(
-        of.first_stage_backward.default, (torch.randn(3, 8), torch.rand(6, 8), 1.0, 0), test_utils=tests
-    )

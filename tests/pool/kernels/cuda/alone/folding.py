@@ -193,26 +193,12 @@ def test_places_that_are_too_far_apart_are_refused() -> None:
     assert kernels.leaves_of([64, 66, 127]) == (64, [0, 2, 63])
 
 
-def test_torch_finds_the_operations_sound() -> None:
-    of, tests = torch.ops.sparsepool, ("test_schema", "test_faketensor")
-    constants = AdamStep(**SETTINGS, decoupled=True, step=3).numbers
-    gradients, lists = touched_rows(2, 4, 9, 0, torch.uint16)
-    state = [numbers(9, 4, seed=s).abs() for s in range(4)]
-    torch.library.opcheck(of.fold_rows.default, (state[0], gradients, lists, [0, 1], 0.5, 0, True), test_utils=tests)
-    stepped = [state[0], state[2], state[3]]
-    arguments = (stepped, state[1], gradients, lists, [0, 1], [0.5, *constants], [0, 0])
-    torch.library.opcheck(of.adam_rows.default, arguments, test_utils=tests)
-    dense = [numbers(9, 4, seed=s) for s in range(2)]
-    torch.library.opcheck(of.fold.default, (state[0], dense, [0, 1], 0.5), test_utils=tests)
-    torch.library.opcheck(of.adam.default, (stepped, state[1], dense, [0, 1], [0.5, *constants]), test_utils=tests)
-
-
 def test_any_number_of_touched_rows_has_a_grid(cpu: CpuLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a table of a recommender in a step of groups: along y, a grid has 65,535 blocks of 128 rows."""
     grids = {}
 
     def note(source: Source, kernel: str, extent: Extent, _: Sequence[Argument]) -> None:
-        grids[kernel] = extent.blocks(source.kernels[kernel])
+        grids[kernel] = extent.blocks(source.kernels[kernel].threads)
 
     monkeypatch.setattr(cpu, "launch", note)
     count = 65_535 * 128 + 1

@@ -130,22 +130,3 @@ def test_wide_and_deep_stacks_are_left_to_libraries() -> None:
     assert StackForm((narrow,) * 4).serves
     assert not StackForm((narrow,) * 5).serves
     assert not serves(torch.zeros(2, 2, dtype=torch.float64))
-
-
-@pytest.mark.usefixtures("cpu")
-def test_torch_finds_the_operations_sound() -> None:
-    form, borders = FORMS["Stockfish's"], (0, 2, 2, 2, 5)
-    x, extra, *parameters, weight, _ = tensors(form, borders, 8).values()
-    of, tests = torch.ops.sparsepool, ("test_schema", "test_faketensor")
-    how = form.integers(), form.floats()
-    torch.library.opcheck(of.stacks_forward.default, (x, extra, parameters, borders, *how), test_utils=tests)
-    gradient, kept = torch.randn(5), torch.rand(5, form.row)
-    arguments = gradient, x, kept, parameters, borders, *how, 0.5
-    torch.library.opcheck(of.stacks_backward.default, arguments, test_utils=tests)
-    torch.library.opcheck(of.shared_gradients.default, tuple(parameters[:2]), test_utils=tests)
-    rest = [weight, None], [1.0, 4.0], [0, 1], [0.5, 1.0]
-    torch.library.opcheck(of.weights_in_effect.default, (parameters[:2], *rest), test_utils=tests)
-    numbers, offsets = torch.zeros(9, dtype=torch.uint16), torch.zeros(11, dtype=torch.uint32)
-    lists = torch.rand(7, 4), numbers, offsets, borders
-    torch.library.opcheck(of.bucket_difference_forward.default, lists, test_utils=tests)
-    torch.library.opcheck(of.bucket_difference_backward.default, (gradient, numbers, borders), test_utils=tests)

@@ -71,13 +71,3 @@ def test_rows_are_rounded_with_those_that_are_added(rules: str, way: Way, cpu: C
 
 def picked(tensor: Tensor, rows: Tensor) -> Tensor:
     return tensor if tensor.ndim == 1 else tensor[rows]
-
-
-@pytest.mark.usefixtures("cpu")
-def test_torch_finds_the_operation_sound() -> None:
-    touched, added = torch.tensor([1, 3], dtype=torch.uint16), torch.tensor([-1, 4, -1, -1, 4])
-    tests = ("test_schema", "test_faketensor")
-    # rows that are not touched are no result: none here
-    for bias in (torch.rand(3), None):
-        arguments = torch.rand(2, 3), bias, touched.new_tensor([0, 1]), added[:2] * 0 - 1, 4.0, 1, 8.0, 3
-        torch.library.opcheck(torch.ops.sparsepool.rounded_rows.default, arguments, test_utils=tests)

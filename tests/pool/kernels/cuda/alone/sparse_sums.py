@@ -173,19 +173,6 @@ def test_bfloat16_is_rounded_once_to_nearest_even() -> None:
     assert torch.equal(found, (numbers[0::2].float() + numbers[1::2].float()).bfloat16())
 
 
-@pytest.mark.usefixtures("cpu")
-def test_torch_finds_the_operations_sound() -> None:
-    sparse = random_values(random_input(9, 5))
-    weight = table(5, 4)
-    of = torch.ops.sparsepool
-    tests = ("test_schema", "test_faketensor")
-    arguments = weight, sparse.features, sparse.offsets, sparse.values
-    torch.library.opcheck(of.sum_lists.default, (*arguments, None), test_utils=tests)
-    lists = table(9, 4), sparse.bags, sparse.touched_offsets, None
-    torch.library.opcheck(of.sum_long_lists.default, lists, test_utils=tests)
-    torch.library.opcheck(of.column_sums.default, (weight,), test_utils=tests)
-
-
 def left_to_right(numbers: Tensor) -> Tensor:
     total = torch.zeros(())
     for number in numbers:

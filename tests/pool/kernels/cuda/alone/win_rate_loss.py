@@ -10,7 +10,6 @@ from torch import Tensor
 
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
-from pool.tasks.chess.cuda.win_rate_loss import win_rate_forward
 from pool.tasks.chess.training.config import LambdaPart, LossConfig
 from pool.tasks.chess.training.loss import batch_loss, mean_loss, score_weight
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
@@ -117,14 +116,3 @@ def test_other_outputs_and_labels_are_torchs(cpu: CpuLauncher) -> None:
     batch.dense["score"] = batch.dense["score"].double()  # type: ignore[index]
     computed(LossConfig(), output, batch)
     assert not cpu.launched
-
-
-@pytest.mark.usefixtures("cpu")
-def test_torch_finds_the_operations_sound() -> None:
-    output, batch = given(9)
-    of, tests = torch.ops.sparsepool, ("test_schema", "test_faketensor")
-    settings = [600.0, 270.0, 340.0, 270.0, 380.0, 1.0, 2.5, 3.0, 0.5, 0.0]
-    arguments = output, batch.dense["score"], batch.dense["result"], settings, True
-    torch.library.opcheck(of.win_rate_forward.default, arguments, test_utils=tests)
-    mean, slopes, total = win_rate_forward(*arguments)
-    torch.library.opcheck(of.win_rate_backward.default, (mean, slopes, total), test_utils=tests)
