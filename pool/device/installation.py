@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import socket
 from pathlib import Path
 
 _NUMBER = re.compile(r"\b\d+\.\d+(?:\.\d+)*\b")
@@ -23,11 +25,22 @@ def driver_version(root: Path = Path("/")) -> str:
     return ""
 
 
+def cuda_version(number: int) -> str:
+    """Returns 12.4 for 12040, as the driver says it."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
 def mps_serves(root: Path = Path("/")) -> bool:
     """Tells whether processes of this environment find a Multi-Process Service: kernels of a killed one may then go
-    on."""
+    on. The socket of one that has ended may be left over, and refuses. One that lives hears nothing of this, for a
+    socket of type datagram connects to none of another type, and tells nobody if it connects."""
     folder = os.environ.get(_PIPES) or root / "tmp/nvidia-mps"
-    return (Path(folder) / "control").exists()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(str(Path(folder) / "control"))
+        except OSError as error:
+            return error.errno == errno.EPROTOTYPE
+    return True
 
 
 def has_cards(root: Path = Path("/")) -> bool:
@@ -47,7 +60,7 @@ def why_unusable(said: str, cuda_of_torch: str | None, root: Path = Path("/")) -
     if (root / "proc/driver/nvidia/version").exists() and not (root / "dev/nvidiactl").exists():
         return "there is no /dev/nvidiactl: start the container with --gpus all, or load the module nvidia-uvm"
     if found := _TOO_OLD.search(said):
-        served = f"{int(found[1]) // 1000}.{int(found[1]) % 1000 // 10}"
+        served = cuda_version(int(found[1]))
         return (
             f"the driver serves CUDA {served}, and it is built for CUDA {cuda_of_torch}: update the driver, or install "
             f"a build of torch for CUDA {served} or older"

@@ -42,12 +42,12 @@ def gpu_notes(run: RunPlan) -> Iterator[str]:
 
 def exchange_in_words(exchange: Exchange) -> str:
     """Says where gradients and weights are, and why there."""
+    if not exchange.on_device:
+        return f"host: {exchange.why or _HOST}"
+    proof = f"; {exchange.why}" if exchange.why else ""
     if len(exchange.devices) > 1:
-        return f"rows shared out: each of {exchange.where} adds up and steps a share of the weights' rows"
-    if exchange.on_device:
-        proof = f"; {exchange.why}" if exchange.why else ""
-        return f"device: sums, optimizer and weights lie on {exchange.where}{proof}"
-    return f"host: {exchange.why or _HOST}"
+        return f"rows shared out: each of {exchange.where} adds up and steps a share of the weights' rows{proof}"
+    return f"device: sums, optimizer and weights lie on {exchange.where}{proof}"
 
 
 def _identity(card: Card) -> str:

@@ -50,9 +50,10 @@ def test_each_card_is_described() -> None:
 
 
 def test_an_exchange_on_a_card_says_what_was_seen_of_it() -> None:
-    assert exchange_in_words(Exchange(("cuda:0",), why="make gpu-check on 2026-11-23")) == (
-        "device: sums, optimizer and weights lie on cuda:0; make gpu-check on 2026-11-23"
-    )
+    why = "shared memory was tried on 2026-11-23"
+    assert exchange_in_words(Exchange(("cuda:0",))) == "device: sums, optimizer and weights lie on cuda:0"
+    for devices in (("cuda:0",), ("cuda:0", "cuda:1")):
+        assert exchange_in_words(Exchange(devices, why=why)).endswith(f"; {why}")
     assert exchange_in_words(Exchange(("cuda:0", "cuda:1"))).startswith("rows shared out: each of cuda:0, cuda:1 adds")
 
 
