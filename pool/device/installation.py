@@ -43,10 +43,11 @@ def mps_serves(root: Path = Path("/")) -> bool:
     return True
 
 
-def has_cards(root: Path = Path("/")) -> bool:
-    """Tells whether NVIDIA's driver is installed: then there is a card, whether or not torch can use it."""
+def least_cards(root: Path = Path("/")) -> int:
+    """Returns how many cards there are at least, whether or not torch can use them: those that have a file; if none
+    has, as in WSL2 and in some containers, one where NVIDIA's driver is installed."""
     traces = ("dev/nvidiactl", "proc/driver/nvidia/version", "usr/lib/wsl/lib/libcuda.so.1")
-    return any((root / trace).exists() for trace in traces)
+    return len(list((root / "dev").glob("nvidia[0-9]*"))) or int(any((root / trace).exists() for trace in traces))
 
 
 def why_unusable(said: str, cuda_of_torch: str | None, root: Path = Path("/")) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.device.installation import cuda_version, driver_version, has_cards, mps_serves, why_unusable
+from pool.device.installation import cuda_version, driver_version, least_cards, mps_serves, why_unusable
 
 MODULE_LINE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC: 12.2.0"
 
@@ -69,9 +69,11 @@ def make(root: Path, *names: str) -> None:
 @pytest.mark.parametrize("trace", ["dev/nvidiactl", "proc/driver/nvidia/version", "usr/lib/wsl/lib/libcuda.so.1"])
 def test_a_card_is_known_by_its_driver(trace: str, tmp_path: Path) -> None:
     make(tmp_path, "dev/dxg", "usr/lib/wsl/lib/libdxcore.so")  # of WSL, whatever the card
-    assert not has_cards(tmp_path)
+    assert least_cards(tmp_path) == 0
     make(tmp_path, trace)
-    assert has_cards(tmp_path)
+    assert least_cards(tmp_path) == 1
+    make(tmp_path, "dev/nvidia0", "dev/nvidia12", "dev/nvidia-uvm")
+    assert least_cards(tmp_path) == 2
 
 
 TOO_OLD = (
