@@ -23,7 +23,6 @@ from loader.plugins.error_text import in_words
 from loader.plugins.modules import lies_in_current_folder
 from pool.device.lost import device_lost
 from pool.device.memory import out_of_memory
-from pool.errors import ResourceError
 
 Reply = tuple[str, Sequence[int]]  # text, and descriptors that are sent with it and closed
 
@@ -132,8 +131,8 @@ def serve(fd: int, open_devices: Callable[[], object], answer: Callable[[str, li
                     return
                 reply = answer(note.decode(), fds)
         except Exception as error:
-            passes = not is_open or out_of_memory(error) or device_lost(error) or isinstance(error, ResourceError)
-            _send(channel, _Message(problem=in_words(error), may_pass=passes))
+            refused = is_open and isinstance(error, RuntimeError) and not (out_of_memory(error) or device_lost(error))
+            _send(channel, _Message(problem=in_words(error), may_pass=not refused))
 
 
 def _send(channel: socket.socket, message: _Message, fds: Sequence[int] = ()) -> None:

@@ -729,8 +729,8 @@ MUTANTS = (
         "full card noted",
         "a card that is full when it is tried is never tried again",
         "pool/device/second_process.py",
-        "passes = not is_open or out_of_memory(error) or",
-        "passes = not is_open or",
+        "not (out_of_memory(error) or device_lost(error))",
+        "not device_lost(error)",
         ("pytest", "-q", "-x", "tests/pool/device/test_second_process.py"),
     ),
     Mutant(

@@ -35,7 +35,6 @@ def test_it_answers_with_text_and_descriptors() -> None:
     [
         ("CUDA error: CUDA_ERROR_NOT_SUPPORTED (cuMemCreate)", "RuntimeError: CUDA error: CUDA_ERROR_NOT_SUPPORTED"),
         ("SIGSEGV", "another process ended with SIGSEGV"),
-        ("SIGBUS", "another process ended with SIGBUS"),
     ],
 )
 def test_what_its_driver_refuses_or_crashes_of_is_an_error(what: str, said: str) -> None:
@@ -47,7 +46,6 @@ PASSING = {
     "full": ("CUDA error: out of memory (cuMemCreate)", "out of memory"),
     "no room": ("no room", "ResourceError: the coordinator has no room"),
     "taken": ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", "busy or unavailable"),
-    "MPS": ("CUDA_ERROR_MPS_CONNECTION_FAILED", "MPS_CONNECTION_FAILED"),
     "killed": ("SIGKILL", "another process ended with SIGKILL"),
     "silent": ("end", "another process ended with exit code 0"),
 }
@@ -59,7 +57,7 @@ def test_what_may_pass_is_another(what: str, said: str) -> None:
         process.ask("hello")
 
 
-@pytest.mark.parametrize("what", ["CUDA error: CUDA_ERROR_NOT_SUPPORTED", "SIGSEGV", "end"])
+@pytest.mark.parametrize("what", ["CUDA error: CUDA_ERROR_NOT_SUPPORTED", "SIGSEGV"])
 def test_a_device_that_can_not_be_opened_says_nothing_of_what_would_have_been_asked(what: str) -> None:
     with second(opening=what) as process, pytest.raises(NotTriedError):
         process.ask("hello")
