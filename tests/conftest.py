@@ -90,6 +90,17 @@ def fakegpu_is_built() -> None:
     pytest.skip(message)
 
 
+@pytest.fixture(scope="session")
+def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def cache_of_tests(_one_cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs note of the fake GPU is no concern of the user's, and once is enough to try it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", _one_cache)
+
+
 @pytest.fixture(params=_native.simd_levels())
 def simd_level(request: pytest.FixtureRequest) -> Iterator[str]:
     """The test runs with the pool's kernels at every level that this CPU has."""

@@ -71,12 +71,6 @@ class Machine:
         self.synchronize()
         return statistics.median(first.elapsed_time(then) for first, then in itertools.pairwise(events))
 
-    def give_memory_back(self) -> None:
-        """What torch keeps for this process; the next to need it may be another."""
-        self.synchronize()
-        if self.is_cuda:
-            torch.cuda.empty_cache()
-
     def copy_speed(self) -> float:
         """GB/s of its own memory, read and written."""
         numbers = (1 << 28) if self.is_cuda else (1 << 16)

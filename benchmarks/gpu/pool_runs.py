@@ -85,10 +85,10 @@ def loop_positions_per_second(machine: Machine) -> float:
 
 
 def one_worker(machine: Machine) -> Iterator[Line]:
-    loop = loop_positions_per_second(machine)
+    pools = {exchange: positions_per_second(machine, range(1), exchange) for exchange in EXCHANGES}
+    loop = loop_positions_per_second(machine)  # after the runs: from now on this process has the card open
     yield Line("the same loop in one process", f"{loop:,.0f} positions/s")
-    for exchange in EXCHANGES:
-        pool = positions_per_second(machine, range(1), exchange)
+    for exchange, pool in pools.items():
         found = f"{pool / loop:.2f} of its speed ({pool:,.0f} positions/s)"
         yield Line(f"pool with one worker, exchange {exchange}", found, f"{ONE_PROCESS:g}", pool / loop >= ONE_PROCESS)
 

@@ -281,7 +281,7 @@ class PoolConfig(Section):
         Field(
             description="where gradients are added up and weights are stepped: the host's memory, or an accelerator's "
             "(its workers use the weights where they lie); auto: a device where that can be done and where "
-            "make gpu-check has seen it work"
+            "processes can share its memory, which is tried once for each driver"
         ),
         Effect.NONE,
     ] = "auto"
@@ -289,8 +289,8 @@ class PoolConfig(Section):
         str,
         Field(
             description="the accelerator of pool.exchange = device; not set: that of the first worker; all: those of "
-            "all workers, each of which adds up and steps a share of the weights' rows, if make gpu-check has seen "
-            "that what they copy to one another arrives"
+            "all workers, each of which adds up and steps a share of the weights' rows, if what they copy to one "
+            "another arrives, which is tried once, too"
         ),
         Effect.NONE,
     ] = ""

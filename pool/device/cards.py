@@ -17,6 +17,14 @@ _NAMES = ("GPU-", "MIG-")
 
 
 @dataclass(frozen=True)
+class Kernels:
+    """The project's own for a card."""
+
+    there: bool  # or torch's own operations compute
+    words: str  # what of them is compiled; why they are not there
+
+
+@dataclass(frozen=True)
 class Card:
     device: str  # its name in the run, cuda:0
     name: str
@@ -26,8 +34,7 @@ class Card:
     visible: str = ""  # CUDA_VISIBLE_DEVICES of a process that is to see this card alone; empty: as it is
     page_locked: bool = True  # memory as the ring's can be registered with it
     peers: tuple[str, ...] = ()  # devices of the run whose memory it may use
-    kernels: str = ""  # in words: what of them is compiled
-    no_kernels: str = ""  # why torch's own operations compute there; empty: they do not
+    kernels: Kernels | None = None  # None: it is no CUDA device
     problem: str = ""  # why some of this is not known
 
 

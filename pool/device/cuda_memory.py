@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pool.device.installation import cuda_version
 from pool.kernels.cuda.driver import Driver, PrimaryContext
 
 
@@ -33,6 +34,10 @@ class CudaMemory:
         self._driver = Driver()
         self._contexts: dict[int, PrimaryContext] = {}  # by device
         self._handles: dict[int, tuple[Any, torch.device]] = {}  # by address
+
+    def cuda_version(self) -> str:
+        """Returns the newest CUDA that the driver serves, as 13.0."""
+        return cuda_version(self._driver.call("cuDriverGetVersion"))
 
     def allocate(self, device: torch.device, nbytes: int) -> Tensor:
         """Returns uint8 [nbytes] that is never freed. The device itself has access, and no other."""

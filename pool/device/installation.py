@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import socket
 from pathlib import Path
 
 _NUMBER = re.compile(r"\b\d+\.\d+(?:\.\d+)*\b")
@@ -23,17 +25,29 @@ def driver_version(root: Path = Path("/")) -> str:
     return ""
 
 
+def cuda_version(number: int) -> str:
+    """Returns 12.4 for 12040, as the driver says it."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
 def mps_serves(root: Path = Path("/")) -> bool:
     """Tells whether processes of this environment find a Multi-Process Service: kernels of a killed one may then go
-    on."""
+    on. The socket of one that has ended may be left over, and refuses. One that lives hears nothing of this, for a
+    socket of type datagram connects to none of another type, and tells nobody if it connects."""
     folder = os.environ.get(_PIPES) or root / "tmp/nvidia-mps"
-    return (Path(folder) / "control").exists()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(str(Path(folder) / "control"))
+        except OSError as error:
+            return error.errno == errno.EPROTOTYPE
+    return True
 
 
-def has_cards(root: Path = Path("/")) -> bool:
-    """Tells whether NVIDIA's driver is installed: then there is a card, whether or not torch can use it."""
+def least_cards(root: Path = Path("/")) -> int:
+    """Returns how many cards there are at least, whether or not torch can use them: those that have a file; if none
+    has, as in WSL2 and in some containers, one where NVIDIA's driver is installed."""
     traces = ("dev/nvidiactl", "proc/driver/nvidia/version", "usr/lib/wsl/lib/libcuda.so.1")
-    return any((root / trace).exists() for trace in traces)
+    return len(list((root / "dev").glob("nvidia[0-9]*"))) or int(any((root / trace).exists() for trace in traces))
 
 
 def why_unusable(said: str, cuda_of_torch: str | None, root: Path = Path("/")) -> str:
@@ -47,7 +61,7 @@ def why_unusable(said: str, cuda_of_torch: str | None, root: Path = Path("/")) -
     if (root / "proc/driver/nvidia/version").exists() and not (root / "dev/nvidiactl").exists():
         return "there is no /dev/nvidiactl: start the container with --gpus all, or load the module nvidia-uvm"
     if found := _TOO_OLD.search(said):
-        served = f"{int(found[1]) // 1000}.{int(found[1]) % 1000 // 10}"
+        served = cuda_version(int(found[1]))
         return (
             f"the driver serves CUDA {served}, and it is built for CUDA {cuda_of_torch}: update the driver, or install "
             f"a build of torch for CUDA {served} or older"

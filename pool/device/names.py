@@ -161,7 +161,7 @@ def unused_devices(devices: Sequence[str], cuda_count: int, cards: int, why: str
     if unused := [name for i in range(cuda_count) if (name := f"cuda:{i}") not in devices]:
         return f"{', '.join(unused)}: not used by this run; pool.devices=auto takes all CUDA devices"
     if cards > cuda_count:
-        return f"{cards} NVIDIA cards are in this machine, and torch shows {cuda_count or 'none'} of them{why}"
+        return f"NVIDIA cards in this machine: {cards}; torch shows {cuda_count or 'none'} of them{why}"
     return None
 
 

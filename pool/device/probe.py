@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from loader.plugins.error_text import in_words
-from pool.device.cards import VARIABLE, Card, alone
+from pool.device.cards import VARIABLE, Card, Kernels, alone
 from pool.device.names import Device, parse_device
 from pool.device.page_lock import page_lock
 from pool.kernels.cuda.compiler import kernels_in_words, why_no_kernels
@@ -48,8 +48,7 @@ def _look_at(spec: str, device: Device) -> Card:
             card,
             capability=f"{properties.major}.{properties.minor}",
             visible=_visible(device, properties),
-            kernels=kernels_in_words(architecture),
-            no_kernels=why_no_kernels(architecture),
+            kernels=_kernels(architecture),
         )
     try:
         torch.accelerator.set_device_index(device.index)
@@ -60,6 +59,11 @@ def _look_at(spec: str, device: Device) -> Card:
         log.warning("%s: %s", spec, error)
         card = replace(card, problem=in_words(error))
     return card
+
+
+def _kernels(architecture: str) -> Kernels:
+    why_not = why_no_kernels(architecture)
+    return Kernels(there=not why_not, words=why_not or kernels_in_words(architecture))
 
 
 def _visible(device: Device, properties: Any) -> str:

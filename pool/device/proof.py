@@ -1,6 +1,5 @@
-"""Notes of what was seen of sharing a device's memory between processes: `make gpu-check` tries it on a machine's cards
-and writes it down in the user's cache folder. The planner reads it, so that `pool.exchange = auto` takes a device that
-is known to work.
+"""Notes of what was seen of sharing a device's memory between processes, in the user's cache folder: the planner writes
+down what it has tried, and `make gpu-check`, which tries more. What is noted is not tried again.
 
 What was seen holds for one kind of card, one driver, with MPS or without. Free of torch.
 """
@@ -22,7 +21,7 @@ COPIED = "what lies in it arrives on every other card"
 OUTLIVES = "it outlives its maker"
 STOPPED = "kernels of a killed process have stopped when it is dead"
 PROBES = (OPENED, WRITTEN, TRAINED, COPIED, OUTLIVES, STOPPED)
-NEEDED = (OPENED, WRITTEN, TRAINED)  # by an exchange on a device; what is not listed it does without
+NEEDED = (OPENED, WRITTEN)  # by an exchange on a device; what is not listed it does without
 NEEDED_BY_SEVERAL = (*NEEDED, COPIED)  # by one on several devices
 
 _FILE = "shared-memory.json"
@@ -31,72 +30,59 @@ _FILE = "shared-memory.json"
 @dataclass(frozen=True)
 class Setup:
     card: str  # its model
-    driver: str  # empty: not known, so nothing is noted
+    driver: str  # its version
     mps: bool
 
     def __str__(self) -> str:
-        return f"{self.card}, driver {self.driver or 'not known'}{' with MPS' if self.mps else ''}"
+        return f"{self.card}, driver {self.driver}{' with MPS' if self.mps else ''}"
 
 
 @dataclass(frozen=True)
 class Record:
-    """`problems`: by probe what has gone wrong, empty if it has passed."""
+    """`problems`: by probe what has gone wrong, empty if it has passed. What is not in it was not tried."""
 
     setup: Setup
-    day: str  # 2026-11-23
+    day: str  # of the last probe, 2026-11-23
     problems: Mapping[str, str]
 
-    def passed(self, probe: str) -> bool:
-        return self.problems.get(probe) == ""
+    @classmethod
+    def noted(cls, setup: Setup) -> Record:
+        """Returns what is noted of it; of one that is new to this machine, nothing."""
+        return next((record for record in records() if record.setup == setup), cls(setup, "", {}))
 
+    def lacks(self, needed: Sequence[str]) -> bool:
+        """Tells whether something has to be tried before the record can say whether memory can be shared."""
+        return not self.failed(needed) and any(probe not in self.problems for probe in needed)
 
-@dataclass(frozen=True)
-class Verdict:
-    proven: bool
-    why: str  # for people
+    def failed(self, needed: Sequence[str]) -> str:
+        """Returns the first thing that has gone wrong; empty if nothing has. Other bits are seen by `make gpu-check`
+        alone, and nobody wants them."""
+        failures = (probe for probe in (*needed, TRAINED) if self.problems.get(probe))
+        return next((f"not seen that {probe}: {self.problems[probe]}" for probe in failures), "")
 
-
-def judged(setup: Setup, records: Sequence[Record], needed: Sequence[str] = NEEDED) -> Verdict:
-    """Judges whether an exchange on a device, which needs these probes to have passed, is known to work."""
-    here = next((record for record in records if record.setup == setup), None)
-    if here is not None:
-        return _judged(here, needed)
-    why = f"nobody has seen processes share memory of {setup}: make gpu-check tries it"
-    proofs = [record for record in records if record.setup.card == setup.card and _judged(record, needed).proven]
-    return Verdict(proven=False, why=why + "".join(f"; it worked with {record.setup}" for record in proofs[:1]))
-
-
-def _judged(record: Record, needed: Sequence[str]) -> Verdict:
-    tried = f"make gpu-check on {record.day}, {record.setup}"
-    for probe in needed:
-        if not record.passed(probe):
-            return Verdict(
-                proven=False, why=f"{tried}: not seen that {probe}: {record.problems.get(probe, 'not tried')}"
-            )
-    return Verdict(proven=True, why=f"{tried}: {'; '.join(probe for probe in PROBES if record.passed(probe))}")
+    def passed(self) -> str:
+        """Returns what has been seen to work."""
+        return "; ".join(probe for probe in PROBES if self.problems.get(probe) == "")
 
 
 def records() -> tuple[Record, ...]:
     """Returns the notes; a damaged file has none."""
     try:
-        file = _file()
+        file = notes_file()
         return () if file is None else tuple(map(_record, json.loads(file.read_bytes())))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return ()
 
 
-def note(record: Record) -> Path | None:
-    """In place of what is noted for the same setup. Where; None if there is no folder, or the driver is not known.
-    Raises OSError."""
-    file = _file()
-    if file is None or not record.setup.driver:
-        return None
-    others = [each for each in records() if each.setup != record.setup]
-    write_cached(file, json.dumps([asdict(each) for each in (record, *others)], indent=1).encode())
-    return file
+def note(record: Record) -> None:
+    """Puts it in place of what is noted for the same setup; it is lost if there is no folder. Raises OSError."""
+    if (file := notes_file()) is not None:
+        others = [each for each in records() if each.setup != record.setup]
+        write_cached(file, json.dumps([asdict(each) for each in (record, *others)], indent=1).encode())
 
 
-def _file() -> Path | None:
+def notes_file() -> Path | None:
+    """Returns where the notes are; None if the user has no home."""
     folder = cache_folder()
     return None if folder is None else folder / _FILE
 

@@ -30,8 +30,8 @@ class Exported:
 class SharedMemory(Protocol):
     """Shares memory of one kind of device."""
 
-    def setup(self, device: torch.device) -> Setup | None:
-        """The software and cards that it has to be seen to work with; None: it works."""
+    def setup(self, device: torch.device) -> Setup:
+        """The software and cards that it has to be seen to work with."""
 
     def allocate(self, device: torch.device, nbytes: int) -> Tensor:
         """uint8 [nbytes] that can be exported, never freed. Raises what the device says if there is too little."""
@@ -50,8 +50,9 @@ class _OfCuda:
         """Raises ImportError without cuda-bindings."""
         self._memory = CudaMemory()
 
-    def setup(self, device: torch.device) -> Setup | None:
-        return Setup(torch.cuda.get_device_properties(device).name, driver_version(), mps_serves())
+    def setup(self, device: torch.device) -> Setup:
+        driver = driver_version() or f"of CUDA {self._memory.cuda_version()}"  # WSL2 has no files that say it
+        return Setup(torch.cuda.get_device_properties(device).name, driver, mps_serves())
 
     def allocate(self, device: torch.device, nbytes: int) -> Tensor:
         return self._memory.allocate(device, nbytes)

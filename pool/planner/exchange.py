@@ -8,7 +8,6 @@ import torch
 
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
-from pool.device.proof import NEEDED, NEEDED_BY_SEVERAL, Verdict, judged, records
 from pool.device.shared_memory import shared_memory_of
 from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
@@ -17,6 +16,7 @@ from pool.exchange.plan import Plan
 from pool.kernels.fold import MOST_PLACES
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
+from pool.planner.card_proof import Verdict, card_proof
 
 KEY = "pool.exchange"
 ALL = "all"  # of pool.coordinator_device
@@ -36,33 +36,26 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
             raise ConfigError(f"{KEY}: device can't be had: {problem}; host is another choice, auto chooses")
     elif problem is not None:
         return Exchange(why=problem)
-    needed = NEEDED if len(homes) == 1 else NEEDED_BY_SEVERAL
-    verdicts = [
-        Verdict(proven=False, why=missing) if missing else _proof(torch.device(home.torch_name), needed)
-        for home in homes
-    ]
-    unproven = next((verdict for verdict in verdicts if not verdict.proven), None)
-    if asked == "auto" and unproven is not None:
+    verdict = Verdict(proven=False, why=missing) if missing else _proof(config, homes)
+    if asked == "auto" and not verdict.proven:
         anyway = f' ({KEY} = "device" takes it all the same)' if len(homes) == 1 else ""
-        return Exchange(why=unproven.why + anyway)
-    if unproven is not None and not missing and len(homes) > 1:  # a copy that does not arrive may raise no error
-        raise ConfigError(f"pool.coordinator_device: {ALL} can't be had: {unproven.why}; one device can, by its name")
+        return Exchange(why=verdict.why + anyway)
+    if not verdict.proven and not missing:  # a copy that does not arrive may raise no error
+        raise ConfigError(f"pool.coordinator_device: {ALL} can't be had: {verdict.why}; one device can, by its name")
     names = [worker.torch_name for worker in workers]
     own = (tuple(i for i, name in enumerate(names) if name == home.torch_name) for home in homes)
-    why = "; ".join(dict.fromkeys(verdict.why for verdict in verdicts if verdict.why))
-    return Exchange(tuple(home.torch_name for home in homes), tuple(own), why)
+    return Exchange(tuple(home.torch_name for home in homes), tuple(own), verdict.why)
 
 
-def _proof(device: torch.device, needed: Sequence[str]) -> Verdict:
-    """Returns the proof that its memory can be used as needed. Raises ConfigError for a device that the machine has
-    not."""
-    there = torch.get_device_module(device).device_count()
-    if device.index >= there:
-        raise ConfigError(f"pool.coordinator_device: {str(device)!r}: this machine has {there} {device.type} devices")
-    shared = shared_memory_of(device.type)
-    assert shared is not None
-    setup = shared.setup(device)
-    return Verdict(proven=True, why="") if setup is None else judged(setup, records(), needed)
+def _proof(config: Config, homes: Sequence[Device]) -> Verdict:
+    """Raises ConfigError for a device that the machine has not."""
+    devices = [torch.device(home.torch_name) for home in homes]
+    there = torch.get_device_module(devices[0]).device_count()
+    if gone := next((device for device in devices if device.index >= there), None):
+        raise ConfigError(f"pool.coordinator_device: {str(gone)!r}: this machine has {there} {gone.type} devices")
+    if config.pool.exchange == "device" and len(devices) == 1:
+        return Verdict(proven=True, why="")  # as it was asked for
+    return card_proof(devices, config.testing.device_module, config.pool.start_timeout / 2)
 
 
 def _homes(config: Config, workers: Sequence[Device]) -> list[Device]:

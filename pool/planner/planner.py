@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -23,7 +22,7 @@ from pool import numerics
 from pool.config.tree import Config
 from pool.crash_points import crash_point
 from pool.device.cards import VARIABLE, hidden_in_words
-from pool.device.installation import driver_version, has_cards, why_unusable
+from pool.device.installation import driver_version, least_cards, why_unusable
 from pool.device.names import parse_device, resolve_devices, unused_devices
 from pool.device.plugins import add_devices
 from pool.device.precision import choose_computing
@@ -83,7 +82,7 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
     specs, workers = config.pool.devices, config.num_cpu_workers
     hidden = hidden_in_words(os.environ.get(VARIABLE))
     try:
-        if "auto" in specs and not hidden and _cuda_count() == 0 and has_cards():
+        if "auto" in specs and not hidden and _cuda_count() == 0 and least_cards() > 0:
             raise _unusable_cards()
         return resolve_devices(specs, _cuda_count(), hidden, cpu_workers=workers), ""
     except UnavailableError as error:
@@ -299,16 +298,20 @@ def run(start: PlannerStart) -> Answer:
 
 def _unusable_cards() -> UnavailableError:
     """Says why no card is used: who has one does not expect to train on the CPU."""
+    driver = f"NVIDIA's driver {driver_version()}".rstrip()
+    return UnavailableError(
+        f"pool.devices=auto: this machine has {driver}, and torch {torch.__version__} can't use its cards: "
+        f'{_why_unusable()}; to train on the CPU, say so: pool.devices = ["cpu", "cpu"]'
+    )
+
+
+def _why_unusable() -> str:
     said = ""
     try:
         torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as error:
         said = shortened(str(error), LONGEST_TEXT)
-    driver = f"NVIDIA's driver {driver_version()}".rstrip()
-    return UnavailableError(
-        f"pool.devices=auto: this machine has {driver}, and torch {torch.__version__} can't use its cards: "
-        f'{why_unusable(said, torch.version.cuda)}; to train on the CPU, say so: pool.devices = ["cpu", "cpu"]'
-    )
+    return why_unusable(said, torch.version.cuda)
 
 
 def _is_missing(spec: str) -> bool:
@@ -322,13 +325,13 @@ def _cuda_count() -> int:
 
 def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
     """Lines for the user about the choice of devices."""
-    count, cards = _cuda_count(), len(list(Path("/dev").glob("nvidia[0-9]*")))
+    count, cards = _cuda_count(), least_cards()
     if "auto" in config.pool.devices and count == 0:
         workers = f"{config.num_cpu_workers} CPU workers" if config.num_cpu_workers > 1 else "one CPU worker"
         yield f"pool.devices=auto: no CUDA device, so {workers}, by the number of cores and of batches in a step"
-    why = hidden_in_words(os.environ.get(VARIABLE)) or (
-        ": it is built without CUDA" if torch.version.cuda is None else ""
-    )
+    why = hidden_in_words(os.environ.get(VARIABLE))
+    if cards > count == 0 and not why:
+        why = f": {_why_unusable()}"
     if line := unused_devices(devices, count, cards, why):
         yield line
 

@@ -253,10 +253,8 @@ def why_no_kernels(architecture: str) -> str:
 
 def kernels_in_words(architecture: str, cache: Path | None = None) -> str:
     """Returns a line for people about what is compiled for `architecture` (`sm_90`) and how long the last program took.
-    `cache`: where programs are kept, the user's if None."""
+    `cache`: where programs are kept, the user's if None. Raises what `Compiler` does if none can be compiled."""
     cache = cache or kept_in()
-    if why := why_no_kernels(architecture):
-        return f"none, torch's own operations serve: {why}"
     version = Compiler(architecture, None).version
     words = f"NVRTC {version} compiles for {architecture} what a worker needs first and is not kept"
     if cache is None:

@@ -21,8 +21,9 @@ def gpu_lines(run: RunPlan) -> Iterator[tuple[str, str]]:
         yield card.device, _identity(card)
         if card.problem:
             yield "", card.problem
-        if card.kernels:
-            yield "", f"kernels: {card.kernels}"
+        if card.kernels is not None:
+            none = "" if card.kernels.there else "none, torch's own operations serve: "
+            yield "", f"kernels: {none}{card.kernels.words}"
     yield "exchange", exchange_in_words(run.planned.exchange)
 
 
@@ -31,8 +32,8 @@ def gpu_notes(run: RunPlan) -> Iterator[str]:
     for card in run.planned.cards:
         if card.problem:
             yield f"{card.device}: {card.problem}"
-        if card.no_kernels and run.config.pool.own_kernels:
-            yield f"{card.device}: torch's own operations compute there, which is slower: {card.no_kernels}"
+        if card.kernels is not None and not card.kernels.there and run.config.pool.own_kernels:
+            yield f"{card.device}: torch's own operations compute there, which is slower: {card.kernels.words}"
         if not card.page_locked:
             yield (
                 f"{card.device}: memory can't be page-locked, so copies are slow and make the host wait; "
@@ -42,12 +43,12 @@ def gpu_notes(run: RunPlan) -> Iterator[str]:
 
 def exchange_in_words(exchange: Exchange) -> str:
     """Says where gradients and weights are, and why there."""
+    if not exchange.on_device:
+        return f"host: {exchange.why or _HOST}"
+    proof = f"; {exchange.why}" if exchange.why else ""
     if len(exchange.devices) > 1:
-        return f"rows shared out: each of {exchange.where} adds up and steps a share of the weights' rows"
-    if exchange.on_device:
-        proof = f"; {exchange.why}" if exchange.why else ""
-        return f"device: sums, optimizer and weights lie on {exchange.where}{proof}"
-    return f"host: {exchange.why or _HOST}"
+        return f"rows shared out: each of {exchange.where} adds up and steps a share of the weights' rows{proof}"
+    return f"device: sums, optimizer and weights lie on {exchange.where}{proof}"
 
 
 def _identity(card: Card) -> str:

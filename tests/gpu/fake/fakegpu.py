@@ -5,8 +5,8 @@ stream is late can be chosen (`make_late`): so a race is found however fast thre
 builds it. It becomes torch's accelerator: import it in a process of its own.
 
 Settings (`configure`) and counters (`counters`) are those of `native/settings.h`; the environment variable FAKEGPU has
-settings for the processes of a whole run: `delay_us=300,seed=7`. With `driver=7` the device has a driver of that
-version, as NVIDIA's.
+settings for the processes of a whole run: `delay_us=300,seed=7`. Those of its driver are `driver=7`, its version, and
+`unshared=1`: it refuses to share memory.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tests.support.paths import FAKEGPU
 
 NAME = "fakegpu"
 _settings = dict(setting.split("=") for setting in os.environ.get("FAKEGPU", "").split(",") if setting)
+_driver, _unshared = _settings.pop("driver", "1"), _settings.pop("unshared", "0") == "1"
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,8 @@ def mend() -> None:
 class SharedMemory:
     """A `pool.device.shared_memory.SharedMemory`."""
 
-    def setup(self, device: torch.device) -> Setup | None:  # noqa: ARG002
-        """A driver that the environment names has to be tried first."""
-        return Setup("fake GPU", _settings["driver"], mps=False) if "driver" in _settings else None
+    def setup(self, device: torch.device) -> Setup:  # noqa: ARG002
+        return Setup("fake GPU", _driver, mps=False)
 
     def allocate(self, device: torch.device, nbytes: int) -> torch.Tensor:
         memory = torch.empty(nbytes, dtype=torch.uint8, device=device)
@@ -98,6 +98,8 @@ class SharedMemory:
         return memory
 
     def export(self, memory: torch.Tensor) -> Exported:
+        if _unshared:
+            raise RuntimeError("FAKEGPU error: not supported (export)")
         fd, offset, nbytes = torch.ops.fakegpu.export_memory(memory)
         return Exported(os.dup(fd), offset, nbytes)
 
@@ -174,8 +176,7 @@ def _register() -> None:
     torch._register_device_module(NAME, _module())
     torch.utils.backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     for name, value in _settings.items():
-        if name != "driver":
-            configure(**{name: int(value)})
+        configure(**{name: int(value)})
     shared_memory.makers[NAME] = SharedMemory
     atexit.register(mend)  # no kernel runs while Python ends
 

@@ -3,16 +3,19 @@ CPU's numbers to rounding. With an exchange in host memory the CPU adds up and s
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pool.device.proof import COPIED, OPENED, WRITTEN
 from tests.runs.test_clicks_runs import CLICKS
 from tests.support.runs import STOCKFISH, TOY, Ended, WholeRun, copied, run, run_well
 
-pytestmark = pytest.mark.usefixtures("fakegpu_is_built")
+pytestmark = pytest.mark.usefixtures("fakegpu_is_built", "cache_of_tests")
 GPU = {"testing.device_module": "tests.gpu.fake.with_kernels.fakegpu", "pool.devices": ["fakegpu:0"]}
 ONE: dict[str, Any] = {
     **TOY,
@@ -63,6 +66,65 @@ def test_gpus_whose_processes_die_and_that_are_late_give_the_bits_of_one(
     assert "not page-locked" not in (ended.dir / "logs/worker-0.log").read_text()
     shared = "since it shared a device's memory with the coordinator" in ended.out
     assert shared == (settings.get("pool.exchange") != "host")
+
+
+@pytest.fixture
+def new_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns where a new user's notes of shared memory will be."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache/sparsepool/shared-memory.json"
+
+
+def test_auto_takes_a_device_when_it_has_found_out_that_its_memory_can_be_shared(
+    new_cache: Path, whole_run: WholeRun, tmp_path: Path
+) -> None:
+    """I2, and once: the next run reads what is noted."""
+    first = run_well(tmp_path / "first", ONE)
+    tried = r"; gradients are added up on fakegpu:0: shared memory was tried now, in \d+\.\d s, fake GPU, driver 1: "
+    assert re.search(f"{tried}{OPENED}; {WRITTEN}\n", first.out)
+    second = run(tmp_path / "second", {**ONE, "pool.coordinator_device": "all", **TWO}, "--check")
+    assert second.code == 0, second.err
+    assert "rows; shared memory was tried now, in " in " ".join(second.out.split())
+    (record,) = json.loads(new_cache.read_text())
+    assert record["problems"] == {OPENED: "", WRITTEN: "", COPIED: ""}
+    third = run_well(tmp_path / "third", ONE)
+    assert f"shared memory was tried on {record['day']}, fake GPU, driver 1: {OPENED}; {WRITTEN}" in third.out
+    assert first.digest() == third.digest() == whole_run({**ONE, "pool.exchange": "host"}).digest()
+
+
+def test_auto_takes_the_host_when_a_driver_refuses_to_share_memory(
+    new_cache: Path, whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I2, and it is not tried again."""
+    monkeypatch.setenv("FAKEGPU", "unshared=1")
+    why = f"not seen that {OPENED}: RuntimeError: FAKEGPU error: not supported (export); to try it again, remove "
+    ended = run_well(tmp_path / "run", ONE)
+    assert "; gradients are added up on the host: shared memory was tried now, in " in ended.out
+    page = run(tmp_path / "page", ONE, "--check")
+    for out in (ended.out, page.out):
+        assert f'{why}{new_cache} (pool.exchange = "device" takes it all the same)' in " ".join(out.split())
+    assert "exchange host: shared memory was tried on " in " ".join(page.out.split())
+    monkeypatch.delenv("FAKEGPU")
+    assert ended.digest() == whole_run({**ONE, "pool.exchange": "host"}).digest()
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ("fail_context=1", "FAKEGPU error: out of memory"),
+        ("lost_devices=1", "busy or unavailable; in exclusive mode it takes one process: nvidia-smi -c DEFAULT"),
+    ],
+)
+def test_a_gpu_that_is_full_or_taken_now_is_tried_again(
+    state: str, why: str, new_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKEGPU", state)
+    page = run(tmp_path / "run", ONE, "--check")
+    assert page.code == 0, page.err
+    said = " ".join(page.out.split())
+    assert "host: it can't be tried now whether processes can share memory of fake GPU, driver 1: " in said
+    assert why in said
+    assert not new_cache.exists()
 
 
 def test_rounded_gradients_have_the_same_bits_with_either_exchange(

@@ -191,6 +191,11 @@ STUB cuGetProcAddress_v2(const char* symbol, void** function, int, std::uint64_t
     return *function == nullptr ? kNotFound : kSuccess;
 }
 
+STUB cuDriverGetVersion(int* version) {  // needs no cuInit
+    *version = 13000;
+    return kSuccess;
+}
+
 STUB cuDeviceGet(int* device, int ordinal) {
     const std::lock_guard lock(mutex);
     if (const Status status = begin("cuDeviceGet")) return status;

@@ -93,8 +93,8 @@ def test_auto_is_all_cuda_devices_else_as_many_workers_as_can_be_busy(
         (["cpu", "cpu"], 1, 1, "cuda:0: not used by this run"),
         (["cuda:1"], 4, 4, "cuda:0, cuda:2, cuda:3: not used by this run"),
         (["fake:0"], 1, 0, "cuda:0: not used"),
-        (["cpu"], 0, 4, "4 NVIDIA cards are in this machine, and torch shows none of them, because"),
-        (["cuda:0", "cuda:1"], 2, 4, "4 NVIDIA cards are in this machine, and torch shows 2 of them, because"),
+        (["cpu"], 0, 4, "NVIDIA cards in this machine: 4; torch shows none of them, because"),
+        (["cuda:0", "cuda:1"], 2, 4, "NVIDIA cards in this machine: 4; torch shows 2 of them, because"),
     ],
 )
 def test_devices_of_the_machine_that_a_run_does_not_use_are_named(

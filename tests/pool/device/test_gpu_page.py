@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.device.cards import Card
+from pool.device.cards import Card, Kernels
 from pool.exchange.exchange_choice import Exchange
 from pool.kernels.cuda.compiler import Compiler, kernels_in_words, note_compiled, why_no_kernels
 from pool.supervisor.prepare.gpu_page import exchange_in_words, gpu_lines, gpu_notes
@@ -22,9 +22,9 @@ CARD = Card(
     capability="8.9",
     visible="GPU-1",
     peers=("cuda:1",),
-    kernels="NVRTC 13.0",
+    kernels=Kernels(there=True, words="NVRTC 13.0"),
 )
-OTHER = replace(CARD, device="cuda:1", peers=(), kernels="")
+OTHER = replace(CARD, device="cuda:1", peers=(), kernels=None)
 
 
 def run_with(*cards: Card) -> RunPlan:
@@ -50,9 +50,10 @@ def test_each_card_is_described() -> None:
 
 
 def test_an_exchange_on_a_card_says_what_was_seen_of_it() -> None:
-    assert exchange_in_words(Exchange(("cuda:0",), why="make gpu-check on 2026-11-23")) == (
-        "device: sums, optimizer and weights lie on cuda:0; make gpu-check on 2026-11-23"
-    )
+    why = "shared memory was tried on 2026-11-23"
+    assert exchange_in_words(Exchange(("cuda:0",))) == "device: sums, optimizer and weights lie on cuda:0"
+    for devices in (("cuda:0",), ("cuda:0", "cuda:1")):
+        assert exchange_in_words(Exchange(devices, why=why)).endswith(f"; {why}")
     assert exchange_in_words(Exchange(("cuda:0", "cuda:1"))).startswith("rows shared out: each of cuda:0, cuda:1 adds")
 
 
@@ -63,7 +64,8 @@ def test_nothing_is_said_without_gpus() -> None:
 
 def test_what_its_user_may_want_to_change_is_told_at_the_start() -> None:
     broken = replace(OTHER, problem="RuntimeError: CUDA error: busy or unavailable")
-    plain = replace(CARD, page_locked=False, no_kernels="No module named 'cuda'")
+    plain = replace(CARD, page_locked=False, kernels=Kernels(there=False, words="No module named 'cuda'"))
+    assert ("", "kernels: none, torch's own operations serve: No module named 'cuda'") in gpu_lines(run_with(plain))
     plain_line, locked_line, broken_line = gpu_notes(run_with(plain, broken))
     assert plain_line == "cuda:0: torch's own operations compute there, which is slower: No module named 'cuda'"
     assert locked_line.startswith("cuda:0: memory can't be page-locked")
@@ -86,13 +88,3 @@ def test_what_is_compiled_and_how_long_that_took(tmp_path: Path, monkeypatch: py
     assert said.startswith(f"{words} 1 programs")
     assert said.endswith("; the last took 0.5 s")
     note_compiled(1.0, "adam.cu", "sm_89", tmp_path / "not there")
-
-
-def test_without_a_compiler_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise ImportError("No module named 'cuda'")
-
-    monkeypatch.setattr(Compiler, "__init__", refuse)
-    assert kernels_in_words("sm_89") == (
-        "none, torch's own operations serve: No module named 'cuda': pip install 'sparsepool[gpu]'"
-    )

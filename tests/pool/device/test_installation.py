@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
-from pool.device.installation import driver_version, has_cards, mps_serves, why_unusable
+from pool.device.installation import cuda_version, driver_version, least_cards, mps_serves, why_unusable
 
 MODULE_LINE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC: 12.2.0"
 
@@ -22,14 +23,41 @@ def test_the_drivers_version_is_the_kernel_modules(tmp_path: Path) -> None:
         assert driver_version(tmp_path) == version
 
 
-def test_a_multi_process_service_is_found_by_its_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_DGRAM], ids=str)
+def test_a_multi_process_service_is_known_by_a_socket_that_somebody_listens_to(
+    kind: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hears nothing of that."""
     monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
-    assert not mps_serves(tmp_path)
-    (tmp_path / "tmp/nvidia-mps").mkdir(parents=True)
-    (tmp_path / "tmp/nvidia-mps/control").touch()
-    assert mps_serves(tmp_path)
-    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path / "elsewhere"))
-    assert not mps_serves(tmp_path)
+    monkeypatch.chdir(tmp_path)  # a socket's name is short
+    root = Path()
+    assert not mps_serves(root)
+    (root / "tmp/nvidia-mps").mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX, kind) as daemon:
+        daemon.bind("tmp/nvidia-mps/control")
+        daemon.setblocking(False)
+        if kind != socket.SOCK_DGRAM:
+            daemon.listen()
+        assert mps_serves(root)
+        with pytest.raises(BlockingIOError):
+            daemon.recv(1) if kind == socket.SOCK_DGRAM else daemon.accept()
+        monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "elsewhere")
+        assert not mps_serves(root)
+        monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "tmp/nvidia-mps")
+        assert mps_serves()
+    assert Path("tmp/nvidia-mps/control").is_socket(), "it is left over"
+    assert not mps_serves()
+
+
+def test_a_pipe_folder_that_is_none_has_no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "control")
+    for folder in (tmp_path, tmp_path / "control", tmp_path / ("long" * 40)):
+        monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(folder))
+        assert not mps_serves()
+
+
+def test_a_version_of_cuda_is_the_drivers_number_in_words() -> None:
+    assert [cuda_version(number) for number in (12040, 13000, 12090)] == ["12.4", "13.0", "12.9"]
 
 
 def make(root: Path, *names: str) -> None:
@@ -41,9 +69,11 @@ def make(root: Path, *names: str) -> None:
 @pytest.mark.parametrize("trace", ["dev/nvidiactl", "proc/driver/nvidia/version", "usr/lib/wsl/lib/libcuda.so.1"])
 def test_a_card_is_known_by_its_driver(trace: str, tmp_path: Path) -> None:
     make(tmp_path, "dev/dxg", "usr/lib/wsl/lib/libdxcore.so")  # of WSL, whatever the card
-    assert not has_cards(tmp_path)
+    assert least_cards(tmp_path) == 0
     make(tmp_path, trace)
-    assert has_cards(tmp_path)
+    assert least_cards(tmp_path) == 1
+    make(tmp_path, "dev/nvidia0", "dev/nvidia12", "dev/nvidia-uvm")
+    assert least_cards(tmp_path) == 2
 
 
 TOO_OLD = (

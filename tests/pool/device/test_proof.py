@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.device.proof import NEEDED, OPENED, OUTLIVES, PROBES, STOPPED, Record, Setup, judged, note, records
+from pool.device.proof import NEEDED, OPENED, PROBES, STOPPED, TRAINED, Record, Setup, note, records
 
 SETUP = Setup("A100", "580.1", mps=False)
 RECORD = Record(SETUP, "2026-11-23", {**dict.fromkeys(PROBES, ""), STOPPED: "memory changed for 25 ms more"})
@@ -19,17 +19,13 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "sparsepool/shared-memory.json"
 
 
-def test_what_is_noted_is_read_and_takes_the_place_of_what_was_seen_with_the_same_setup(cache: Path) -> None:
+def test_what_is_noted_is_read_and_takes_the_place_of_what_was_seen_with_the_same_setup() -> None:
     other = replace(RECORD, setup=replace(SETUP, card="H100"))
-    assert note(RECORD) == note(other) == cache
+    note(RECORD)
+    note(other)
     newer = replace(RECORD, day="2026-12-01")
     note(newer)
     assert records() == (newer, other)
-
-
-def test_without_a_known_driver_nothing_is_noted(cache: Path) -> None:
-    assert note(replace(RECORD, setup=replace(SETUP, driver=""))) is None
-    assert not cache.exists()
 
 
 @pytest.mark.parametrize("text", ["", "[", "{}", "[1]", '[{"setup": {}}]', '[{"setup": 5, "day": 1, "problems": []}]'])
@@ -37,33 +33,36 @@ def test_a_damaged_file_is_none(text: str, cache: Path) -> None:
     cache.parent.mkdir()
     cache.write_text(text)
     assert records() == ()
-    assert note(RECORD) == cache
+    note(RECORD)
     assert records() == (RECORD,)
 
 
-def test_a_proof_says_from_when_it_is_and_what_was_seen() -> None:
+def test_a_record_says_what_was_seen_to_work_and_what_failed() -> None:
     """Not all is needed."""
-    verdict = judged(SETUP, [RECORD])
-    assert verdict.proven
-    assert verdict.why.startswith(f"make gpu-check on 2026-11-23, A100, driver 580.1: {OPENED}; ")
-    assert OUTLIVES in verdict.why
-    assert STOPPED not in verdict.why
+    assert RECORD.passed().startswith(f"{OPENED}; ")
+    assert STOPPED not in RECORD.passed()
+    assert RECORD.failed(NEEDED) == ""
+    assert not RECORD.lacks(NEEDED)
 
 
 @pytest.mark.parametrize(
     "setup", [replace(SETUP, driver="581"), replace(SETUP, mps=True), replace(SETUP, card="H100")], ids=str
 )
 def test_another_driver_card_or_service_has_to_be_tried_itself(setup: Setup) -> None:
-    verdict = judged(setup, [RECORD])
-    assert not verdict.proven
-    assert verdict.why.startswith(f"nobody has seen processes share memory of {setup}: make gpu-check tries it")
-    assert verdict.why.endswith("; it worked with A100, driver 580.1") == (setup.card == SETUP.card)
+    note(RECORD)
+    assert Record.noted(SETUP) == RECORD
+    assert Record.noted(setup).lacks(NEEDED)
 
 
 @pytest.mark.parametrize("probe", NEEDED)
-def test_what_has_failed_or_was_not_come_to_is_said(probe: str) -> None:
-    failed = judged(SETUP, [replace(RECORD, problems={**RECORD.problems, probe: "cuMemMap: refused"})])
-    missing = judged(SETUP, [replace(RECORD, problems={p: "" for p in PROBES if p != probe})])
-    assert (failed.proven, missing.proven) == (False, False)
-    assert failed.why.endswith(f"not seen that {probe}: cuMemMap: refused")
-    assert missing.why.endswith(f"not seen that {probe}: not tried")
+def test_what_has_failed_is_said_and_what_was_not_come_to_is_lacking(probe: str) -> None:
+    failed = replace(RECORD, problems={**RECORD.problems, probe: "cuMemMap: refused"})
+    assert failed.failed(NEEDED) == f"not seen that {probe}: cuMemMap: refused"
+    missing = {p: "" for p in PROBES if p != probe}
+    assert replace(RECORD, problems=missing).lacks(NEEDED)
+    assert not replace(failed, problems={probe: "cuMemMap: refused"}).lacks(NEEDED), "the rest would not help"
+
+
+def test_other_bits_are_a_failure_that_only_a_check_can_see() -> None:
+    assert "other bits" in replace(RECORD, problems={**RECORD.problems, TRAINED: "other bits"}).failed(NEEDED)
+    assert not replace(RECORD, problems=dict.fromkeys(NEEDED, "")).lacks(NEEDED)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 
 from pool.config.load import parse_config
-from pool.device import shared_memory
-from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, WRITTEN, Record, Setup, note
 from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
 from pool.exchange.plan import TensorSpec, make_plan
+from pool.planner import exchange
+from pool.planner.card_proof import Verdict
 from pool.planner.exchange import choose_exchange
 
 TREE: dict[str, Any] = {"task": "tests.support.toy", "data": {"source": "synthetic", "batch_size": 64}}
@@ -24,25 +21,29 @@ PLANS = [make_plan([TensorSpec("bias", (4,), "float32", 4)], [], [512])]
 HALVES = [make_plan([TensorSpec("bias", (4,), "bfloat16", 2)], [], [512])]
 
 
-SETUP = Setup("A100", "580.1", mps=False)
-PROOF = Record(SETUP, "2026-11-23", dict.fromkeys(NEEDED_BY_SEVERAL, ""))
-WHY = f"make gpu-check on 2026-11-23, A100, driver 580.1: {'; '.join(NEEDED_BY_SEVERAL)}"
+WHY = "shared memory was tried on 2026-11-23"
+
+
+class Proofs:
+    """In place of what is noted and tried."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[str], str, float]] = []
+        self.answer = Verdict(proven=True, why=WHY)
+
+    def __call__(self, devices: Sequence[torch.device], module: str, seconds: float) -> Verdict:
+        self.asked.append(([str(device) for device in devices], module, seconds))
+        return self.answer
 
 
 @pytest.fixture(autouse=True)
-def devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Of two kinds: memory of cuda can be shared, which was seen to work."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def proofs(monkeypatch: pytest.MonkeyPatch) -> Proofs:
+    """Of two devices of a kind, memory of cuda can be shared."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    note(PROOF)
-    before = dict(shared_memory.makers)
-    shared_memory.makers.clear()
-    shared_memory.makers["cuda"] = lambda: SimpleNamespace(setup=lambda _: SETUP)  # type: ignore[assignment, return-value]
-    shared_memory.shared_memory_of.cache_clear()
-    yield
-    shared_memory.makers.clear()
-    shared_memory.makers.update(before)
-    shared_memory.shared_memory_of.cache_clear()
+    monkeypatch.setattr(exchange, "shared_memory_of", lambda kind: kind if kind == "cuda" else None)
+    made = Proofs()
+    monkeypatch.setattr(exchange, "card_proof", made)
+    return made
 
 
 def chosen(*names: str, plans: Any = PLANS, **settings: Any) -> Exchange:
@@ -76,23 +77,37 @@ def test_all_takes_the_devices_of_all_workers() -> None:
     assert chosen("cuda:1", pool={"coordinator_device": "all"}) == chosen("cuda:1")
 
 
-@pytest.mark.parametrize("problem", [None, "cuda:0 to cuda:1: 5 of 2,097,176 bytes differ when sent"])
-def test_all_is_refused_until_copies_between_cards_were_seen_to_arrive(problem: str | None) -> None:
-    """Where one device alone is taken without that."""
-    problems = dict.fromkeys(NEEDED, "") | ({} if problem is None else {COPIED: problem})
-    note(replace(PROOF, problems=problems))
-    why = (
-        "make gpu-check on 2026-11-23, A100, driver 580.1: not seen that what lies in it arrives on every other card: "
-        f"{problem or 'not tried'}"
-    )
+def test_all_is_refused_where_copies_between_cards_do_not_arrive(proofs: Proofs) -> None:
+    """Where one device alone is taken, which nobody has to have seen."""
+    proofs.answer = Verdict(proven=False, why="5 of 2,097,176 bytes differ when sent")
     several = {"coordinator_device": "all"}
-    assert chosen("cuda:1", "cuda:0", pool=several) == Exchange(why=why)
+    assert chosen("cuda:1", "cuda:0", pool=several) == Exchange(why="5 of 2,097,176 bytes differ when sent")
     with pytest.raises(ConfigError) as error:
         chosen("cuda:1", "cuda:0", pool={**several, "exchange": "device"})
-    assert str(error.value) == f"pool.coordinator_device: all can't be had: {why}; one device can, by its name"
-    for settings in ({}, {"coordinator_device": "cuda:0"}, {"exchange": "device"}):
-        assert chosen("cuda:1", "cuda:0", pool=settings).on_device
+    assert str(error.value) == (
+        "pool.coordinator_device: all can't be had: 5 of 2,097,176 bytes differ when sent; one device can, by its name"
+    )
     assert chosen("cuda:1", "cuda:1", pool={**several, "exchange": "device"}).on_device
+
+
+def test_what_is_seen_of_the_devices_is_asked_for_where_it_decides(proofs: Proofs) -> None:
+    """The half of the time that the planner has is left for all else."""
+    chosen("cuda:1", "cuda:0", pool={"start_timeout": 30})
+    chosen("cuda:1", "cuda:0", pool={"coordinator_device": "all"})
+    chosen("cuda:1", "cuda:0", pool={"coordinator_device": "all", "exchange": "device"})
+    chosen("cuda:1", "cuda:0", pool={"exchange": "device"})
+    chosen("cuda:1", pool={"exchange": "host"})
+    chosen("cpu")
+    chosen("cuda:1", train={"clip_norm": 1.0})
+    both = ["cuda:1", "cuda:0"], "tests.other", 60.0
+    assert proofs.asked == [(["cuda:1"], "tests.other", 15.0), both, both]
+
+
+def test_devices_that_the_machine_lacks_are_not_tried(proofs: Proofs) -> None:
+    """Of a run that is only checked."""
+    config = parse_config({**TREE, "optimizer": {"name": "pool.optim.Adam"}}, "test")
+    assert choose_exchange(config, ["cuda:5"], PLANS, missing="no cuda:5").why.startswith("no cuda:5")
+    assert proofs.asked == []
 
 
 def test_on_cpus_there_is_nothing_to_choose_or_to_say() -> None:
@@ -100,15 +115,12 @@ def test_on_cpus_there_is_nothing_to_choose_or_to_say() -> None:
     assert chosen("cuda:0", pool={"exchange": "host"}) == HOST
 
 
-def test_auto_does_not_take_what_was_never_seen_to_work() -> None:
-    note(replace(PROOF, problems={**PROOF.problems, WRITTEN: "it holds 00"}))
-    found = chosen("cuda:0")
-    assert not found.on_device
-    assert str(found) == (
-        "gradients are added up on the host: make gpu-check on 2026-11-23, A100, driver 580.1: not seen that its maker "
-        'reads what another process has written: it holds 00 (pool.exchange = "device" takes it all the same)'
+def test_auto_does_not_take_what_does_not_work(proofs: Proofs) -> None:
+    proofs.answer = Verdict(proven=False, why="it holds 00")
+    assert str(chosen("cuda:0")) == (
+        'gradients are added up on the host: it holds 00 (pool.exchange = "device" takes it all the same)'
     )
-    assert chosen("cuda:0", pool={"exchange": "device"}).on_device
+    assert chosen("cuda:0", pool={"exchange": "device"}) == Exchange(("cuda:0",), workers=((0,),))
 
 
 PROBLEMS: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {

@@ -54,16 +54,24 @@ def test_a_model_that_can_be_trained_is_planned(kind: str) -> None:
 
 def test_a_card_that_torch_can_not_use_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "_cuda_count", lambda: 0)
-    monkeypatch.setattr(planner, "has_cards", lambda: True)
+    monkeypatch.setattr(planner, "least_cards", lambda: 2)
     monkeypatch.setattr(planner, "why_unusable", lambda *_: "because")
     auto, chosen = ({**ODD, "model": {"kind": "good"}, "pool": {"devices": [device]}} for device in ("auto", "cpu"))
     error = refused(plan(auto))
     assert error.exit_code == EXIT_UNAVAILABLE
     assert error.error.startswith("pool.devices=auto: this machine has NVIDIA's driver")
     assert error.error.endswith('because; to train on the CPU, say so: pool.devices = ["cpu", "cpu"]')
-    assert isinstance(plan(chosen), Accepted)
+    assert about(chosen) == ["NVIDIA cards in this machine: 2; torch shows none of them: because"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # hides the cards on purpose
-    assert isinstance(plan(auto), Accepted)
+    assert about(auto)[1:] == [
+        "NVIDIA cards in this machine: 2; torch shows none of them, CUDA_VISIBLE_DEVICES is empty, which hides all"
+    ]
+
+
+def about(tree: dict[str, Any]) -> list[str]:
+    answer = plan(tree)
+    assert isinstance(answer, Accepted)
+    return list(answer.planned.about_devices)
 
 
 def test_only_gradients_of_float32_are_rounded() -> None:

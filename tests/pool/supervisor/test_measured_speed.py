@@ -42,7 +42,7 @@ def test_a_measured_run_leaves_nothing_and_asks_for_no_more_than_it_needs() -> N
 
 @pytest.mark.runs
 @pytest.mark.parametrize("devices", [["cpu", "cpu"], ["fakegpu:0", "fakegpu:1"]], ids=["cpus", "fake GPUs"])
-@pytest.mark.usefixtures("fakegpu_is_built")
+@pytest.mark.usefixtures("fakegpu_is_built", "cache_of_tests")
 def test_real_steps_are_measured(devices: list[str], tmp_path: Path) -> None:
     module = "tests.gpu.fake.fakegpu" if "fakegpu:0" in devices else ""
     settings = {**TOY, "pool.devices": devices, "testing.device_module": module}

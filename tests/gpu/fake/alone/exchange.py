@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from benchmarks.gpu import card_copies
 from loader.stream.schema import SparseBatch
+from pool.exchange.device import card_copies
 from pool.exchange.device.store import DeviceStore
 from tests.gpu.fake import fakegpu
 from tests.gpu.fake.device_races import DEVICE_MODES, DEVICE_RACES, KINDS, Wanted, expected, found_by, observed

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from pool.device import shared_memory
 from pool.device.cuda_memory import CudaMemory
 from pool.device.memory import out_of_memory
 from pool.kernels.cuda.launcher import CudaLauncher
@@ -43,6 +45,16 @@ def test_this_process_reads_and_writes_what_another_one_has_made(machine: Machin
         assert machine.read(memory.data_ptr()) == bytes([FIRST]) * 16
         machine.fill(CudaLauncher(DEVICE), memory.data_ptr(), SECOND)
         assert other.read() == bytes([SECOND]) * 16
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_driver_whose_version_no_file_says_is_known_by_its_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in WSL2."""
+    monkeypatch.setattr(shared_memory, "driver_version", lambda: "")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(name="A100"))
+    shared = shared_memory.shared_memory_of("cuda")
+    assert shared is not None
+    assert str(shared.setup(DEVICE)) == "A100, driver of CUDA 13.0"
 
 
 @pytest.mark.usefixtures("machine")

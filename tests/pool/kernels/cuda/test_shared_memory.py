@@ -12,7 +12,7 @@ import torch
 
 from pool.device import shared_memory
 from pool.device.cuda_memory import CudaMemory
-from pool.device.installation import driver_version, mps_serves
+from pool.device.installation import mps_serves
 from pool.device.memory import out_of_memory
 from pool.device.proof import Setup
 from pool.device.shared_memory import Exported
@@ -39,6 +39,9 @@ class Driver(ModuleType):
         self.mapped: list[tuple[Any, ...]] = []
         self.lengths: list[int] = []
         self.room = 8 * UNIT
+
+    def cuDriverGetVersion(self) -> tuple[Any, ...]:  # noqa: N802
+        return 0, 13000
 
     def cuCtxGetCurrent(self) -> tuple[Any, ...]:  # noqa: N802
         return 0, 1
@@ -118,7 +121,9 @@ def test_it_serves_the_exchange_and_says_what_a_proof_of_it_holds_for(monkeypatc
     found = shared_memory.shared_memory_of("cuda")
     assert found is not None
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(name="A100"))
-    assert found.setup(DEVICE) == Setup("A100", driver_version(), mps_serves())
+    for version, driver in (("580.1", "580.1"), ("", "of CUDA 13.0")):
+        monkeypatch.setattr(shared_memory, "driver_version", lambda version=version: version)
+        assert found.setup(DEVICE) == Setup("A100", driver, mps_serves())
     exported = found.export(found.allocate(DEVICE, 5))
     assert exported == Exported(exported.fd, 0, 5)
     assert found.open(DEVICE, exported).nbytes == 5

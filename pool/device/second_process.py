@@ -1,0 +1,142 @@
+"""A process beside this one that uses devices, for what one process alone can't find out. It is started anew, since
+what has opened a device can't be forked, says when it has opened its own, and answers until the socket is closed.
+
+Whatever becomes of it is an exception here: RuntimeError if its devices refuse what was asked, or their driver crashes;
+NotTriedError if that may pass.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Self
+
+from loader.plugins.error_text import in_words
+from loader.plugins.modules import lies_in_current_folder
+from pool.device.lost import device_lost
+from pool.device.memory import out_of_memory
+
+Reply = tuple[str, Sequence[int]]  # text, and descriptors that are sent with it and closed
+
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)  # others come from outside
+_LONGEST = 1 << 14  # bytes of a message
+_GRACE = 5.0  # seconds in which a killed process is dead, unless it is stuck in a driver
+
+
+class NotTriedError(Exception):
+    """Says why something could not be tried: a reason that may pass."""
+
+
+@dataclass(frozen=True)
+class _Message:
+    text: str = ""
+    problem: str = ""  # instead of an answer
+    may_pass: bool = False
+
+
+class SecondProcess:
+    def __init__(self, module: str, *arguments: str, deadline: float) -> None:
+        """Runs `python -m MODULE ARGUMENTS... SOCKET`, which calls `serve`. `deadline`: of time.monotonic, for all that
+        it is asked. Raises NotTriedError if there can't be another process."""
+        self._deadline, self._is_ready = deadline, False
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        options = [] if lies_in_current_folder() else ["-P"]
+        command = [sys.executable, *options, "-m", module, *arguments, str(theirs.fileno())]
+        try:
+            with theirs:
+                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        except OSError as error:
+            self._channel.close()
+            raise NotTriedError(str(error)) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ready(self) -> None:
+        """Waits until it has opened its devices."""
+        if not self._is_ready:
+            self._hear()
+            self._is_ready = True
+
+    def ask(self, text: str, *fds: int) -> tuple[str, list[int]]:
+        """Returns its answer, with descriptors that are the caller's."""
+        self.ready()
+        self.tell(text, *fds)
+        return self._hear()
+
+    def tell(self, text: str, *fds: int) -> None:
+        """Asks without waiting for the answer, which nobody reads then."""
+        with contextlib.suppress(OSError):  # its death is heard
+            socket.send_fds(self._channel, [text.encode()], fds)
+
+    def _hear(self) -> tuple[str, list[int]]:
+        note, fds = b"", list[int]()
+        try:
+            self._channel.settimeout(self._left())
+            note, fds, _, _ = socket.recv_fds(self._channel, _LONGEST, 1, socket.MSG_CMSG_CLOEXEC)
+        except TimeoutError:
+            raise NotTriedError("another process gave no answer in time") from None
+        except ConnectionResetError:
+            pass  # it died before it had read all
+        if not note:
+            raise self._death()
+        said = _Message(**json.loads(note))
+        if said.problem:
+            raise (NotTriedError if said.may_pass else RuntimeError)(said.problem)
+        return said.text, fds
+
+    def _death(self) -> Exception:
+        try:
+            code = self._process.wait(self._left())
+        except subprocess.TimeoutExpired:
+            return NotTriedError("another process gave no answer and did not end")
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        crashed = self._is_ready and -code in _CRASHES
+        return (RuntimeError if crashed else NotTriedError)(f"another process ended with {how}")
+
+    def _left(self) -> float:
+        return max(self._deadline - time.monotonic(), 0.001)
+
+
+def serve(fd: int, open_devices: Callable[[], object], answer: Callable[[str, list[int]], Reply]) -> None:
+    """Is what the second process does, until its parent closes the socket or something goes wrong."""
+    with socket.socket(fileno=fd) as channel:
+        is_open = False
+        reply: Reply = "", ()  # that it is ready
+        try:
+            open_devices()
+            is_open = True
+            while True:
+                _send(channel, _Message(reply[0]), reply[1])
+                note, fds, _, _ = socket.recv_fds(channel, _LONGEST, 1, socket.MSG_CMSG_CLOEXEC)
+                if not note:
+                    return
+                reply = answer(note.decode(), fds)
+        except Exception as error:
+            refused = is_open and isinstance(error, RuntimeError) and not (out_of_memory(error) or device_lost(error))
+            _send(channel, _Message(problem=in_words(error), may_pass=not refused))
+
+
+def _send(channel: socket.socket, message: _Message, fds: Sequence[int] = ()) -> None:
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        socket.send_fds(channel, [json.dumps(asdict(message)).encode()], fds)
+    for fd in fds:
+        os.close(fd)

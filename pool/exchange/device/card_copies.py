@@ -1,0 +1,63 @@
+"""Tries what cards copy to one another: from and to memory as an exchange has it on each, by the exchange's own way,
+every pair in both directions. The bytes are compared, for a driver may report no error and copy nothing.
+
+`python -m pool.exchange.device.card_copies KIND MODULE SOCKET` is the process that does it.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import permutations
+
+import torch
+
+from pool.device.plugins import add_devices
+from pool.device.second_process import Reply, SecondProcess, serve
+from pool.device.shared_memory import shared_memory_of
+from pool.exchange.device.store import DeviceStore
+
+NBYTES = (2 << 20) + 24
+
+
+def copy_problem(kind: str, module: str, deadline: float) -> str:
+    """Returns what has gone wrong between any two cards of this kind, empty if nothing has; `module` adds the kind to
+    torch, if that has it not. Raises NotTriedError if something else has gone wrong."""
+    try:
+        with SecondProcess("pool.exchange.device.card_copies", kind, module, deadline=deadline) as process:
+            return process.ask("copy")[0]
+    except RuntimeError as error:
+        return str(error)
+
+
+def first_difference(stores: list[DeviceStore]) -> str:
+    """Copies a version of the weights from each store to each other one, as the exchange sends pieces and as it fetches
+    gradients. Returns in words what has not arrived, empty if all has."""
+    for number, (source, target) in enumerate(permutations(stores, 2)):
+        wanted = torch.randint(256, (NBYTES,), dtype=torch.uint8, generator=torch.Generator().manual_seed(number))
+        source.halves[0].copy_(wanted)
+        target.halves[1].zero_()
+        source.send(source.halves[0], [(target, target.halves[1])])
+        target.received()
+        fetched = target.fetch(source.halves[0], source)
+        source.wait([target])
+        for how, there in (("sent", target.halves[1]), ("fetched", fetched)):
+            differ = int((there.cpu() != wanted).sum())
+            if differ:
+                return f"{source.device} to {target.device}: {differ:,} of {NBYTES:,} bytes differ when {how}"
+    return ""
+
+
+def main(kind: str, module: str, fd: str) -> None:
+    add_devices(module)
+    shared = shared_memory_of(kind)
+    assert shared is not None
+    devices = [torch.device(kind, index) for index in range(torch.get_device_module(kind).device_count())]
+
+    def answer(*_: object) -> Reply:
+        return first_difference([DeviceStore(device, shared, NBYTES, 1) for device in devices]), ()
+
+    serve(int(fd), lambda: [torch.zeros(1, device=device).cpu() for device in devices], answer)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
