@@ -1,11 +1,12 @@
-"""The host's time of a step of one card, in microseconds: forward, backward and outcome of a chess network, and its step
-of Adam. No card is needed: launches go by the real cuda-bindings to a driver that does nothing (tests/gpu/stub_driver),
-and tensors lie on the CPU, where torch's operations cost the host about what they cost it for a card.
+"""The host's time of a step of one card, in microseconds: forward, backward and outcome of a chess network, and its
+step of Adam. No card is needed: launches go by the real cuda-bindings to a driver that does nothing, that of
+tests/gpu/stub_driver, and tensors lie on the CPU, where torch's operations cost the host about what they cost it for a
+card.
 
     python -m benchmarks.gpu.host_time [--network SFNNv5]
 
-Time of this process alone, over many steps: medians, and the fastest. Needs g++ and `make cuda-tools`. Prints a table and
-one line of JSON.
+Time of this process alone, over many steps: medians, and the fastest. Needs g++ and `make cuda-tools`. Prints a table
+and one line of JSON.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ class Step:
         parameters = list(self._model.parameters())
         self._outcomes = Outcomes(torch.device("cpu"), 2 * len(parameters) + 1)
         self._gradients: dict[Tensor, Addend] = {}
-        self._fields = {layer.weight: layer.field for layer in tables(self._model).values()}
+        self._fields: dict[Tensor, str] = {layer.weight: layer.field for layer in tables(self._model).values()}
         self._one = torch.ones(())
         for parameter in parameters:
             parameter.register_post_accumulate_grad_hook(self._dense)  # type: ignore[no-untyped-call]
         for layer in tables(self._model).values():
             layer.rows_sink = self
-        self._moments = {p: (torch.zeros_like(p), torch.zeros_like(p), torch.zeros_like(p)) for p in parameters}
+        self._moments: dict[Tensor, list[Tensor]] = {p: [torch.zeros_like(p) for _ in range(3)] for p in parameters}
         self._adam = AdamStep(1e-3, 0.9, 0.999, 1e-8, 0.0, decoupled=False, step=1)
 
     def _dense(self, parameter: nn.Parameter) -> None:
@@ -109,7 +110,7 @@ def measure(name: str, steps: int) -> dict[str, dict[str, float]]:
             super().launch(*arguments)  # type: ignore[arg-type]
 
     with machine.in_place_of_torchs():
-        torch._C._cuda_getCurrentRawStream = lambda _: 0  # type: ignore[attr-defined]  # a mock's call takes longer
+        torch._C._cuda_getCurrentRawStream = lambda _: 0  # type: ignore[assignment]  # a mock's call takes longer
         backend.NATIVE = "none"  # tensors on the CPU are the kernels'
         launcher.makers["cpu"] = lambda _: Counting(torch.device("cuda:0"))
         step = Step(name)
