@@ -76,7 +76,7 @@ class PoolDataConfig(DataConfig, DataFiles):
 
 
 class OptimizerConfig(Section):
-    name: Annotated[str, Field(description="optimizer class, by dotted name"), Effect.NUMERICS] = "torch.optim.Adam"
+    name: Annotated[str, Field(description="optimizer class, by dotted name"), Effect.NUMERICS] = "pool.optim.Adam"
     args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments"), Effect.SAVED]
 
 

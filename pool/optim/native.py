@@ -58,7 +58,10 @@ class NativeOptimizer(torch.optim.Optimizer):
         self._group_of = {parameter: group for group in self.param_groups for parameter in group["params"]}
         for parameter in self._group_of:
             if parameter.dtype != torch.float32 or not (parameter.device.type == "cpu" or self.on_devices):
-                raise ValueError(f"parameters must be float32 on a CPU, not {parameter.dtype} on {parameter.device}")
+                raise ValueError(
+                    f"parameters must be float32 on a CPU, not {parameter.dtype} on {parameter.device}; those of "
+                    "torch.optim take others"
+                )
 
     @abstractmethod
     def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:

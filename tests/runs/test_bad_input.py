@@ -15,7 +15,7 @@ from loader.exit_codes import EXIT_UNAVAILABLE, EXIT_USAGE
 from tests.chaos.oracle import check_nothing_left_outside, left_outside
 from tests.support.paths import ROOT, VALIDATION
 from tests.support.refusals import refused
-from tests.support.runs import TOY, WholeRun, command, copied, elsewhere, pids_of, run, run_well
+from tests.support.runs import TOY, Ended, WholeRun, command, copied, elsewhere, pids_of, run, run_well
 from tests.support.warm import call_pool
 
 NNUE: dict[str, Any] = {
@@ -50,7 +50,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"pool.devices": ["cuda:99"]}, "pool.devices: 'cuda:99': this machine shows"),
     ({"pool.ring_slots": 1}, "pool.ring_slots: 1 is too few"),
     ({"optimizer.name": "torch.optim.Adamm"}, "optimizer.name: 'torch.optim.Adamm' can't be loaded"),
-    ({"optimizer.args.lrr": 1.0}, "optimizer.args: torch.optim.Adam: TypeError"),
+    ({"optimizer.args.lrr": 1.0}, "optimizer.args: pool.optim.Adam: TypeError"),
     ({"optimizer.name": "Adam"}, "did you mean torch.optim.Adam or pool.optim.Adam?"),
     ({"train.validate_every": 5}, "train.validate_every: 5, but data.validation names no file"),
     (
@@ -91,7 +91,7 @@ REFUSED_BY: dict[str, tuple[dict[str, Any], int, str]] = {
     "the config": ({"data.batch_sise": 5}, 2, "data.batch_sise: unknown key"),
     "the supervisor": ({"data.train": ["/nowhere/*.binpack"]}, 69, "data.train: no file matches"),
     "the supervisor, for a device": ({"pool.devices": ["gpu:0"]}, 2, "pool.devices: 'gpu:0': allowed: cuda:N"),
-    "the planner": ({"optimizer.args.lrr": 1.0}, 2, "optimizer.args: torch.optim.Adam: TypeError"),
+    "the planner": ({"optimizer.args.lrr": 1.0}, 2, "optimizer.args: pool.optim.Adam: TypeError"),
     "the planner, for a file": ({"model.start_from": "/nowhere.nnue"}, 69, "/nowhere.nnue: "),
 }
 
@@ -181,6 +181,22 @@ def test_a_run_is_not_resumed_with_other_batches_and_its_config_stays(whole_run:
     assert other.code == 2
     assert "data.batch_size: 32 now, 64 in" in other.err
     assert (folder / "config.json").read_bytes() == before
+
+
+def test_a_run_that_began_with_another_default_optimizer_does_not_change_it_on_resume(tmp_path: Path) -> None:
+    silent = {key: value for key, value in TOY.items() if key != "optimizer.name"}
+    then = {**silent, "optimizer.name": "torch.optim.Adam"}  # a run folder names it, whether it was set or not
+    run_well(tmp_path / "run", then)
+    error = refused(tmp_path / "run", {**silent, "train.steps": 20}, resume=True)
+    assert error.exit_code == EXIT_USAGE
+    assert "torch.optim.Adam" in str(error)
+    assert "pool.optim.Adam" in str(error)
+    done = call_pool("train", "--resume", tmp_path / "run", "--set", "train.steps=20")
+    assert done.returncode == 0
+    assert (
+        Ended(tmp_path / "run", 0, "", "").digest()
+        == run_well(tmp_path / "whole", {**then, "train.steps": 20}).digest()
+    )
 
 
 def test_a_damaged_checkpoint_is_refused_by_file_and_tensor(whole_run: WholeRun, tmp_path: Path) -> None:

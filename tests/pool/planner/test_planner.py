@@ -49,7 +49,14 @@ def refused(answer: Answer) -> Refused:
     ["good", "half", "buffer without elements", "tied", "columns", "hooked", "table of a parametrization"],
 )
 def test_a_model_that_can_be_trained_is_planned(kind: str) -> None:
-    assert isinstance(plan({**ODD, "model": {"kind": kind}}), Accepted)
+    optimizer = {"name": f"{'torch' if kind == 'half' else 'pool'}.optim.Adam"}
+    assert isinstance(plan({**ODD, "model": {"kind": kind}, "optimizer": optimizer}), Accepted)
+
+
+def test_a_model_that_the_default_optimizer_can_not_step_is_refused_with_others_that_can() -> None:
+    error = refused(plan({**ODD, "model": {"kind": "half"}})).error
+    assert "pool.optim.Adam" in error
+    assert error.endswith("those of torch.optim take others")
 
 
 def test_a_card_that_torch_can_not_use_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,16 @@ def place(tmp_path: Path) -> Path:
     return path
 
 
+def test_settings_that_nobody_has_set_are_recorded_too(tmp_path: Path) -> None:
+    """So that a resumed run keeps them when the defaults are others."""
+    folder = entered(tmp_path / "run")
+    config = parse_config({"task": "tests.support.toy", "run": {"dir": str(tmp_path / "run")}}, "test")
+    folder.record(config)
+    assert folder.recorded() == {**config.model_dump(mode="json"), "overrides": []}
+    assert folder.recorded()["optimizer"]["name"] == "pool.optim.Adam"
+    folder.close()
+
+
 def test_a_folder_as_a_run_leaves_it_is_taken_again(place: Path) -> None:
     entered(place).close()
 
