@@ -21,6 +21,12 @@ def allowed_cores(groups: Path = _GROUPS, mounted: Path = _MOUNTED) -> int:
     return min([len(os.sched_getaffinity(0)), *quotas])
 
 
+def decoding_threads(accelerators: int = 0) -> int:
+    """Threads that decode and build the batches which so many accelerators take: half of the cores, as the others wait
+    for devices and step weights. Two are no slower than one on a single core, and keep CPU workers busy."""
+    return min(max(2, allowed_cores() // 2), 2 + 2 * accelerators)
+
+
 def _quotas(groups: Path, mounted: Path) -> Iterator[float]:
     """Cores' worth of time that each group, or one that it is in, may use. Without a quota there is none."""
     try:

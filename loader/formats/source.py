@@ -61,7 +61,7 @@ class FileSource(ABC):
         """
         readers, source, components = self._open(config, files, seed)
         chunks = [reader.place(chunk) for reader in readers for chunk in range(reader.num_chunks)]
-        settings = pipeline_settings(config, seed, rates(source, components, config.threads))
+        settings = pipeline_settings(config, seed, rates(source, components, config.num_threads))
         places = [chunks[number] for number in source.chunks_of_window(settings, cursor.epoch, cursor.window)]
         return {
             "epoch": cursor.epoch,
@@ -73,7 +73,7 @@ class FileSource(ABC):
 
     def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:
         _, source, components = self._open(config, files, seed)
-        return portions(source, components, config.threads)
+        return portions(source, components, config.num_threads)
 
     def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:  # noqa: ARG002
         return packed_notes(files, self.samples)

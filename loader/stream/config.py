@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from loader.cores import decoding_threads
 from loader.section import Effect, Section
 
 
@@ -34,8 +35,15 @@ class DataConfig(Section):
     ] = None
     batch_size: Annotated[int, Field(gt=0, le=1 << 20, description="samples of a batch"), Effect.FIXED] = 16384
     threads: Annotated[
-        int, Field(gt=0, le=256, description="decoding threads; does not change the stream"), Effect.NONE
-    ] = 2
+        int,
+        Field(
+            ge=0,
+            le=256,
+            description="decoding threads; does not change the stream; 0: half of the allowed cores, at least 2, at "
+            "most 2 + 2 x accelerators",
+        ),
+        Effect.NONE,
+    ] = 0
     shuffle: Annotated[
         bool, Field(description="permute chunks per epoch and entries within a window"), Effect.FIXED
     ] = True
@@ -80,6 +88,11 @@ class DataConfig(Section):
         ),
         Effect.NONE,
     ] = "stop"
+
+    @property
+    def num_threads(self) -> int:
+        """Decoding threads of a stream; the pool, which knows its accelerators, sets `threads` by them."""
+        return self.threads or decoding_threads()
 
     @property
     def settings(self) -> Any:

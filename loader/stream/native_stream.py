@@ -39,7 +39,7 @@ class NativeStream:
         Raises ValueError for a share that is no chunk, or can't be kept.
         """
         self.schema = schema
-        settings = pipeline_settings(config, seed, rates(source, components, config.threads), validation=validation)
+        settings = pipeline_settings(config, seed, rates(source, components, config.num_threads), validation=validation)
         self._pipeline = _native.Pipeline(source, settings)
         # A thread that waits for the GIL when the interpreter goes would never come back.
         weakref.finalize(self, self._pipeline.close)
@@ -105,7 +105,7 @@ def pipeline_settings(
     settings = _native.PipelineSettings()
     settings.seed = seed
     settings.window_chunks = config.window_chunks
-    settings.threads = config.threads
+    settings.threads = config.num_threads
     settings.shuffle = config.shuffle
     settings.drop_tail = config.tail == "drop"
     settings.skip_damaged = config.on_bad_data == "skip"

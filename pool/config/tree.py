@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, ValidationError, create_model
 
-from loader.cores import allowed_cores
+from loader.cores import allowed_cores, decoding_threads
 from loader.files.paths import absolute
 from loader.section import Effect, Section
 from loader.stream.sources import data_class, generates
@@ -116,6 +116,11 @@ class Config(BaseModel):
     def num_coordinator_threads(self) -> int:
         """Threads of the coordinator's reduction and optimizer."""
         return self.pool.coordinator_threads or min(8, allowed_cores())
+
+    def num_decoding_threads(self, devices: Collection[str]) -> int:
+        """Threads of each of the loader's streams, of a run on these devices."""
+        accelerators = {spec for spec in devices if parse_device(spec).is_accelerator}
+        return self.data.threads or decoding_threads(len(accelerators))
 
     @property
     def num_cpu_workers(self) -> int:

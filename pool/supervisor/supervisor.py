@@ -42,6 +42,7 @@ from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.run_memory import RunMemory
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.resources.system_memory import oom_kills
+from pool.supervisor.slow_loader import SlowLoader
 from pool.supervisor.stop_plan import Ending, StopPlan
 from pool.supervisor.systemd import ServiceManager
 from pool.telemetry.progress import ProgressLine
@@ -92,6 +93,7 @@ class Supervisor:
         self._stop = StopPlan(pool.stop_timeout)
         self._service = ServiceManager()
         self._nets = NumberedNets(run, folder, self._poller, progress.say, run.saved)
+        self._loader = SlowLoader(run.decoding_threads)
         self.last_report: RunReport | None = None
 
     def run(self) -> int:
@@ -210,6 +212,9 @@ class Supervisor:
                 self._policy.progress(message.step)
                 self._service.progress(message)
                 self._nets.report(message)
+                if slow := self._loader.report(message):
+                    log.warning("%s", slow)
+                    self._progress.say(slow)
                 self._progress.show(message)
 
     def _say_of(self, peer: Peer, text: str) -> None:

@@ -112,7 +112,7 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
         progress.say(f"resuming from {plan.checkpoint}, step {plan.step}")
     exchange = plan.planned.exchange
     said = f"; {exchange}" if exchange != HOST else ""
-    progress.say(f"workers on {', '.join(plan.planned.devices)}{said}")
+    progress.say(f"workers on {', '.join(plan.planned.devices)}{said}; data.threads = {plan.decoding_threads}")
     try:
         code = supervisor.run()
         if code == EXIT_DONE:

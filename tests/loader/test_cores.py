@@ -11,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from loader.cores import allowed_cores
+from loader.cores import allowed_cores, decoding_threads
+from loader.stream.sources import data_config
+from pool.config.load import parse_config
 from pool.config.tree import Config
+from pool.process.start import FeederStart
+from pool.protocol.identity import FEEDER, Peer
 from tests.support.paths import ROOT
+from tests.support.run_plans import planned, run_plan
 
 V1 = "cpu,cpuacct"
 
@@ -62,6 +67,28 @@ def test_quotas_of_control_groups_count(
     (tmp_path / "groups").write_text(groups)
     assert allowed_cores(tmp_path / "groups", tmp_path) == cores
     assert allowed_cores(tmp_path / "there is none", tmp_path) == 64
+
+
+@pytest.mark.parametrize(
+    ("cores", "accelerators", "threads"),
+    [(1, 0, 2), (2, 0, 2), (64, 0, 2), (2, 1, 2), (4, 1, 2), (6, 1, 3), (16, 1, 4), (16, 8, 8), (128, 8, 18)],
+)
+def test_decoding_threads_are_half_of_the_cores_as_far_as_accelerators_can_use_them(
+    cores: int, accelerators: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loader.cores.allowed_cores", lambda: cores)
+    assert decoding_threads(accelerators) == threads
+    cards = [f"cuda:{index}" for index in range(accelerators)]
+    assert Config().num_decoding_threads(["cpu", "fake:0", *cards, *cards]) == threads
+    assert data_config().num_threads == decoding_threads()
+    chosen = parse_config({"data": {"threads": 7}}, "here")
+    assert chosen.num_decoding_threads(cards) == chosen.data.num_threads == 7
+
+
+def test_the_feeder_is_told_how_many_threads_the_runs_devices_make() -> None:
+    start = run_plan(Path("/nowhere"), answer=planned(devices=("cuda:0",))).start_of(Peer(FEEDER))
+    assert isinstance(start, FeederStart)
+    assert start.data.threads == decoding_threads(1)
 
 
 @pytest.mark.usefixtures("one_core")

@@ -84,6 +84,7 @@ def _machine(run: RunPlan, disk: DiskPlan) -> Iterator[tuple[str, str]]:
     yield "workers on", "; ".join(run.planned.device_names)
     for line in run.planned.about_devices:
         yield "", line
+    yield "loader's threads", str(run.decoding_threads)
     yield from gpu_lines(run)
     if (
         idle := idle_devices(len(run.planned.devices), config.train.batches_per_step, config.train.batches_per_group)

@@ -50,6 +50,11 @@ class RunPlan:
         return {"train": self.train_files, "validate": self.validation_files}
 
     @property
+    def decoding_threads(self) -> int:
+        """Of each of the loader's streams."""
+        return self.config.num_decoding_threads(self.planned.devices)
+
+    @property
     def layout(self) -> Layout:
         train, planned = self.config.train, self.planned
         return Layout(planned.schema, planned.plans, train.gradient_dtype, train.batches_per_group)
@@ -94,7 +99,7 @@ class RunPlan:
         validates = self.config.validates
         return FeederStart(
             **self._running(peer, uses_device=False),
-            data=self.config.data,
+            data=self.config.data.model_copy(update={"threads": self.decoding_threads}),
             seed=self.config.run.seed,
             files={purpose: files for purpose, files in self.files.items() if purpose == "train" or validates},
         )

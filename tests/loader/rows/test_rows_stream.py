@@ -75,7 +75,7 @@ def test_the_stream_is_the_same_for_any_number_of_threads_and_from_any_cursor(
 ) -> None:
     config = SETTINGS[settings]
     expected: list[tuple[Filled, str]] = []
-    for threads in (3, 1):
+    for threads in (3, 1, 0):
         with closing(open_stream(config.model_copy(update={"threads": threads}), [files[packing]], seed=3)) as stream:
             slots = allocate_slots(stream.schema, 3)
             stream.attach(slots)

@@ -31,6 +31,7 @@ def test_the_page_shows_data_model_machine_and_memory(tmp_path: Path) -> None:
     assert lines["validation"] == "1 file, 0 MiB; every 2 steps, 3 x 1,024 samples"
     assert lines["parameters"] == "914,104 in 11 tensors, gradients in 1 bucket"
     assert lines["workers on"] == "fake:0; fake:1"
+    assert lines["loader's threads"] == "2"
     assert lines["idle devices"].startswith("1 of 2 devices stand idle at the end of each step")
     assert " are free on the disk of " in lines["checkpoints"]
     assert "together" in ended.out
