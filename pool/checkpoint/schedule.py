@@ -9,6 +9,7 @@ FINAL_SECONDS = 3600.0  # in which the last checkpoint is tried again
 FINAL_PAUSE = 1.0  # seconds after its first failure; within it the supervisor makes a deleted run folder again
 LONGEST_FINAL_PAUSE = 30.0  # nothing else is left to do
 
+SNAPSHOT_SECONDS = 10.0  # between snapshots: what a death of the coordinator may cost
 LONG_COPY = 0.1  # seconds; snapshots that take longer than this are taken less often, if they must be
 SHARE = 0.1  # of the time that such snapshots may take
 
@@ -18,11 +19,18 @@ class Schedule:
     ends."""
 
     def __init__(
-        self, every: int, saved: int, *, seconds: float = 0.0, nets: int = 0, snapshots: int = 0, now: float = 0.0
+        self,
+        every: int,
+        saved: int,
+        *,
+        seconds: float = 0.0,
+        nets: int = 0,
+        snapshots: int | None = 0,
+        now: float = 0.0,
     ) -> None:
         """`every`: steps between checkpoints, 0: none but the last; `saved`: step of the newest, -1: none; `seconds`:
         the longest time between two, 0: any; `nets`: steps between those that nets are exported from, 0: none;
-        `snapshots`: steps between snapshots, 0: none."""
+        `snapshots`: steps between snapshots, 0: none, None: they are taken by time."""
         self.saved = saved
         self.nets = nets
         self.exported = saved // nets * nets if nets and saved > 0 else 0  # the newest one for nets, 0: none
@@ -88,11 +96,13 @@ class FinalAttempts:
 
 
 class SnapshotSpacing:
-    """Every few steps; of large states less often."""
+    """Every few seconds or steps; of large states less often. The first of a process is not waited for: one that dies
+    again and again gets on."""
 
-    def __init__(self, every: int) -> None:
-        """`every`: steps between snapshots, 0: none."""
-        self._every = every
+    def __init__(self, every: int | None) -> None:
+        """`every`: steps between snapshots, 0: none, None: SNAPSHOT_SECONDS."""
+        self._every = 1 if every is None else every
+        self._seconds = SNAPSHOT_SECONDS if every is None else 0.0
         self._not_before = 0.0
 
     def due(self, step: int, now: float) -> bool:
@@ -101,5 +111,6 @@ class SnapshotSpacing:
 
     def taken(self, begin: float, end: float) -> None:
         """One was, for whatever reason, from `begin` to `end`."""
-        if (duration := end - begin) > LONG_COPY:
-            self._not_before = end + duration * (1 / SHARE - 1)
+        duration = end - begin
+        pause = duration * (1 / SHARE - 1) if duration > LONG_COPY else 0.0
+        self._not_before = max(begin + self._seconds, end + pause)

@@ -301,16 +301,16 @@ class PoolConfig(Section):
         float, Field(ge=1e-6, le=1 << 20, description="size limit of the other gradient buckets, MiB"), Effect.NUMERICS
     ] = 25.0
     snapshot_steps: Annotated[
-        int,
+        int | None,
         Field(
             ge=0,
             le=MOST_STEPS,
             description="steps between copies of weights and optimizer state in memory, from which the run goes on if "
-            "the coordinator dies; more where the copies would take over a tenth of the time; 0: only with each "
-            "checkpoint",
+            "the coordinator dies; not set: one after the first step, then every 10 seconds; more time between them "
+            "where the copies would take over a tenth of it; 0: only with each checkpoint",
         ),
         Effect.NONE,
-    ] = 100
+    ] = None
     restarts: Annotated[
         int, Field(ge=0, le=1000, description="deaths of one process without a step done"), Effect.NONE
     ] = 5

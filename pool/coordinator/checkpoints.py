@@ -105,6 +105,11 @@ class Checkpoints:
             self._validations = replace(self._validations, best=None)
             self._say(f"the best checkpoint, of step {best.step}, is not there any more: the best is chosen anew")
 
+    def superseded(self) -> None:
+        """A version is complete, and what is on its way is of the one before."""
+        if self._on_its_way is not None:
+            self._on_its_way[0].superseded()
+
     def committed(self, step: int, *, validated_next: bool) -> None:
         """A step is complete and the next one has changed nothing yet. If the new version is validated first, what is
         due waits for that, so that it holds the result."""

@@ -42,6 +42,7 @@ class Record:
 
     def committed(self, action: Commit, learning_rates: tuple[float, ...]) -> None:
         """`learning_rates`: that the step was made with, one a member."""
+        self._checkpoints.superseded()
         self._open = action, learning_rates
 
     def settle(self) -> None:

@@ -1,8 +1,9 @@
 """The state of a run on its way to where snapshots are made of it.
 
 On a device it is copied to page-locked memory on a stream beside the one that steps, which waits on the device, not in
-this process, before it changes the state; rows that several devices share out come together there. In host memory it is
-read where it lies.
+this process, before it changes what is still to be copied: the optimizer's state and averages are changed by the next
+step, and are copied first; the weights are another version's memory until the step behind it (I3). Rows that several
+devices share out come together there. In host memory the state is read where it lies.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ class Copied(Protocol):
     def wait(self) -> None:
         """Until they have. Raises what the device has failed with."""
 
+    def superseded(self) -> None:
+        """The version after it is complete. What is done from now on may write where its weights lie."""
+
 
 class Copies(Protocol):
     def begin(self, state: Checkpoint) -> Copied:
@@ -46,6 +50,9 @@ class WhereItLies:
     def wait(self) -> None:
         """It is there."""
 
+    def superseded(self) -> None:
+        """It has been read."""
+
 
 class InHostMemory:
     """Copies of a state that needs none."""
@@ -57,15 +64,18 @@ class InHostMemory:
 @dataclass(frozen=True)
 class _OnItsWay:
     state: Checkpoint
-    arrived: Sequence[torch.Event]  # one a device
+    arrived: Mapping[torch.device, torch.Event]
 
     @property
     def is_there(self) -> bool:
-        return all(event.query() for event in self.arrived)
+        return all(event.query() for event in self.arrived.values())
 
     def wait(self) -> None:
-        for event in self.arrived:
+        for event in self.arrived.values():
             event.synchronize()
+
+    def superseded(self) -> None:
+        _wait_on_devices(self.arrived)
 
 
 class FromDevices:
@@ -78,18 +88,16 @@ class FromDevices:
     def begin(self, state: Checkpoint) -> Copied:
         for device, stream in self._streams.items():
             stream.wait_stream(torch.accelerator.current_stream(device))
-        copied = replace(
-            state,
-            weights=self._copied("weights", state.weights),
-            optimizer_tensors=self._copied("optimizer", state.optimizer_tensors, state.divided),
-            divided={},
-            average=self._copied("average", state.average),
-        )
-        arrived = [stream.record_event() for stream in self._streams.values()]
-        for device, event in zip(self._streams, arrived, strict=True):
-            torch.accelerator.current_stream(device).wait_event(event)
+        optimizer = self._copied("optimizer", state.optimizer_tensors, state.divided)
+        average = self._copied("average", state.average)
+        _wait_on_devices(self._events())
+        weights = self._copied("weights", state.weights)
+        copied = replace(state, weights=weights, optimizer_tensors=optimizer, divided={}, average=average)
         crash_point("coordinator.state_on_its_way")
-        return _OnItsWay(copied, arrived)
+        return _OnItsWay(copied, self._events())
+
+    def _events(self) -> dict[torch.device, torch.Event]:
+        return {device: stream.record_event() for device, stream in self._streams.items()}
 
     def _copied(
         self, kind: str, tensors: Mapping[str, Tensor], divided: Mapping[str, Sequence[Tensor]] | None = None
@@ -113,3 +121,9 @@ class FromDevices:
             with self._streams[part.device]:
                 place.copy_(part.detach(), non_blocking=True)
         return whole
+
+
+def _wait_on_devices(events: Mapping[torch.device, torch.Event]) -> None:
+    """Lets what is queued from now on wait on its device."""
+    for device, event in events.items():
+        torch.accelerator.current_stream(device).wait_event(event)

@@ -348,6 +348,29 @@ def test_snapshots_take_at_most_a_tenth_of_the_time(
     assert copy_seconds <= LONG_COPY or copy_seconds <= 1.001 * SHARE * min(between)
 
 
+@pytest.mark.parametrize(
+    ("copy_seconds", "step_seconds", "taken_at"),
+    [
+        (0.01, 0.07, [1, 144, 287]),
+        (0.01, 4.0, [1, 4, 7, 10]),
+        (0.01, 100.0, [1, 2, 3]),
+        (3.0, 0.5, [1, 55, 109]),
+    ],
+    ids=["short steps", "long steps", "very long steps", "long copies"],
+)
+def test_snapshots_are_taken_by_time_unless_their_steps_are_set(
+    copy_seconds: float, step_seconds: float, taken_at: list[int]
+) -> None:
+    spacing, now, found = SnapshotSpacing(None), 0.0, []
+    for step in range(1, taken_at[-1] + 1):
+        now += step_seconds
+        if spacing.due(step, now):
+            found.append(step)
+            spacing.taken(now, now + copy_seconds)
+            now += copy_seconds
+    assert found == taken_at
+
+
 def test_without_an_interval_there_are_no_snapshots() -> None:
     assert not any(SnapshotSpacing(0).due(step, 1e9) for step in range(20))
 
