@@ -119,8 +119,12 @@ class Config(BaseModel):
 
     def num_decoding_threads(self, devices: Collection[str]) -> int:
         """Threads of each of the loader's streams, of a run on these devices."""
-        accelerators = {spec for spec in devices if parse_device(spec).is_accelerator}
-        return self.data.threads or decoding_threads(len(accelerators))
+        return self.data.threads or decoding_threads(_accelerators(devices))
+
+    def has_cores_to_spin(self, devices: Collection[str]) -> bool:
+        """There are more than what computes needs: the loader, and the coordinator's and the worker's thread for each
+        accelerator."""
+        return allowed_cores() > 2 * _accelerators(devices) + self.num_decoding_threads(devices)
 
     @property
     def num_cpu_workers(self) -> int:
@@ -185,6 +189,10 @@ def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:
 def _with_sections(data: type[PoolDataConfig], model: type[Section], loss: type[Section]) -> type[Config]:
     """Returns one class for each triple of classes, however often it is asked for."""
     return create_model("Config", __base__=Config, data=(data, data()), model=(model, model()), loss=(loss, loss()))
+
+
+def _accelerators(devices: Collection[str]) -> int:
+    return len({spec for spec in devices if parse_device(spec).is_accelerator})
 
 
 def _absolute(text: str, key: str) -> Path:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from loader.stream.schema import BatchSchema, SparseBatch
-from pool.device.event_waiter import Arrivals
+from pool.device.event_waiter import Arrivals, Event, host_event
 from pool.device.timeline import COPIES_IN, Bars, NoBars
 from pool.nn.batch import SparseInput, TensorBatch
 
@@ -37,21 +37,25 @@ class DeviceBatches:
             memory = torch.empty(used, dtype=torch.uint8, device=self._device)
             memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)
         self._bars.end(begun, COPIES_IN, "batch", batch=batch.number)
-        return OnDevice(_placed(batch, slot, memory), memory, self._stream.record_event(), self._arrivals)
+        copied = self._stream.record_event()
+        return OnDevice(_placed(batch, slot, memory), memory, copied, host_event(self._stream), self._arrivals)
 
 
 class OnDevice:
     """A batch that is being copied."""
 
-    def __init__(self, batch: TensorBatch, memory: Tensor, copied: torch.Event, arrivals: Arrivals) -> None:
-        """`copied`: from then on nothing reads the slot."""
+    def __init__(
+        self, batch: TensorBatch, memory: Tensor, copied: torch.Event, read: Event, arrivals: Arrivals
+    ) -> None:
+        """`copied`, `read`: for streams and for threads, from then on nothing reads the slot."""
         self.batch = batch
         self._memory = memory
         self._copied = copied
+        self._read = read
         self._arrivals = arrivals
 
     def when_read(self, done: Callable[[], object]) -> None:
-        self._arrivals.when(self._copied, done)
+        self._arrivals.when(self._read, done)
 
     def for_current_stream(self) -> TensorBatch:
         here = torch.accelerator.current_stream(self._memory.device)

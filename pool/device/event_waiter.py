@@ -10,10 +10,23 @@ from dataclasses import dataclass
 
 import torch
 
+Event = torch.Event | torch.cuda.Event
+
+
+def host_event(stream: torch.Stream, *, spins: bool = False) -> Event:
+    """Records an event for a thread to wait for, not for a stream. The thread sleeps; if it `spins`, it sees the event
+    some microseconds sooner and keeps a core busy until then."""
+    if spins or stream.device.type != "cuda":
+        return stream.record_event()
+    event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]  # torch.Event's `blocking` does nothing
+    numbers = {"stream_id": stream.stream_id, "device_index": stream.device_index, "device_type": stream.device_type}
+    event.record(torch.cuda.Stream(**numbers))  # type: ignore[no-untyped-call]
+    return event
+
 
 @dataclass(frozen=True)
 class _Arrival:
-    event: torch.Event
+    event: Event
     then: Callable[[], object]
     waiter: Future[None] | None = None
 
@@ -28,11 +41,11 @@ class Arrivals(threading.Thread):
         self._error: BaseException | None = None
         self.start()
 
-    def when(self, event: torch.Event, then: Callable[[], object]) -> None:
+    def when(self, event: Event, then: Callable[[], object]) -> None:
         """Calls `then` in this thread after the event. Returns at once; safe from any thread."""
         self._queue.put(_Arrival(event, then))
 
-    def wait(self, event: torch.Event) -> None:
+    def wait(self, event: Event) -> None:
         """Returns after the event and all that was given before. Raises what the device, or anything given before, has
         failed with."""
         waiter: Future[None] = Future()

@@ -106,6 +106,7 @@ class RunStart(Start):
     coordinator_pid: int | None = None  # None if it is still to be started
     memory: MemoryMap
     traced: bool  # run.trace is set
+    spins: bool  # cores are not scarce: who waits for the last of a step on a device may keep one busy
 
 
 @dataclass(frozen=True, kw_only=True)

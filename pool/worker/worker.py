@@ -133,6 +133,7 @@ class Worker:
             slots=places,
             list_memory=memory.touched_lists(index),
             bars=self._bars,
+            spins=start.spins,
         )
 
     def run(self) -> NoReturn:

@@ -84,7 +84,15 @@ class Exchanges:
         averages = config.train.average.kind is not None
         nbytes, slot_nbytes = layout.plan.nbytes, layout.slot_plan.nbytes
         stores = [
-            DeviceStore(device, shared, nbytes, config.pool.gradient_slots, slot_nbytes, averages=averages)
+            DeviceStore(
+                device,
+                shared,
+                nbytes,
+                config.pool.gradient_slots,
+                slot_nbytes,
+                averages=averages,
+                spins=self._own.spins,
+            )
             for device in devices
         ]
         homes = Homes(stores, exchange.workers)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pool.device.event_waiter import host_event
 from pool.device.memory import memory_of_device, out_of_memory
 from pool.device.shared_memory import SharedMemory
 from pool.errors import ResourceError
@@ -44,11 +45,14 @@ class DeviceStore:
         slot_nbytes: int | None = None,
         *,
         averages: bool = False,
+        spins: bool = False,
     ) -> None:
         """`nbytes`: of a version of the weights, all members'; `gradient_slots`: of each worker, `slot_nbytes` each
-        (None: as a version); `averages`: there is a place for averaged weights. Raises ResourceError."""
+        (None: as a version); `averages`: there is a place for averaged weights; `spins`: whoever waits
+        keeps a core busy. Raises ResourceError."""
         self.device = device
         self._shared_memory = shared_memory
+        self._spins = spins
         self._nbytes = nbytes
         self._gradient_slots = gradient_slots
         self._slot_nbytes = nbytes if slot_nbytes is None else slot_nbytes
@@ -148,7 +152,7 @@ class DeviceStore:
         for store in stores:
             for stream in (store.here, store._arriving, store._outward):
                 here.wait_stream(stream)
-        here.record_event().synchronize()
+        host_event(here, spins=self._spins).synchronize()
         for store in others:
             store.here.query()  # raises: a device that has failed may let this one believe that it is done
         for store in stores:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pool.device.event_waiter import Arrivals
+from pool.device.event_waiter import Arrivals, host_event
 from pool.device.timeline import COPIES_OUT, Bars, NoBars
 from pool.exchange.device.weights import DeviceWeights, Streams, moves
 from pool.exchange.interface import GroupBatch
@@ -42,12 +42,14 @@ class DeviceWorker:
         slots: Sequence[Tensor],
         list_memory: Sequence[Slot],
         bars: Bars | None = None,
+        spins: bool = False,
     ) -> None:
         """`slots`: the worker's own, uint8, in host memory or on the device; `list_memory`: of each the place of its
-        touched lists."""
+        touched lists; `spins`: whoever waits for the outcome of a group keeps a core busy."""
         slot_plan, self._lists = layout.slot_plan, layout.touched_lists
         self._plan = plan = layout.plan
         self._bars = bars or NoBars()
+        self._spins = spins
         self._weights = weights
         self._streams = streams
         self._arrivals = arrivals
@@ -122,7 +124,7 @@ class DeviceWorker:
                 self._send(gradient, place)
                 if bucket.rows is None or bucket.rows[1] == self._plan.parameters[parameter].shape[0]:
                     del self._made[parameter]
-        self._arrivals.when(self._streams.outward.record_event(), then)
+        self._arrivals.when(host_event(self._streams.outward), then)
         if begun is not None:
             self._bars.end(begun, COPIES_OUT, "bucket", bucket=self._plan.buckets.index(bucket))
         if not self._adds_up:
@@ -142,7 +144,7 @@ class DeviceWorker:
         self._streams.outward.wait_stream(self._streams.here)
         with self._streams.outward:
             place.copy_(numbers, non_blocking=True)
-        self._arrivals.wait(self._streams.outward.record_event())
+        self._arrivals.wait(host_event(self._streams.outward, spins=self._spins))
         return self._outcomes.decode(place.numpy())
 
     @property

@@ -153,6 +153,7 @@ class RunPlan:
             "coordinator": self.coordinator,
             "memory": self.memory_map(),
             "traced": bool(self.config.run.trace),
+            "spins": self.config.has_cores_to_spin(self.planned.devices),
         }
 
     def _resuming(self) -> dict[str, Any]:

@@ -53,7 +53,12 @@ Wanted = Mapping[tuple[int, bool], Trained]  # by batches of a group, and whethe
 
 DEVICE_RACES: tuple[DeviceRace, ...] = (
     # --- what the host waits for ---
-    Remote("a version is published before it is made", "store", "        here.record_event().synchronize()\n", ""),
+    Remote(
+        "a version is published before it is made",
+        "store",
+        "        host_event(here, spins=self._spins).synchronize()\n",
+        "",
+    ),
     Remote(
         "a version is published before it is copied to other devices",
         "store",

@@ -57,12 +57,19 @@ RACES = (
     Race(
         "batch's memory is not recorded on the stream that computes", "batches", "self._memory.record_stream(here)", ""
     ),
-    Race("ring slot is free before it is copied", "batches", "self._arrivals.when(self._copied, done)", "done()"),
+    Race("ring slot is free before it is copied", "batches", "self._arrivals.when(self._read, done)", "done()"),
     Race(
         "event of a batch is recorded on the stream that computes",
         "batches",
-        "memory, self._stream.record_event()",
-        "memory, torch.accelerator.current_stream(self._device).record_event()",
+        "copied = self._stream.record_event()",
+        "copied = torch.accelerator.current_stream(self._device).record_event()",
+        mode="batches are late",
+    ),
+    Race(
+        "event that frees a ring slot is recorded on the stream that computes",
+        "batches",
+        "host_event(self._stream)",
+        "host_event(torch.accelerator.current_stream(self._device))",
     ),
     Race(
         "event of a batch is recorded before its copy",
@@ -70,7 +77,7 @@ RACES = (
         "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n",
         "            self._early = self._stream.record_event()\n"
         "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n"
-        "        return OnDevice(_placed(batch, slot, memory), memory, self._early, self._arrivals)\n",
+        "        return OnDevice(_placed(batch, slot, memory), memory, self._early, self._early, self._arrivals)\n",
     ),
     Race(
         "batch is copied on the stream that computes, its event on another",
@@ -107,20 +114,20 @@ RACES = (
     Race(
         "bucket is announced before its copies are done",
         "worker",
-        "self._arrivals.when(self._streams.outward.record_event(), then)",
+        "self._arrivals.when(host_event(self._streams.outward), then)",
         "then()",
     ),
     Race(
         "event of a bucket is recorded on the stream that computes",
         "worker",
-        "self._arrivals.when(self._streams.outward.record_event(), then)",
-        "self._arrivals.when(self._streams.here.record_event(), then)",
+        "self._arrivals.when(host_event(self._streams.outward), then)",
+        "self._arrivals.when(host_event(self._streams.here), then)",
     ),
     Race(
         "event of a bucket is recorded before its copies",
         "worker",
         "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
-        "        self._arrivals.when(self._streams.outward.record_event(), then)\n        then = type(None)\n"
+        "        self._arrivals.when(host_event(self._streams.outward), then)\n        then = type(None)\n"
         "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
     ),
     Race(
@@ -181,14 +188,14 @@ RACES = (
     Race(
         "loss is read before it is copied",
         "worker",
-        "self._arrivals.wait(self._streams.outward.record_event())",
+        "self._arrivals.wait(host_event(self._streams.outward, spins=self._spins))",
         "self._streams.outward.record_event()",
     ),
     Race(
         "loss is waited for on the wrong stream",
         "worker",
-        "self._arrivals.wait(self._streams.outward.record_event())",
-        "self._arrivals.wait(self._streams.inward.record_event())",
+        "self._arrivals.wait(host_event(self._streams.outward, spins=self._spins))",
+        "self._arrivals.wait(host_event(self._streams.inward, spins=self._spins))",
     ),
     Race("loss is copied to memory that is not page-locked", "worker", "uint8, pin_memory=True", "uint8"),
     Race(
