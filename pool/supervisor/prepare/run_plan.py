@@ -51,7 +51,7 @@ class RunPlan:
 
     @property
     def decoding_threads(self) -> int:
-        """Of each of the loader's streams."""
+        """The threads of each of the loader's streams."""
         return self.config.num_decoding_threads(self.planned.devices)
 
     @property
