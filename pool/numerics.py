@@ -36,14 +36,21 @@ from pool.task.attributes import digests
 COORDINATOR_THREADS = "coordinator threads"
 DEVICES = "devices"
 CONSTANTS = "tensors besides the weights"
+STEPS_ON = "torch's optimizer steps on"
 _LIBRARIES = ("ATEN_", "CUBLAS_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_")
 _ONLY_SPEED = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
 def reference(
-    config: Config, plan: Plan, devices: tuple[str, ...], constants: Sequence[Mapping[str, str]] = ()
+    config: Config,
+    plan: Plan,
+    devices: tuple[str, ...],
+    constants: Sequence[Mapping[str, str]] = (),
+    *,
+    steps_on: Sequence[str] = (),
 ) -> dict[str, str]:
-    """The fingerprint of a run; `constants`: digests of each member's tensors that are no weights, by path."""
+    """The fingerprint of a run; `constants`: digests of each member's tensors that are no weights, by path; `steps_on`:
+    accelerators of an optimizer that gives other bits there than on a CPU."""
     kinds = (device_kind(parse_device(spec), config.num_worker_threads(spec, len(devices))) for spec in devices)
     return {
         **_process(),
@@ -57,7 +64,14 @@ def reference(
         "buckets": _digest(json.dumps(asdict(plan)).encode()),
         **_constants(constants),
         "optimizer": "; ".join(dict.fromkeys(_optimizer(member.optimizer) for member in config.members)),
+        **_steps_on(steps_on),
     }
+
+
+def _steps_on(devices: Sequence[str]) -> dict[str, str]:
+    """Of devices that are not alike it matters which piece of the model lies on which."""
+    kinds = [device_kind(parse_device(spec), threads=0) for spec in devices]
+    return {STEPS_ON: "; ".join(kinds if len(set(kinds)) > 1 else kinds[:1])} if kinds else {}
 
 
 def _dense_products(config: Config, devices: tuple[str, ...]) -> dict[str, str]:
@@ -78,6 +92,12 @@ def check_worker(fingerprint: Fingerprint, peer: Peer, device: Device) -> None:
 def check_coordinator(fingerprint: Fingerprint, peer: Peer) -> None:
     """Checks the coordinator once its threads are set. Raises RunError as `check_worker`."""
     _check(fingerprint, peer, {**_process(), COORDINATOR_THREADS: str(torch.get_num_threads())})
+
+
+def check_steps_on(fingerprint: Fingerprint, peer: Peer, devices: Sequence[torch.device]) -> None:
+    """Checks the coordinator's devices once they are open. Raises RunError as `check_worker`."""
+    if STEPS_ON in fingerprint:
+        _check(fingerprint, peer, {STEPS_ON: UNKNOWN, **_steps_on([str(device) for device in devices])})
 
 
 def check_constants(fingerprint: Fingerprint, peer: Peer, members: Sequence[Member]) -> None:

@@ -86,6 +86,7 @@ class Coordinator:
         members = list(make_members([config.net for config in configs], layout.plans))
         numerics.check_constants(start.fingerprint, start.peer, members)
         self._exchanges = Exchanges(start, memory, self._shortcut, devices)
+        numerics.check_steps_on(start.fingerprint, start.peer, devices)
         models = Models(configs, members, layout.plans, self._exchanges.members, stopwatch)
         snapshots = Snapshots(
             memory.snapshots(), start.snapshot, changes=models.changes, threads=config.num_coordinator_threads

@@ -61,6 +61,9 @@ class PieceMemory(Protocol):
         """The sum of the addends, which are a whole node of the tree, in the memory of that number: an addend of its
         own. One of them may lie there."""
 
+    def addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
+        """A sum as an addend; `touched`: of a table the rows that it defines, None: all."""
+
     def copy_over(
         self, version: int, rows: Touched | None = None, *, but_not: Touched | None = None, share: int = 1
     ) -> None:
@@ -95,9 +98,6 @@ class CoordinatorExchange(Protocol):
 
     def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
         """The buffers after the first batch of a step, where its worker has put them."""
-
-    def whole_sum(self, parameter: int) -> Tensor:
-        """`PieceMemory.sum(0)` of all the parameter's pieces."""
 
     def gather(self) -> None:
         """All pieces of a version are given out, or written in `weights`: from now on it is whole there, to be read and

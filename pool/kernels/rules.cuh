@@ -1,8 +1,8 @@
 #pragma once
 
 // Rules that the CPU's kernels and the CUDA kernels share, to the bit: the order in which gradients are added up (I2),
-// and how Adam steps. Read by g++, where a Number is a vector (pool/kernels/cpu/base/vec.h), and by NVRTC, where it is
-// a float. So it includes nothing.
+// that of the squares of their norm, and how Adam steps. Read by g++, where a Number is a vector
+// (pool/kernels/cpu/base/vec.h), and by NVRTC, where it is a float. So it includes nothing.
 
 #ifdef __CUDACC__
 #define RULE static __device__ __forceinline__
@@ -43,6 +43,21 @@ struct Tree<1> {
         return leaf(first);
     }
 };
+
+// The sum of number(0) .. number(count - 1), doubles: in eight sums side by side, then theirs.
+constexpr unsigned kNormChunk = 512;  // numbers of a gradient that are summed as one, then as many such sums, and so on
+
+template <class Numbers>
+RULE double sum_of_chunk(const Numbers& number, unsigned count) {
+    constexpr unsigned kLanes = 8;
+    double lanes[kLanes] = {};
+    unsigned i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+        for (unsigned lane = 0; lane < kLanes; ++lane) lanes[lane] += number(i + lane);
+    }
+    for (unsigned lane = 0; i + lane < count; ++lane) lanes[lane] += number(i + lane);
+    return Tree<kLanes>::sum([&](int lane) { return lanes[lane]; }, [](double a, double b) { return a + b; }, 0);
+}
 
 // The constants of one step of Adam (Kingma and Ba, arXiv 1412.6980, algorithm 1; weight decay added to the gradient,
 // or decoupled as in Loshchilov and Hutter, arXiv 1711.05101).

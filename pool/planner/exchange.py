@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -58,6 +59,15 @@ def _proof(config: Config, homes: Sequence[Device]) -> Verdict:
     return card_proof(devices, config.testing.device_module, config.pool.start_timeout / 2)
 
 
+def optimizers_are_alike(config: Config) -> bool:
+    """Says whether the optimizers of all members give the same bits on an accelerator as on a CPU."""
+    return all(_is_own(load_class(member.optimizer.name, "optimizer.name")) for member in config.members)
+
+
+def _is_own(optimizer: Any) -> bool:
+    return isinstance(optimizer, type) and issubclass(optimizer, NativeOptimizer)
+
+
 def _homes(config: Config, workers: Sequence[Device]) -> list[Device]:
     """The coordinator's devices, at least one. Raises ConfigError."""
     name = config.pool.coordinator_device
@@ -87,11 +97,8 @@ def _problems(
         yield f"two processes can't share the memory of {home.torch_name}{_remedy(home)}"
     for member in config.members:
         made = load_class(member.optimizer.name, "optimizer.name")
-        if not (isinstance(made, type) and issubclass(made, NativeOptimizer) and made.on_devices):
-            yield f"{member.optimizer.name} has no step there, as pool.optim.Adam and pool.optim.SparseAdam have"
-    for key, value in (("clip_norm", config.train.clip_norm), ("clip_value", config.train.clip_value)):
-        if value is not None:
-            yield f"train.{key} is set"
+        if _is_own(made) and not made.on_devices:
+            yield f"{member.optimizer.name} steps on a CPU alone; pool.optim.Adam, SparseAdam and torch's step there"
     for tensor in (tensor for plan in plans for tensor in plan.parameters):
         if tensor.dtype != "float32":
             yield f"parameter {tensor.name} is {tensor.dtype}"

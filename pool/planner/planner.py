@@ -36,7 +36,7 @@ from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.plateau import plateau_rule
 from pool.planner.data import Data, look_at
-from pool.planner.exchange import choose_exchange
+from pool.planner.exchange import choose_exchange, optimizers_are_alike
 from pool.planner.model_check import check_model
 from pool.planner.rates import learning_rates
 from pool.planner.trial import state_nbytes, try_state
@@ -281,7 +281,13 @@ def run(start: PlannerStart) -> Answer:
             about_devices=tuple(_about(start.config, devices)),
             cards=look_at_cards(there),
             state_nbytes=nbytes,
-            fingerprint=numerics.reference(start.config, joined(plans), there, members.constants),
+            fingerprint=numerics.reference(
+                start.config,
+                joined(plans),
+                there,
+                members.constants,
+                steps_on=() if missing or optimizers_are_alike(start.config) else exchange.devices,
+            ),
             rates=learning_rates(start, plans),
             on_meta=members.on_meta,
             exchange=exchange,

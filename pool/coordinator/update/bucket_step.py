@@ -7,6 +7,7 @@ plan is known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,6 +25,7 @@ from pool.crash_points import crash_point
 from pool.exchange.interface import CoordinatorExchange, PieceMemory
 from pool.exchange.plan import Plan
 from pool.kernels.fold import Addend
+from pool.kernels.norm import sum_of_squares
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.native import NativeOptimizer
 from pool.shm.memory_map import SNAPSHOTS
@@ -126,7 +128,7 @@ class SumThenStep:
     def step(self, step: int) -> None:
         """Steps the optimizer with the sum as it is."""
         if self._clip_value is not None:
-            for total in (addend.gradient for part in self._parts for addend in part.sum):
+            for total in self.totals:
                 total.clamp_(-self._clip_value, self._clip_value)
         gradients = [(part, part.sum) for part in self._parts]
         if isinstance(self._optimizers.of(self._bucket), NativeOptimizer):
@@ -135,35 +137,33 @@ class SumThenStep:
             step_torch(self._optimizers, self._bucket, step, gradients)
 
     @property
-    def summed(self) -> set[int]:
-        """The parameters that have a gradient, by index."""
-        return {part.index for part in self._parts if part.sum}
+    def totals(self) -> list[torch.Tensor]:
+        """The sums of those parts that have a gradient."""
+        return [part.total for part in self._parts if part.total is not None]
 
 
 class ClipNorm:
     """Gradient clipping as torch.nn.utils.clip_grad_norm_ does it: the whole gradient is scaled by limit / (norm +
-    1e-6), never up. So no bucket is stepped before all are summed, and the step ends with it."""
+    1e-6), never up. So no bucket is stepped before all are summed, and the step ends with it.
 
-    def __init__(self, limit: float, buckets: Sequence[SumThenStep], exchange: CoordinatorExchange) -> None:
+    The norm's bits depend on the plan alone, not on threads or devices: the squares of each part are added up in a
+    fixed order, and the sums of the parts exactly.
+    """
+
+    def __init__(self, limit: float, buckets: Sequence[SumThenStep]) -> None:
         self._limit = limit
         self._buckets = buckets
-        self._exchange = exchange
 
     def step(self, step: int) -> None:
         """Steps all buckets: all are summed."""
-        summed = set[int]().union(*(bucket.summed for bucket in self._buckets))
-        self._clip([self._exchange.whole_sum(index) for index in sorted(summed)])
+        totals = [total for bucket in self._buckets for total in bucket.totals]
+        squares = [sum_of_squares(total) for total in totals]  # queued on each device, before one is waited for
+        factor = self._limit / (math.sqrt(math.fsum(map(float, squares))) + 1e-6)
+        if factor < 1.0:
+            for total in totals:
+                total.mul_(factor)
         for bucket in self._buckets:
             bucket.step(step)
-
-    def _clip(self, gradient: Sequence[torch.Tensor]) -> None:
-        if not gradient:
-            return
-        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(total) for total in gradient]))
-        factor = self._limit / (float(norm) + 1e-6)
-        if factor < 1.0:
-            for total in gradient:
-                total.mul_(factor)
 
 
 BucketGradients = Sequence[tuple[ParameterPart, Sequence[Addend]]]  # all parts of a bucket, each with its gradients
@@ -223,7 +223,7 @@ def choose(
             continue
         summed.append(SumThenStep(b, own, optimizers, scale, stopwatch, clip_value=train.clip_value, waits=waits))
         buckets.append(summed[-1])
-    clip_norm = None if train.clip_norm is None else ClipNorm(train.clip_norm, summed, exchange)
+    clip_norm = None if train.clip_norm is None else ClipNorm(train.clip_norm, summed)
     return BucketSteps(buckets, [part for own in parts for part in own], clip_norm, changes)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import nn
+from torch import Tensor, nn
 
 from pool.coordinator.update.copy_over import CarryOver
 from pool.exchange.groups import Contribution
 from pool.exchange.interface import PieceMemory
-from pool.kernels.fold import Addend
+from pool.kernels.fold import Addend, Touched
 from pool.kernels.tree import nodes
 
 
@@ -23,6 +23,8 @@ class ParameterPart:
         self.memory = memory
         self._carry = carry
         self._nodes: dict[int, Addend] = {}  # by number of the memory that it lies in, ascending by place
+        self.total: Tensor | None = None  # after `fold_all`: the sum, if a contribution had a gradient
+        self._touched: Touched | None = None  # of a table's sum: the rows that it defines, None: all
 
     def begin(self) -> None:
         """A step begins, or its sum begins anew."""
@@ -48,15 +50,15 @@ class ParameterPart:
         """Adds up all of the step, with these. Rows that none of them touched become zeros."""
         addends = self.gradients(contributions)
         self.begin()
+        self.total = None
         if addends:
-            total = self.memory.sum(0)
-            self.memory.fold(total, addends, scale=scale, touched_only=False)
-            self._nodes = {0: Addend(addends[0].place, total, self._carry.rows_to_write(addends))}
+            self.total, self._touched = self.memory.sum(0), self._carry.rows_to_write(addends)
+            self.memory.fold(self.total, addends, scale=scale, touched_only=False)
 
     @property
     def sum(self) -> list[Addend]:
-        """After `fold_all`: the one there is, or none if no contribution had a gradient."""
-        return list(self._nodes.values())
+        """`total` as it is now: one, or none."""
+        return [] if self.total is None else [self.memory.addend(0, self.total, self._touched)]
 
     def ahead(self, version: int) -> None:
         """The version is complete, and workers compute with it: makes `next_version` shorter."""

@@ -83,9 +83,6 @@ class DeviceCoordinator:
         self.homes.first.used()
         return [self.brought(tensor, contribution, self.homes.first) for tensor in buffers]
 
-    def whole_sum(self, parameter: int) -> Tensor:  # noqa: ARG002
-        raise AssertionError("clipping by the norm of a gradient is the host's (`pool.planner.exchange`)")
-
     def settle(self) -> None:
         self.homes.settle()
 
@@ -204,13 +201,15 @@ class DevicePiece:
         out = self.sum(number)
         self.fold(out, addends, scale=1.0, touched_only=True)
         touched = union(addends, self.first_row, len(out)) if self.is_table else None
+        if touched is not None and addends[0].touched is not None:
+            touched = touched.astype(addends[0].touched.dtype)  # as all lists of the table
+        return self.addend(addends[0].place, out, touched)
+
+    def addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
         if touched is None:
-            return Addend(addends[0].place, out, None)
-        assert addends[0].touched is not None
-        touched = touched.astype(addends[0].touched.dtype)  # as all lists of the table
+            return Addend(place, total, None)
         numbers = self._uploaded(touched, self._store)
-        rows = out.index_select(0, numbers.to(torch.int64) - self.first_row)
-        return Addend(addends[0].place, rows, touched, numbers)
+        return Addend(place, total.index_select(0, numbers.to(torch.int64) - self.first_row), touched, numbers)
 
     def copy_over(
         self,

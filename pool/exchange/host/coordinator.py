@@ -61,9 +61,6 @@ class HostCoordinator:
     def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
         return self._slot_buffers[contribution.worker, contribution.slot]
 
-    def whole_sum(self, parameter: int) -> Tensor:
-        return self.sums(0)[parameter]
-
     def gather(self) -> None:
         """Gathers nothing: the sum is where it was written."""
 
@@ -135,8 +132,10 @@ class HostPiece:
     def node(self, number: int, addends: Sequence[Addend]) -> Addend:
         out = self.sum(number)
         self.fold(out, addends, scale=1.0, touched_only=True)
-        touched = union(addends, self.first_row, len(out)) if self.is_table else None
-        return Addend(addends[0].place, out, touched)
+        return self.addend(addends[0].place, out, union(addends, self.first_row, len(out)) if self.is_table else None)
+
+    def addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
+        return Addend(place, total, touched)
 
     def copy_over(
         self, version: int, rows: Touched | None = None, *, but_not: Touched | None = None, share: int = 1

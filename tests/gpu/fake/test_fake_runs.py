@@ -81,7 +81,7 @@ def test_auto_takes_a_device_when_it_has_found_out_that_its_memory_can_be_shared
     """I2, and once: the next run reads what is noted."""
     first = run_well(tmp_path / "first", ONE)
     tried = r"; gradients are added up on fakegpu:0: shared memory was tried now, in \d+\.\d s, fake GPU, driver 1: "
-    assert re.search(f"{tried}{OPENED}; {WRITTEN}\n", first.out)
+    assert re.search(f"{tried}{OPENED}; {WRITTEN}; data.threads", first.out)
     second = run(tmp_path / "second", {**ONE, "pool.coordinator_device": "all", **TWO}, "--check")
     assert second.code == 0, second.err
     assert "rows; shared memory was tried now, in " in " ".join(second.out.split())
@@ -136,6 +136,39 @@ def test_rounded_gradients_have_the_same_bits_with_either_exchange(
     monkeypatch.setenv("FAKEGPU", "delay_us=500,seed=5,devices=4")
     two = run_well(tmp_path / "two", {**settings, **TWO, "pool.exchange": "device", "testing.crash_points": DEATHS[:1]})
     assert one.digest() == two.digest()
+
+
+CLIPPED: dict[str, dict[str, Any]] = {
+    "norm": {**ONE, "train.clip_norm": 0.02},
+    "norm, rows": {**SPARSE, "train.clip_norm": 0.05},
+    "value, rows": {**SPARSE, "train.clip_value": 1e-3, "train.batches_per_group": 2},
+    "torch's": {**ONE, "train.clip_norm": 0.02, "optimizer.name": "torch.optim.Adam"},
+}
+
+
+@pytest.mark.parametrize("settings", CLIPPED.values(), ids=CLIPPED)
+def test_a_clipped_gradient_has_the_bits_of_the_hosts(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I2, and the coordinator dies. (Torch's operations on a fake GPU are the CPU's, so its optimizers' bits are.)"""
+    whole = {key: value for key, value in settings.items() if not key.startswith("train.clip")}
+    one = run_well(tmp_path / "one", {**settings, "pool.exchange": "host"})
+    assert one.digest() != run_well(tmp_path / "whole", {**whole, "pool.exchange": "host"}).digest()
+    monkeypatch.setenv("FAKEGPU", "delay_us=500,seed=5,devices=4")
+    for name, home in (("two", ""), ("shared", "all")):
+        there = {**TWO, "pool.exchange": "device", "pool.coordinator_device": home, "pool.gradient_slots": 1}
+        ended = run_well(tmp_path / name, {**settings, **there, "testing.crash_points": DEATHS[:1]})
+        assert ended.digest() == one.digest()
+
+
+def test_another_device_is_other_numerics_for_an_optimizer_of_torch(tmp_path: Path) -> None:
+    settings = {**ONE, "optimizer.name": "torch.optim.RAdam", "pool.exchange": "device", "train.steps": 2}
+    begun = run_well(tmp_path / "run", settings)
+    assert "gradients are added up on fakegpu:0" in begun.out
+    other = run(begun.dir, {**settings, "train.steps": 4, "pool.exchange": "host"}, "--resume")
+    assert other.code == 69, other.err
+    assert "torch's optimizer steps on: not known now, fake GPU, " in other.err
+    run_well(begun.dir, {**settings, "train.steps": 4}, "--resume")
 
 
 def test_a_run_that_goes_on_with_other_gpus_and_another_exchange_ends_with_the_same_bits(

@@ -98,7 +98,7 @@ def test_what_is_seen_of_the_devices_is_asked_for_where_it_decides(proofs: Proof
     chosen("cuda:1", "cuda:0", pool={"exchange": "device"})
     chosen("cuda:1", pool={"exchange": "host"})
     chosen("cpu")
-    chosen("cuda:1", train={"clip_norm": 1.0})
+    chosen("cuda:1", optimizer={"name": "pool.optim.FTRL"})
     both = ["cuda:1", "cuda:0"], "tests.other", 60.0
     assert proofs.asked == [(["cuda:1"], "tests.other", 15.0), both, both]
 
@@ -134,11 +134,9 @@ PROBLEMS: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
     "another kind": (("other:0",), {}, "two processes can't share the memory of other:0"),
     "optimizer": (
         ("cuda:0",),
-        {"optimizer": {"name": "torch.optim.Adam"}},
-        "torch.optim.Adam has no step there, as pool.optim.Adam and pool.optim.SparseAdam have",
+        {"optimizer": {"name": "pool.optim.RowwiseAdagrad"}},
+        "pool.optim.RowwiseAdagrad steps on a CPU alone; pool.optim.Adam, SparseAdam and torch's step there",
     ),
-    "norm": (("cuda:0",), {"train": {"clip_norm": 1.0}}, "train.clip_norm is set"),
-    "value": (("cuda:0",), {"train": {"clip_value": 1.0}}, "train.clip_value is set"),
     "halves": (("cuda:0",), {"plans": HALVES}, "parameter bias is bfloat16"),
     "groups": (
         ("cuda:0",),

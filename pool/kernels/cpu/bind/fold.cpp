@@ -25,6 +25,14 @@ void fold_row_list(const OutArray& out, const RowPairs& sources, const Places& p
     fold_rows(to, from, scale, first_row, touched_only, threads);
 }
 
+double squares_of(const Array& source, std::size_t threads) {
+    require(source.ndim() == 1, "source has ", source.ndim(), " dimensions, must have 1");
+    const std::size_t size = source.shape(0);
+    const float* from = floats<const float>(source, "source", size);
+    const nb::gil_scoped_release release;
+    return sum_of_squares(from, size, threads);
+}
+
 bool copy_list(const OutArray& out, const Array& source) {
     require(out.ndim() == 1, "out has ", out.ndim(), " dimensions, must have 1");
     const std::size_t size = out.shape(0);
@@ -46,6 +54,8 @@ also bfloat16 [n], which is widened.
 
 `places`: of each source in the tree, ascending; None: 0, 1, 2 ... Of none the sum is zeros; of one it is the
 source, bit for bit. `out` may be one of the sources. A scale of 1.0 multiplies nothing.)");
+    module.def("sum_of_squares", &squares_of, nb::arg("source"), nb::kw_only(), nb::arg("threads") = 1,
+               R"(The sum of the squares of float32 [n], in double precision, in an order that n alone decides.)");
     module.def("fold_rows", &fold_row_list, nb::arg("out"), nb::arg("sources"), nb::kw_only(),
                nb::arg("places") = nb::none(), nb::arg("scale") = 1.0F, nb::arg("first_row") = 0,
                nb::arg("touched_only") = false, nb::arg("threads") = 1,

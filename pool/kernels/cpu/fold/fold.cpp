@@ -8,6 +8,7 @@
 #include "common/parallel.h"
 #include "common/simd.h"
 #include "fold/sources.h"
+#include "kernels/rules.cuh"
 
 namespace sparsepool {
 namespace {
@@ -43,6 +44,25 @@ void fold_rows(Matrix out, const std::vector<RowSource>& sources, float scale, s
         if (part == 0) crash_point("coordinator.mid_fold");
         level.fold_rows(how, walk.of(part), out.columns, after);
     });
+}
+
+double sum_of_squares(const float* from, std::size_t size, std::size_t threads) {
+    check_threads(threads);
+    const auto& level = simd::kernels<FoldKernels>();
+    constexpr std::size_t kChunk = rules::kNormChunk;
+    std::vector<double> sums(std::max<std::size_t>(1, (size + kChunk - 1) / kChunk));
+    run_parts(threads, [&](std::size_t part) {
+        level.square_chunks(from, size, sums.data(), border(sums.size(), 1, part, threads),
+                            border(sums.size(), 1, part + 1, threads));
+    });
+    while (sums.size() > 1) {
+        for (std::size_t begin = 0; begin < sums.size(); begin += kChunk) {
+            const auto count = static_cast<unsigned>(std::min(kChunk, sums.size() - begin));
+            sums[begin / kChunk] = rules::sum_of_chunk([&](unsigned i) { return sums[begin + i]; }, count);
+        }
+        sums.resize((sums.size() + kChunk - 1) / kChunk);
+    }
+    return sums[0];
 }
 
 bool copy_checked(const float* from, float* to, std::size_t size) {

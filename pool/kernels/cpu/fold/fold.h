@@ -20,6 +20,10 @@ void fold(float* out, std::size_t size, const Sources& sources, float scale, std
 void fold_rows(Matrix out, const std::vector<RowSource>& sources, float scale, std::size_t first_row, bool touched_only,
                std::size_t threads);
 
+// The sum of the squares of `size` numbers, in double precision, in the order of rules.cuh: of chunks, then of chunks
+// of their sums. The same for any number of threads, and on a CUDA device.
+double sum_of_squares(const float* from, std::size_t size, std::size_t threads);
+
 // Copies `size` numbers; whether all are finite.
 bool copy_checked(const float* from, float* to, std::size_t size);
 

@@ -1,9 +1,12 @@
 #include "fold/kernels.h"
 
+#include <algorithm>
+
 #include "base/vec.h"
 #include "common/isa.h"
 #include "fold/touched_rows.h"
 #include "fold/tree_sum.h"
+#include "kernels/rules.cuh"
 
 // Sums of several sources: dense, or by the rows that each touched (fold.h).
 namespace sparsepool {
@@ -91,6 +94,18 @@ bool copy_checked(const float* from, float* to, std::size_t size) {
     return rest == 0.0F;
 }
 
+void square_chunks(const float* from, std::size_t size, double* sums, std::size_t first, std::size_t last) {
+    for (std::size_t chunk = first; chunk < last; ++chunk) {
+        const std::size_t begin = chunk * rules::kNormChunk;
+        const auto count = static_cast<unsigned>(std::min<std::size_t>(rules::kNormChunk, size - begin));
+        const auto square = [numbers = from + begin](unsigned i) {
+            const double number = numbers[i];
+            return number * number;
+        };
+        sums[chunk] = rules::sum_of_chunk(square, count);
+    }
+}
+
 void fold_rows(const Fold& fold, const RowSources& sources, std::size_t columns, const Block& block) {
     by_held(sources.held, [&](auto numbers) {
         const auto one_row = [&](std::size_t r, const Addends& from) INLINED {
@@ -111,5 +126,5 @@ void fold_rows(const Fold& fold, const RowSources& sources, std::size_t columns,
 }  // namespace
 }  // namespace sparsepool
 
-const sparsepool::FoldKernels sparsepool::FoldKernels::SPARSEPOOL_ISA{sparsepool::fold_all, sparsepool::fold_rows,
-                                                                      sparsepool::copy_checked};
+const sparsepool::FoldKernels sparsepool::FoldKernels::SPARSEPOOL_ISA{
+    sparsepool::fold_all, sparsepool::fold_rows, sparsepool::copy_checked, sparsepool::square_chunks};

@@ -70,6 +70,9 @@ struct FoldKernels {
     // Copies `size` numbers; whether all are finite.
     bool (*copy_checked)(const float* from, float* to, std::size_t size);
 
+    // sums[c] = the squares of numbers c * rules::kNormChunk and on, added up, for chunks first .. last.
+    void (*square_chunks)(const float* from, std::size_t size, double* sums, std::size_t first, std::size_t last);
+
     static const FoldKernels baseline, avx2, avx512;  // common/simd.h
 };
 

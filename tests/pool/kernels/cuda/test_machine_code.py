@@ -49,6 +49,7 @@ SOURCES = {
     },
     "weights_in_effect": Source.of(CHESS / "weights_in_effect.cu", BFLOAT16=0, WIDTH=1, TENSORS=6),
     "rounded_rows": Source.of(CHESS / "rounded_rows.cu", BFLOAT16=0, WIDTH=1, INDEX="uint16"),
+    "squares": Source.of("squares.cu", BFLOAT16=0, WIDTH=1),
     "finite": Source.of("finite.cu", BFLOAT16=0, WIDTH=1, TENSORS=64),
     "win_rate_loss": Source.of(CHESS / "win_rate_loss.cu", BFLOAT16=0, WIDTH=1, SCORE="short", RESULT="signed char"),
     "bucket_difference": Source.of(

@@ -1,0 +1,38 @@
+"""The sum of a gradient's squares, for its norm: the same bits on a CPU, with any number of threads, and with our
+kernels on a CUDA device (src/squares.cu), as chunks are added up in the order of pool/kernels/rules.cuh."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pool import _native
+from pool.kernels.backend import backend_of
+from pool.kernels.cuda.compiler import Source
+from pool.kernels.cuda.launcher import Extent, run
+from pool.kernels.threads import MEMORY_BOUND, worthwhile
+
+CHUNK = 512  # of rules.cuh
+
+
+def sum_of_squares(gradient: Tensor) -> Tensor:
+    """Returns float64 [], on the gradient's device, of a contiguous one; queued there."""
+    back_end = backend_of(gradient.device) if gradient.dtype == torch.float32 else "torch"
+    match back_end:
+        case "cpu":
+            threads = worthwhile(gradient.numel(), MEMORY_BOUND)
+            return torch.tensor(_native.sum_of_squares(gradient.view(-1), threads=threads), dtype=torch.float64)
+        case "cuda":
+            return _on_device(gradient)
+        case "torch":
+            return gradient.double().square().sum()
+
+
+def _on_device(numbers: Tensor) -> Tensor:
+    source, kernel = Source.of("squares.cu", BFLOAT16=0, WIDTH=1), "square_chunks"
+    while True:
+        sums = numbers.new_zeros(max(1, -(-numbers.numel() // CHUNK)), dtype=torch.float64)
+        run(numbers.device, source, kernel, Extent(len(sums), 1), numbers, sums, numbers.numel())
+        if len(sums) == 1:
+            return sums[0]
+        numbers, kernel = sums, "sum_chunks"
