@@ -6,8 +6,10 @@
 
 #ifdef __CUDACC__
 #define RULE static __device__ __forceinline__
+#define EACH_LANE _Pragma("unroll")
 #else
 #define RULE [[gnu::always_inline]] static inline
+#define EACH_LANE _Pragma("GCC unroll 8")
 #endif
 
 namespace rules {
@@ -53,9 +55,13 @@ RULE double sum_of_chunk(const Numbers& number, unsigned count) {
     double lanes[kLanes] = {};
     unsigned i = 0;
     for (; i + kLanes <= count; i += kLanes) {
+        EACH_LANE
         for (unsigned lane = 0; lane < kLanes; ++lane) lanes[lane] += number(i + lane);
     }
-    for (unsigned lane = 0; i + lane < count; ++lane) lanes[lane] += number(i + lane);
+    EACH_LANE
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+        if (i + lane < count) lanes[lane] += number(i + lane);
+    }
     return Tree<kLanes>::sum([&](int lane) { return lanes[lane]; }, [](double a, double b) { return a + b; }, 0);
 }
 

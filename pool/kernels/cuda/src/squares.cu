@@ -1,4 +1,4 @@
-#include "../../rules.cuh"
+#include "kernels/rules.cuh"
 #include "numbers.cuh"
 
 // The squares of a gradient's numbers, added up in double precision: of chunks, then of chunks of their sums. WIDTH
