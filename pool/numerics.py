@@ -69,7 +69,7 @@ def reference(
 
 
 def _steps_on(devices: Sequence[str]) -> dict[str, str]:
-    """Of devices that are not alike it matters which piece of the model lies on which."""
+    """Names the kind of the devices; all of them if they differ, as it matters then which piece lies on which."""
     kinds = [device_kind(parse_device(spec), threads=0) for spec in devices]
     return {STEPS_ON: "; ".join(kinds if len(set(kinds)) > 1 else kinds[:1])} if kinds else {}
 
