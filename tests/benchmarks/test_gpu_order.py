@@ -30,7 +30,7 @@ def test_gpu_check_has_its_kernels_behind_all_runs() -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=200)
     files = [line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line]
-    in_order = ["tests/gpu/test_gpu_runs.py", "tests/gpu/test_gpu_sharing.py", "tests/gpu/test_gpu_kernels.py"]
+    in_order = [f"tests/gpu/test_gpu_{what}.py" for what in ("runs", "sharing", "kernels", "waits")]
     assert list(dict.fromkeys(files)) == in_order, done.stdout + done.stderr
 
 

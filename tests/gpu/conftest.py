@@ -27,7 +27,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts what opens a card in this process behind all runs, which have the cards for themselves until then."""
-    items.sort(key=lambda item: item.path.name == "test_gpu_kernels.py")
+    items.sort(key=lambda item: item.path.name in ("test_gpu_kernels.py", "test_gpu_waits.py"))
 
 
 @dataclass(frozen=True)
