@@ -34,5 +34,5 @@ def test_in_a_process_of_its_own(file: str, stub: Path) -> None:
     toolkit.require()
     environment = {**os.environ, "LD_LIBRARY_PATH": str(stub), "XDG_CACHE_HOME": str(stub)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(FOLDER / "alone" / file)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=110)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
