@@ -29,6 +29,7 @@ class ParameterPart:
     def begin(self) -> None:
         """A step begins, or its sum begins anew."""
         self._nodes = {}
+        self.total = None
 
     def gradients(self, contributions: Sequence[Contribution]) -> list[Addend]:
         """All that the step's sum is made of: what was folded early, and these."""
@@ -50,7 +51,6 @@ class ParameterPart:
         """Adds up all of the step, with these. Rows that none of them touched become zeros."""
         addends = self.gradients(contributions)
         self.begin()
-        self.total = None
         if addends:
             self.total, self._touched = self.memory.sum(0), self._carry.rows_to_write(addends)
             self.memory.fold(self.total, addends, scale=scale, touched_only=False)

@@ -170,6 +170,20 @@ def test_any_order_of_arrival_gives_the_sums_of_the_tree(count: int, kind: str) 
     assert parts > 0 or count == 1
 
 
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_a_step_without_batches_leaves_the_weights_though_the_one_before_had_some(kind: str) -> None:
+    """All of its batches were left out: nothing is left of the sum before."""
+    step = Step(3, config_of(kind), seed=1)
+    step.run(set())
+    assert any(tensor.any() for tensor in step.exchange.weights(1))
+    for b, bucket in enumerate(step.steps.buckets):
+        bucket.update(Update(0, b, batches=0, fold=None))
+    if step.steps.clip_norm is not None:
+        step.steps.clip_norm.step(0)
+    for old, new in zip(step.exchange.weights(0), step.exchange.weights(1), strict=True):
+        assert torch.equal(old, new)
+
+
 def test_the_order_of_nine_is_pairs_of_pairs() -> None:
     text = tree_sum(range(9), [str(place) for place in range(9)], lambda left, right: f"({left}{right})")
     assert text == "((((01)(23))((45)(67)))8)"
