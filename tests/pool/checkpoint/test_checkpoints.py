@@ -321,6 +321,18 @@ def test_a_checkpoint_is_due_every_so_many_steps_and_after_a_failure_when_the_pa
     assert schedule.ended(50, 0.0, well=False) == FIRST_PAUSE
 
 
+def snapshots_of(every: int | None, copy_seconds: float, step_seconds: float, last: int) -> list[int]:
+    """The steps at which snapshots are taken, up to step `last`."""
+    spacing, now, found = SnapshotSpacing(every), 0.0, []
+    for step in range(1, last + 1):
+        now += step_seconds
+        if spacing.due(step, now):
+            found.append(step)
+            spacing.taken(now, now + copy_seconds)
+            now += copy_seconds
+    return found
+
+
 @pytest.mark.parametrize(
     ("copy_seconds", "step_seconds", "taken_at"),
     [
@@ -336,14 +348,7 @@ def test_a_checkpoint_is_due_every_so_many_steps_and_after_a_failure_when_the_pa
 def test_snapshots_take_at_most_a_tenth_of_the_time(
     copy_seconds: float, step_seconds: float, taken_at: list[int]
 ) -> None:
-    spacing, now, found = SnapshotSpacing(10), 0.0, []
-    for step in range(1, taken_at[-1] + 1):
-        now += step_seconds
-        if spacing.due(step, now):
-            found.append(step)
-            spacing.taken(now, now + copy_seconds)
-            now += copy_seconds
-    assert found == taken_at
+    assert snapshots_of(10, copy_seconds, step_seconds, taken_at[-1]) == taken_at
     between = [(b - a) * step_seconds + copy_seconds for a, b in itertools.pairwise(taken_at)]
     assert copy_seconds <= LONG_COPY or copy_seconds <= 1.001 * SHARE * min(between)
 
@@ -361,14 +366,7 @@ def test_snapshots_take_at_most_a_tenth_of_the_time(
 def test_snapshots_are_taken_by_time_unless_their_steps_are_set(
     copy_seconds: float, step_seconds: float, taken_at: list[int]
 ) -> None:
-    spacing, now, found = SnapshotSpacing(None), 0.0, []
-    for step in range(1, taken_at[-1] + 1):
-        now += step_seconds
-        if spacing.due(step, now):
-            found.append(step)
-            spacing.taken(now, now + copy_seconds)
-            now += copy_seconds
-    assert found == taken_at
+    assert snapshots_of(None, copy_seconds, step_seconds, taken_at[-1]) == taken_at
 
 
 def test_without_an_interval_there_are_no_snapshots() -> None:

@@ -4,25 +4,24 @@
 // The squares of a gradient's numbers, added up in double precision: of chunks, then of chunks of their sums. WIDTH
 // is 1.
 
-// A thread has a chunk.
-KERNEL(128, 8) square_chunks(const float* __restrict__ from, double* __restrict__ sums, uint64 size) {
+// A thread has a chunk of the `size` numbers.
+template <class Numbers>
+static __device__ __forceinline__ void sum_own_chunk(const Numbers& number, double* sums, uint64 size) {
     const uint64 begin = item() * rules::kNormChunk;
     if (begin >= size) return;
-    const float* numbers = from + begin;
-    const auto square = [=](unsigned i) {
-        const double number = numbers[i];
+    const uint64 left = size - begin;
+    const unsigned count = left < rules::kNormChunk ? static_cast<unsigned>(left) : rules::kNormChunk;
+    sums[item()] = rules::sum_of_chunk([&](unsigned i) { return number(begin + i); }, count);
+}
+
+KERNEL(128, 8) square_chunks(const float* __restrict__ from, double* __restrict__ sums, uint64 size) {
+    const auto square = [=](uint64 i) {
+        const double number = from[i];
         return number * number;
     };
-    const uint64 left = size - begin;
-    sums[item()] =
-        rules::sum_of_chunk(square, left < rules::kNormChunk ? static_cast<unsigned>(left) : rules::kNormChunk);
+    sum_own_chunk(square, sums, size);
 }
 
 KERNEL(128, 8) sum_chunks(const double* __restrict__ from, double* __restrict__ sums, uint64 size) {
-    const uint64 begin = item() * rules::kNormChunk;
-    if (begin >= size) return;
-    const double* numbers = from + begin;
-    const uint64 left = size - begin;
-    sums[item()] = rules::sum_of_chunk([=](unsigned i) { return numbers[i]; },
-                                       left < rules::kNormChunk ? static_cast<unsigned>(left) : rules::kNormChunk);
+    sum_own_chunk([=](uint64 i) { return from[i]; }, sums, size);
 }
