@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 Fingerprint = Mapping[str, str]
 UNKNOWN = "not known"
+LAYOUT = ("buckets", "optimizer")  # what the state of a checkpoint is made for
 IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize")  # optimizer's: they choose the code
 
 

@@ -17,6 +17,7 @@ from pool.errors import ConfigError
 
 if TYPE_CHECKING:
     from pool.config.changes import Change
+    from pool.stages.recipe import Recipe
 
 # late imports: every command starts without what it does not use
 
@@ -59,6 +60,21 @@ def train(
             "each is and what bounds it",
         ),
     ] = False,
+    list_stages: Annotated[
+        bool, typer.Option("--list", help="of a recipe: show its stages, what is done and what is to do; start nothing")
+    ] = False,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="STAGE", help="of a recipe: end when this stage is done")
+    ] = None,
+    rerun: Annotated[
+        str | None,
+        typer.Option(
+            "--rerun",
+            metavar="STAGE",
+            help="of a recipe: train this stage, and those that follow from it, though they are done; what they left "
+            "keeps another name",
+        ),
+    ] = None,
 ) -> None:
     """Train a network; checkpoints, metrics and logs go into the folder run.dir.
 
@@ -69,13 +85,28 @@ def train(
     `pool train --resume runs/first` goes on with that run: its own settings hold, with the changes of --set. Example:
     pool configs stockfish-15.1 -o my.toml, then pool train my.toml --set 'data.train=/data/*.binpack' --set
     run.dir=runs/first
+
+    A recipe, a config with [[stage]] tables, is trained stage by stage. Each is a run in a folder of run.dir that is
+    named by all its result depends on. Given again, the command goes on with what is not done; it takes no --resume.
     """
-    from pool.config.load import load_config
+    from pool.config.load import load_config, read_toml
+    from pool.stages.recipe import is_recipe, parse_recipe
     from pool.supervisor.prepare import preparation
     from pool.supervisor.prepare.overrides import parse
     from pool.supervisor.summary import command
     from pool.supervisor.train import train as run
 
+    tree = {} if config.is_dir() else read_toml(config)
+    if is_recipe(tree):
+        used = {"--resume": resume, "--override": override, "--trace": trace, "--measure": measure}
+        if name := next((option for option, value in used.items() if value), None):
+            raise ConfigError(f"{name}: {config} is a recipe, of several runs; name the folder of one of them")
+        recipe = parse_recipe(tree, overrides or (), str(config))
+        _train_recipe(recipe, config, overrides or (), list_stages, check, until, rerun, allow_different_numerics)
+        return
+    for option, given in {"--list": list_stages, "--until": until, "--rerun": rerun}.items():
+        if given:
+            raise ConfigError(f"{option}: {config} is no recipe: it has no [[stage]] tables")
     settings = load_config(config, overrides or (), trace=trace)
     changes = [parse(text) for text in override or ()]
     if changes and not resume:
@@ -83,7 +114,7 @@ def train(
     if measure and not check:
         raise ConfigError("--measure: goes with --check")
     if check:
-        devices = preparation.check(settings, print)
+        devices = preparation.check(settings, print).planned.devices
         if measure:
             _measure(config, overrides or (), devices)
         return
@@ -95,6 +126,35 @@ def train(
         again=lambda run_dir: command("train", "--resume", run_dir),
     )
     raise typer.Exit(code)
+
+
+def _train_recipe(
+    recipe: Recipe,
+    config: Path,
+    overrides: Sequence[str],
+    list_stages: bool,
+    check: bool,
+    until: str | None,
+    rerun: str | None,
+    allow_different_numerics: bool,
+) -> None:
+    from pool.stages.train import check_stages, lines, train_stages
+    from pool.supervisor.summary import command
+
+    if list_stages:
+        sys.stdout.writelines(f"{line}\n" for line in lines(recipe))
+    elif check:
+        check_stages(recipe, print)
+    else:
+        sets = [word for change in overrides for word in ("--set", change)]
+        code = train_stages(
+            recipe,
+            until=until,
+            rerun=rerun,
+            allow_different_numerics=allow_different_numerics,
+            again=lambda _: command("train", str(config), *sets),
+        )
+        raise typer.Exit(code)
 
 
 def _measure(config: Path, overrides: Sequence[str | Change], devices: Sequence[str]) -> None:

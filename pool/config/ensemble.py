@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from loader.section import Effect, Section
+from pool.config.overlay import lay_over
 
 MOST_MEMBERS = 256
 MOST_LOSSES = 1 << 12  # of all members and batches of a group: what a worker says of them fits a message
@@ -72,22 +73,5 @@ class EnsembleConfig(Section):
         for member in own:
             tree = copy.deepcopy({key: value for key, value in run.items() if key != "ensemble"})
             tree["run"]["model_seed"] = model_seed if member.seed is None else member.seed
-            _replace_other_kind(tree["schedule"], member.schedule)
-            _merge(tree, member.model_dump(exclude={"seed"}))
+            lay_over(tree, member.model_dump(exclude={"seed"}))
             yield tree
-
-
-def _replace_other_kind(schedule: dict[str, Any], own: Mapping[str, Any]) -> None:
-    """A member's class of schedule takes the place of the run's parts, and the other way round."""
-    if own.get("parts"):
-        schedule.update(name=None, args={})
-    elif own.get("name") is not None:
-        schedule.update(parts=())
-
-
-def _merge(tree: dict[str, Any], own: Mapping[str, Any]) -> None:
-    for key, value in own.items():
-        if isinstance(value, Mapping) and isinstance(tree.get(key), dict):
-            _merge(tree[key], value)
-        else:
-            tree[key] = value

@@ -21,6 +21,7 @@ from pool.config.values import unfit
 from pool.errors import ConfigError
 from pool.task.registry import completed_model, task_module
 
+STAGE = "stage"  # tables of a recipe (pool/stages), each laid over the rest
 CONFIG = "config.json"  # in a run's folder: its settings, defaults filled in
 
 
@@ -34,7 +35,7 @@ def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Pa
     if trace is not None:
         changes.append(Change("run.trace", str(trace), is_toml=False))
     if not path.is_dir():
-        return changed_config(_read_toml(path), changes, str(path))
+        return changed_config(read_toml(path), changes, str(path))
     tree = dict(with_new_names(recorded_tree(path)))
     tree.pop("overrides", None)
     here = Change("run.dir", str(path), is_toml=False)  # it may have been moved
@@ -54,7 +55,8 @@ def recorded_tree(folder: Path) -> dict[str, Any]:
     return tree
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Reads a TOML file as plain data. Raises ConfigError."""
     try:
         return toml_of(read_user_file(path))
     except OSError as error:
@@ -77,6 +79,10 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     """Validates a tree of plain data. Raises ConfigError naming each key and what is allowed."""
     if (problem := unfit(tree)) is not None:
         raise ConfigError(f"{where}: {problem}")
+    if STAGE in tree:
+        raise ConfigError(
+            f"{where}: has [[{STAGE}]] tables: pool train takes it; others the folder of one of its stages"
+        )
     task = tree.get("task", "stockfish")
     if not isinstance(task, str):
         raise ConfigError(f"{where}: task: must be a string")

@@ -203,6 +203,11 @@ class TrainConfig(Section):
         ),
         Effect.NONE,
     ] = None
+    start_weights: Annotated[
+        Literal["averaged", "newest"],
+        Field(description="which weights of a checkpoint, model.start_from, the run begins with"),
+        Effect.SAVED,
+    ] = "newest"
     on_export: Annotated[
         CommaList,
         Field(

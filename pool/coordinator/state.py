@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
 
 from pool.checkpoint import store
 from pool.checkpoint.plateau import Plateau
@@ -81,8 +84,7 @@ class State:
             self._unused = tuple(member.unused for member in restored.members) or self._unused
             self._plateaus = (*restored.optimizer.plateaus, *self._plateaus)[: len(models.members)]
         else:
-            weights = None if start.start_from is None else store.load_weights(start.start_from).tensors
-            models.initialize(weights)
+            models.initialize(None if start.start_from is None else self._start_weights(start.start_from))
         models.begin(start.step)
         if restored is None and start.start_from is not None:
             self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may go
@@ -140,6 +142,10 @@ class State:
             optimizer_tensors=tensors,
             divided=self._models.divided_state(),
         )
+
+    def _start_weights(self, checkpoint: Path) -> Mapping[str, torch.Tensor]:
+        averaged = self._own.config.train.start_weights == "averaged"
+        return store.load_weights(checkpoint, averaged=averaged).tensors
 
     def _validations(self, restored: store.Checkpoint) -> Validations:
         """Returns what is known of the validations, if the next ones can be compared with it."""

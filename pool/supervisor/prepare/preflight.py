@@ -13,11 +13,12 @@ from pathlib import Path
 
 from loader.files.whole_file import temporary
 from loader.stream.sources import generates
-from pool.checkpoint.state import FOLDER
+from pool.checkpoint.state import AVERAGE, FOLDER
 from pool.config.tree import Config
 from pool.errors import ConfigError, ResourceError, exit_code_of
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
+from pool.supervisor.prepare.resume import saved_state
 
 _DESCRIPTORS = 64  # of a process of a run: libraries, log, segments, sockets
 _MOST_WORKERS = 100  # two descriptors each go to the coordinator in one message, and the kernel lets 253 pass
@@ -67,6 +68,17 @@ def check_validation(config: Config) -> None:
             f"schedule.plateau.patience: {patience}, but there are no validations; name files "
             "in data.validation or set train.validate_every, or leave [schedule.plateau] out"
         )
+
+
+def check_start_weights(config: Config, checkpoint: Path | None) -> None:
+    """Raises ConfigError if the run is to begin with averaged weights, and `checkpoint`, what it begins with, has
+    none."""
+    if config.train.start_weights == "newest":
+        return
+    if checkpoint is None:
+        raise ConfigError('train.start_weights: "averaged", but model.start_from names no folder of a checkpoint')
+    if AVERAGE not in saved_state(checkpoint).files:
+        raise ConfigError(f'train.start_weights: "averaged", but {checkpoint} has no averaged weights (train.average)')
 
 
 def check_trace(config: Config) -> None:

@@ -33,6 +33,7 @@ from pool.supervisor.prepare.preflight import (
     check_current_folder,
     check_descriptors,
     check_folder,
+    check_start_weights,
     check_trace,
     check_validation,
 )
@@ -108,9 +109,9 @@ def prepare(
     return run, forkserver
 
 
-def check(config: Config, show: Callable[[str], object]) -> tuple[str, ...]:
+def check(config: Config, show: Callable[[str], object]) -> RunPlan:
     """Does all that `prepare` and `reserve` do short of making or starting anything, and shows a page about the run.
-    Returns its devices, one a worker.
+    Returns its plan.
 
     Raises ConfigError, ResourceError, RunError; behind the page for devices that this machine lacks, and for too little
     memory or disk.
@@ -129,7 +130,7 @@ def check(config: Config, show: Callable[[str], object]) -> tuple[str, ...]:
     check_disk(disk)
     if (problem := shortage(rows, available)) is not None:
         raise ResourceError(problem)
-    return run.planned.devices
+    return run
 
 
 def _find_files(config: Config, checkpoint: Path | None) -> DataFiles:
@@ -158,6 +159,7 @@ def _plan_run(
     if checkpoint is None:
         start_from = start_checkpoint(config.model, module, config.task)
         check_starts(config.model, [member.model for member in config.members], module, config.task)
+        check_start_weights(config, start_from)
     run, forkserver = ask_planner(
         RunPlan(
             config=config,

@@ -15,7 +15,7 @@ from loader.files.identity import DataFile
 from loader.section import Effect
 from loader.stream.interface import Cursor
 from pool.checkpoint.compare_tensors import first_difference
-from pool.checkpoint.fingerprint import differences
+from pool.checkpoint.fingerprint import LAYOUT, differences
 from pool.checkpoint.state import STATE, WEIGHTS, OptimizerNumbers, SavedState, read_header, read_state
 from pool.config.key_path import walk
 from pool.config.member_settings import differing, flat
@@ -99,7 +99,6 @@ def _compare_fixed(config: Config, checkpoint: Path, saved: SavedState) -> None:
             )
 
 
-_LAYOUT = ("buckets", "optimizer")  # of the fingerprint: what the state of a checkpoint is made for
 _OF_CONFIG = ("batches_per_step", "batches_per_group", "gradient_dtype", "dense products", "members")
 
 
@@ -127,15 +126,17 @@ def compare_numerics(run: RunPlan, checkpoint: Path, saved: SavedState, folder: 
     """Other numerics give other bits (I2), so they have to be asked for. Raises ConfigError if the config makes them,
     UnavailableError if the machine or the installation does, which an update may put back."""
     then, now = saved.fingerprint, run.planned.fingerprint
+    if then.keys() == set(LAYOUT):  # another run's, with which this one begins (pool/stages): only its state has to fit
+        now = {entry: now[entry] for entry in LAYOUT}
     different = printable(differences(then, now), 1000)
     if not different:
         return
     if not allowed:
         changed = {key for key in then.keys() | now.keys() if then.get(key) != now.get(key)}
-        of_config = changed & {*_LAYOUT, *_OF_CONFIG}
+        of_config = changed & {*LAYOUT, *_OF_CONFIG}
         advice = (
             "go back to the checkpoint's pool.bucket_mb, pool.first_bucket_mb and optimizer"
-            if changed & {*_LAYOUT}
+            if changed & {*LAYOUT}
             else "--allow-different-numerics goes on all the same"
         )
         raise (ConfigError if of_config else UnavailableError)(

@@ -1,0 +1,130 @@
+"""What is made of a trained stage: its network, in a file named by its content, and a test of it.
+
+Both are noted in the stage's folder with keys of their own: another opponent trains nothing again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from loader.exit_codes import EXIT_DONE
+from loader.files.whole_file import temporary
+from loader.plugins.modules import lies_in_current_folder
+from loader.stream.sources import NoFileError, find_files
+from pool.checkpoint.folder import locate
+from pool.checkpoint.state import AVERAGE, FOLDER, LAST, read_state
+from pool.errors import ConfigError, PoolError, RunError
+from pool.run_folder import files
+from pool.stages.key import DIGITS, content_digest, digest
+from pool.stages.recipe import Stage
+from pool.supervisor.processes.program import ended
+from pool.task.registry import is_bundled, task_module
+
+RECORD = "stage.json"
+LOG = "test.log"
+_LONGEST = 1 << 20
+
+
+def network_of(folder: Path) -> Path | None:
+    """Returns the network in a stage's folder; None if it is not written."""
+    name = _record(folder).get("network")
+    return folder / name if isinstance(name, str) and (folder / name).is_file() else None
+
+
+def is_tested(folder: Path) -> bool:
+    return _record(folder).get("test_ended") == EXIT_DONE
+
+
+def end_stage(stage: Stage, key: str, folder: Path, say: Callable[[str], object]) -> None:
+    """Writes the stage's network and tests it, unless that has been done. Raises PoolError."""
+    if not stage.own.export:
+        return
+    try:
+        network = _network(stage, key, folder, say)
+        if stage.own.test:
+            _test(stage, network, folder, say)
+    except OSError as error:
+        raise RunError(f"stage {stage.name}: {error.filename or folder}: {error.strerror}") from None
+
+
+def _network(stage: Stage, key: str, folder: Path, say: Callable[[str], object]) -> Path:
+    own = digest({"stage": key, "permute": [content_digest(path, path.stat().st_size) for path in _permute(stage)]})
+    record, known = _record(folder), network_of(folder)
+    if known is not None and record.get("network_key") == own:
+        return known
+    suffix = task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has looked
+    beside = temporary(folder / f"network{suffix}").with_suffix(suffix)
+    try:
+        _export(stage, folder, beside)
+        network = folder / f"nn-{hashlib.sha256(beside.read_bytes()).hexdigest()[:DIGITS]}{suffix}"
+        files.sync_file(beside)
+        beside.rename(network)
+    finally:
+        beside.unlink(missing_ok=True)
+    _note(folder, {"network": network.name, "network_key": own})
+    say(f"stage {stage.name}: its network is {network}")
+    return network
+
+
+def _export(stage: Stage, folder: Path, output: Path) -> None:
+    """Runs `pool export`, which needs torch: this process never imports it."""
+    averaged = stage.config.train.export_weights != "newest" and AVERAGE in read_state(locate(folder)).files
+    words = ["export", str(folder / FOLDER / LAST), "-o", str(output), *(["--ema"] if averaged else [])]
+    words += [] if is_bundled(stage.config.task) else ["--task", stage.config.task]
+    for pattern in stage.own.permute:
+        words += ["--permute", pattern]
+    options = [] if lies_in_current_folder() else ["-P"]
+    done = subprocess.run(
+        [sys.executable, *options, "-m", "pool", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        why = done.stderr.decode(errors="replace").strip() or ended(done.returncode)
+        raise PoolError(f"stage {stage.name}: its network can't be written: {why}", abs(done.returncode))
+
+
+def _test(stage: Stage, network: Path, folder: Path, say: Callable[[str], object]) -> None:
+    own = digest({"network": network.name, "test": list(stage.own.test)})
+    if _record(folder).get("test_key") == own and is_tested(folder):
+        return
+    words = [word.replace("{net}", str(network)) for word in stage.own.test]
+    say(f"stage {stage.name}: testing its network; {folder / LOG} has what the test says")
+    with (folder / LOG).open("ab") as log:
+        try:
+            code = subprocess.run(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False
+            ).returncode
+        except OSError as error:
+            raise ConfigError(f"stage {stage.name}: test: {words[0]}: {error.strerror}") from None
+    _note(folder, {"test_key": own, "test_ended": code})
+    if code:
+        raise RunError(f"stage {stage.name}: its test failed: {ended(code)}; {folder / LOG} has what it says")
+
+
+def _permute(stage: Stage) -> Sequence[Path]:
+    try:
+        return find_files(stage.own.permute, f"stage {stage.name}: permute") if stage.own.permute else []
+    except NoFileError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """What has been made so far; what is no record of ours counts as nothing."""
+    with suppress(OSError, ValueError):
+        record = json.loads(files.read_all(folder / RECORD, _LONGEST))
+        if isinstance(record, dict):
+            return record
+    return {}
+
+
+def _note(folder: Path, made: Mapping[str, Any]) -> None:
+    files.replace_file(folder / RECORD, json.dumps({**_record(folder), **made}, indent=1).encode())

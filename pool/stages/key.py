@@ -1,0 +1,149 @@
+"""The key of a stage: a name for all that its weights depend on, so that a stage which is done is found again.
+
+It is made of the settings that change results, the content of the training data, and the key of the stage that it
+starts from. Names and folders of files are no part of it, nor is what decides how fast a run is, nor the machine, nor
+versions of sparsepool and torch: these are in the run's fingerprint.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from loader.files.identity import DataFile
+from loader.section import Effect
+from pool.checkpoint.folder import locate
+from pool.checkpoint.state import STATE, describe_mixture, describe_scales
+from pool.config.key_path import walk
+from pool.config.tree import Config
+from pool.errors import ConfigError
+from pool.run_folder.strict_json import value_at
+from pool.stages.recipe import Stage
+from pool.supervisor.prepare import data_files
+from pool.task.start import KEY
+
+FORMAT = 1  # of this rule; raised when a default changes that changes results
+DIGITS = 12
+_MIB = 1 << 20
+_PLACES = 62  # between a file's first MiB and its last, that are looked at
+_PIECE = 16 << 10
+_OF_THE_MACHINE = ("pool.", "testing.")
+_TOLD_OTHERWISE = ("run.dir", f"model.{KEY}")
+
+
+def keys(stages: Sequence[Stage]) -> dict[str, str]:
+    """Returns the key of each stage, by name. Raises ConfigError, also for files that are not there."""
+    made: dict[str, str] = {}
+    for stage in stages:
+        parent = made[stage.parent.name] if stage.parent is not None else start_digest(stage.start)
+        made[stage.name] = stage_key(stage, parent, data_digests(stage.config))
+    return made
+
+
+def stage_key(stage: Stage, parent: str, data: Mapping[str, Any]) -> str:
+    """Returns the key. `parent`: the key of the stage, or the digest of what else it starts from; `data`: of
+    `data_digests`."""
+    return digest(
+        {
+            "format": FORMAT,
+            "parent": parent,
+            "start_with": stage.own.start_with,
+            "settings": settings(stage.config),
+            "data": data,
+        }
+    )
+
+
+def settings(config: Config) -> dict[str, Any]:
+    """Returns the settings that change results and are not the default, by dotted key: so a key that is new in a later
+    version changes no stage that does not set it."""
+    now, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
+    chosen: dict[str, Any] = {}
+    for key, field in walk(type(config)):
+        if Effect.of(field) in (Effect.NONE, Effect.SAME_FILES) or key.startswith(_OF_THE_MACHINE):
+            continue
+        if key not in _TOLD_OTHERWISE and (value := value_at(now, key)) != value_at(default, key):
+            chosen[key] = value
+    return chosen
+
+
+def data_digests(config: Config) -> dict[str, Any]:
+    """Describes the data that a stage's weights depend on: content, shares and scales of the training files in their
+    order, and of validation files if validations steer the run. Raises ConfigError."""
+    files = data_files.find(config, None)
+    steers = config.train.early_stopping is not None or any(
+        member.schedule.plateau.patience is not None for member in config.members
+    )
+    return {
+        "train": _digests(files.train),
+        "mixture": describe_mixture(files.train),
+        "scales": describe_scales(files.train),
+        "validation": _digests(files.validation) if steers else [],
+    }
+
+
+def start_digest(path: str | None) -> str:
+    """Returns the digest of a checkpoint's folder, or of a file, that a stage starts from; empty for none. Raises
+    ConfigError, CheckpointError."""
+    if path is None:
+        return ""
+    expanded = Path(os.path.expanduser(path))  # noqa: PTH111 (that of Path raises)
+    try:
+        file = locate(expanded) / STATE if expanded.is_dir() else expanded
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise ConfigError(f"start_from: {path}: no stage before has this name, and {error.strerror}") from None
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """Returns the first digits of the SHA-256 of plain data, which may have been written in several ways: 1 and 1.0 are
+    one number."""
+    text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def content_digest(path: Path, size: int) -> str:
+    """Returns the SHA-256 of a file's size, first and last MiB and some pieces between: whole files of a hundred
+    gigabytes would take minutes. Raises OSError."""
+    total = hashlib.sha256(str(size).encode())
+    with path.open("rb") as file:
+        for begin, length in _places(size):
+            file.seek(begin)
+            total.update(file.read(length))
+    return total.hexdigest()
+
+
+def _places(size: int) -> Iterable[tuple[int, int]]:
+    if size <= 2 * _MIB + _PLACES * _PIECE:
+        yield 0, size
+        return
+    yield 0, _MIB
+    for place in range(1, _PLACES + 1):
+        yield _MIB + (size - 2 * _MIB - _PIECE) * place // (_PLACES + 1), _PIECE
+    yield size - _MIB, _MIB
+
+
+def _digests(files: Sequence[DataFile]) -> list[str]:
+    try:
+        return [_digest_of(file) for file in files]
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: {error.strerror}") from None
+
+
+@functools.cache  # stages read the same files
+def _digest_of(file: DataFile) -> str:
+    return content_digest(file.path, file.size)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,201 @@
+"""Reads a recipe: a config with [[stage]] tables. Each is laid over the rest of the file, and is then the config of a
+run. Free of torch."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+
+from loader.section import Section
+from pool.config.changes import Change
+from pool.config.errors import explained
+from pool.config.load import STAGE, parse_config
+from pool.config.overlay import lay_over
+from pool.config.sections import CommaList
+from pool.config.tree import Config
+from pool.errors import ConfigError
+from pool.task.registry import task_module
+from pool.task.start import KEY, start_folder
+
+STAGES = "stages"
+T = TypeVar("T", bound=Section)
+
+
+class EndConfig(Section):
+    """What is made of a stage when it has been trained: `[stages]` for all of them, `[[stage]]` for one."""
+
+    export: Annotated[
+        bool, Field(description="write its network into its folder, named nn-<first 12 digits of its SHA-256>")
+    ] = False
+    permute: Annotated[
+        CommaList, Field(description="files of data to order the exported network's units by, as pool export --permute")
+    ] = ()
+    test: Annotated[
+        CommaList, Field(description="program and arguments, run with the exported network; {net} is its file")
+    ] = ()
+
+
+class StageConfig(EndConfig):
+    """The keys of a stage beside those of a config."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="its name")]
+    start_from: Annotated[
+        str | None,
+        Field(
+            description="an earlier stage, or the folder of a run or checkpoint, or a file that the task reads, that "
+            'it begins with; "": with what model.start_from says, or new weights; not set: the stage before'
+        ),
+    ] = None
+    start_with: Annotated[
+        Literal["weights", "checkpoint"],
+        Field(
+            description="weights: optimizer, schedule and steps begin anew; checkpoint: they go on, and only the "
+            "stream of data begins anew"
+        ),
+    ] = "weights"
+
+
+_OWN = StageConfig.model_fields.keys()
+
+
+@dataclass(frozen=True)
+class Stage:
+    own: StageConfig
+    config: Config  # with what it is laid over; run.dir is the recipe's
+    parent: Stage | None  # that it starts from
+    start: str | None  # what it starts from that is no stage: a path
+
+    @property
+    def name(self) -> str:
+        return self.own.name
+
+
+@dataclass(frozen=True)
+class Recipe:
+    folder: Path  # run.dir; each stage is a run folder in it
+    stages: tuple[Stage, ...]
+
+    def index(self, name: str, option: str) -> int:
+        """The number of a stage that an option names. Raises ConfigError."""
+        names = [stage.name for stage in self.stages]
+        if name not in names:
+            raise ConfigError(f"{option} {name}: no such stage; there are {', '.join(names)}")
+        return names.index(name)
+
+
+def is_recipe(tree: Mapping[str, Any]) -> bool:
+    return STAGE in tree or STAGES in tree
+
+
+def parse_recipe(tree: Mapping[str, Any], overrides: Iterable[str], where: str) -> Recipe:
+    """Reads a recipe from plain data. `overrides`: of `--set`; they win over the file in all stages, and
+    `stage.NAME.KEY=VALUE` in one. Raises ConfigError."""
+    changes = [Change.parse(change) for change in overrides]
+    base = {key: value for key, value in tree.items() if key not in (STAGE, STAGES)}
+    tables = tree.get(STAGE, [])
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise ConfigError(f"{where}: a recipe has one table [[{STAGE}]] or more")
+    at_end = _section(EndConfig, tree.get(STAGES, {}), f"{where}: {STAGES}")
+    stages: list[Stage] = []
+    for number, table in enumerate(tables):
+        stages.append(_stage(base, table, at_end, stages, changes, f"{where}: {STAGE} {number + 1}"))
+    named = {stage.name for stage in stages}
+    for change in changes:
+        if change.key.startswith(f"{STAGE}.") and change.key.split(".")[1] not in named:
+            raise ConfigError(f"--set {change.key}: no such stage; there are {', '.join(s.name for s in stages)}")
+    folders = {stage.config.run_dir for stage in stages}
+    if len(folders) > 1:
+        raise ConfigError(f"{where}: run.dir: all stages lie in one folder: set it before the first [[{STAGE}]]")
+    return Recipe(folders.pop(), tuple(stages))
+
+
+def _stage(
+    base: Mapping[str, Any],
+    table: Mapping[str, Any],
+    at_end: EndConfig,
+    before: Sequence[Stage],
+    changes: Sequence[Change],
+    where: str,
+) -> Stage:
+    keys = {**at_end.model_dump(mode="json"), **{key: value for key, value in table.items() if key in _OWN}}
+    own = _section(StageConfig, keys, where)
+    if own.name in (stage.name for stage in before):
+        raise ConfigError(f"{where}: name: there are two stages {own.name}")
+    where = f"{where} ({own.name})"
+    settings: dict[str, Any] = copy.deepcopy(dict(base))
+    lay_over(settings, {key: value for key, value in table.items() if key not in _OWN})
+    mine = f"{STAGE}.{own.name}."
+    applied = [change for change in changes if not change.key.startswith(f"{STAGE}.")]
+    applied += [
+        Change(change.key.removeprefix(mine), change.value, is_toml=change.is_toml)
+        for change in changes
+        if change.key.startswith(mine)
+    ]
+    for change in applied:
+        change.apply(settings)
+    config = parse_config(settings, where)
+    for change in applied:
+        change.check_quotes(type(config))
+    stage = _started(own, config, before)
+    _check(stage, where)
+    return stage
+
+
+def _started(own: StageConfig, config: Config, before: Sequence[Stage]) -> Stage:
+    start = own.start_from
+    if start is None and before:
+        return Stage(own, config, before[-1], None)
+    named = next((stage for stage in before if stage.name == start), None)
+    return Stage(own, config, named, None if named is not None else start or getattr(config.model, KEY))
+
+
+def _check(stage: Stage, where: str) -> None:
+    """Raises ConfigError for what can be seen before anything is there."""
+    own, config, parent = stage.own, stage.config, stage.parent
+    if own.permute and not own.export:
+        raise ConfigError(f"{where}: permute: without export = true there is no network to order")
+    if own.test and not own.export:
+        raise ConfigError(f"{where}: test: without export = true there is no network to test")
+    if own.export and config.ensemble.is_set:
+        raise ConfigError(f"{where}: export: of an ensemble a file holds one network: pool export --member writes it")
+    if own.export and not getattr(task_module(config.task), "EXPORT_SUFFIX", ""):
+        raise ConfigError(f"{where}: export: the task {config.task} writes no network files")
+    if own.start_with == "checkpoint":
+        model = config.model.model_copy(update={KEY: stage.start})
+        if parent is None and (stage.start is None or start_folder(model) is None):
+            raise ConfigError(f'{where}: start_with: "checkpoint" needs a stage, a run or a checkpoint to start from')
+        if config.train.start_weights == "averaged":
+            raise ConfigError(f'{where}: train.start_weights: "averaged" goes with start_with = "weights"')
+        if parent is not None:
+            _check_goes_on(config, parent, where)
+
+
+def _check_goes_on(config: Config, parent: Stage, where: str) -> None:
+    then = parent.config
+    if config.train.steps <= then.train.steps:
+        raise ConfigError(
+            f"{where}: train.steps: {config.train.steps} in all, and {parent.name} has done {then.train.steps}; a "
+            "stage that starts with a checkpoint counts on"
+        )
+    for key, now, was in (
+        ("task", config.task, then.task),
+        ("optimizer.name", config.optimizer.name, then.optimizer.name),
+        ("schedule.name", config.schedule.name, then.schedule.name),
+    ):
+        if now != was:
+            raise ConfigError(f"{where}: {key}: {now}, but the checkpoint of {parent.name} is of {was}")
+
+
+def _section(cls: type[T], tree: Any, where: str) -> T:
+    try:
+        return cls.model_validate_json(json.dumps(tree))
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {explained(cls, error)}") from None
+    except TypeError:
+        raise ConfigError(f"{where}: a date or time can't be a setting; write it as text, in quotes") from None

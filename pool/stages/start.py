@@ -1,0 +1,123 @@
+"""Begins a stage with the checkpoint of another: optimizer, schedule and steps go on, the stream of data begins anew.
+
+The checkpoint is put into the stage's own folder as one that this run might have written. From then on the stage is a
+run that is resumed (I9): there is no other way to begin it again after a death.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from loader.files.whole_file import temporary
+from loader.section import Effect
+from loader.stream.interface import Cursor
+from pool.checkpoint.fingerprint import LAYOUT
+from pool.checkpoint.folder import checkpoints, locate, point, step_path
+from pool.checkpoint.state import (
+    CHUNK_SUMS,
+    FOLDER,
+    LAST,
+    STATE,
+    SavedState,
+    describe_files,
+    describe_mixture,
+    describe_scales,
+    encode_state,
+    verify,
+)
+from pool.checkpoint.validations import NONE
+from pool.config.key_path import walk
+from pool.config.tree import Config
+from pool.errors import CheckpointError, ResourceError
+from pool.run_folder import files
+from pool.run_folder.access import FOLDER_MODE, make_folder
+from pool.run_folder.strict_json import value_at
+from pool.supervisor.prepare import data_files
+from pool.task.start import KEY
+
+
+def begin_with_checkpoint(config: Config, start: Path) -> None:
+    """Puts the newest checkpoint of `start`, a run's folder or a checkpoint, into the run folder of `config`, unless
+    there is one. Raises ConfigError, CheckpointError, ResourceError."""
+    folder = config.run_dir / FOLDER
+    try:
+        if checkpoints(folder):
+            return
+        source = locate(start)
+        state = verify(source)
+        make_folder(config.run_dir)
+        make_folder(folder)
+        files.sweep(folder)
+        _write(config, source, state, folder)
+    except OSError as error:
+        raise ResourceError(f"{error.filename or folder}: {error.strerror}") from None
+
+
+def _write(config: Config, source: Path, state: SavedState, folder: Path) -> None:
+    """Writes it beside its place, and renames it when all is on the disk."""
+    target = step_path(folder, state.step)
+    beside = temporary(target)
+    try:
+        beside.mkdir(mode=FOLDER_MODE)
+        own = _state(config, state, source)
+        for name in own.files:
+            _copy(source / name, beside / name)
+        files.write_new(beside / STATE, [encode_state(own)])
+        verify(beside)
+        beside.rename(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(beside)
+        raise
+    files.sync_folder(folder)
+    point(folder, LAST, target)
+
+
+def _state(config: Config, state: SavedState, start: Path) -> SavedState:
+    """What the stage's own run would have saved at this step, had its first batches been these."""
+    found = data_files.find(config, None)
+    return replace(
+        state,
+        config=_settings(config, state, start),
+        fingerprint={entry: state.fingerprint[entry] for entry in LAYOUT if entry in state.fingerprint},
+        data=describe_files(found.train),
+        mixture=describe_mixture(found.train),
+        scales=describe_scales(found.train),
+        validation=describe_files(found.validation),
+        cursor=Cursor(batch=state.step * config.train.batches_per_step),
+        validations=NONE,
+        optimizer=replace(state.optimizer, plateaus=()),
+        files={name: sums for name, sums in state.files.items() if name != CHUNK_SUMS},
+    )
+
+
+def _settings(config: Config, state: SavedState, start: Path) -> dict[str, Any]:
+    """Returns the settings of the checkpoint's run, but for those that say which batches train which model: these are
+    the stage's. So a resume compares and tells the rest as that of any run."""
+    now, settings = config.model_dump(mode="json"), copy.deepcopy(dict(state.config))
+    if settings.get("task") != now["task"]:
+        raise CheckpointError(f"start_from: a checkpoint of the task {settings.get('task')}, not of {now['task']}")
+    for key, field in walk(type(config)):
+        if Effect.of(field) in (Effect.FIXED, Effect.SAME_FILES):
+            *sections, name = key.split(".")
+            table = settings
+            for section in sections:
+                table = table.setdefault(section, {})
+            table[name] = value_at(now, key)
+    settings["model"][KEY] = str(start)
+    return settings
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Gives a file, which nobody writes again, another name; where that can't be done, copies it."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+        files.sync_file(target)

@@ -1,0 +1,200 @@
+"""Goes through the stages of a recipe: what is done is left alone, what was begun goes on, the rest is trained."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from loader.exit_codes import EXIT_DONE
+from pool.checkpoint.folder import linked_step
+from pool.checkpoint.state import FOLDER, LAST
+from pool.config.tree import Config
+from pool.errors import ConfigError, RunError
+from pool.exchange.plan import Tensor
+from pool.stages import end
+from pool.stages.key import keys
+from pool.stages.recipe import Recipe, Stage
+from pool.stages.start import begin_with_checkpoint
+from pool.supervisor.prepare import preparation
+from pool.supervisor.train import train
+from pool.task.start import KEY
+from pool.telemetry.status import goes_on, read_status, state_of
+
+
+@dataclass(frozen=True)
+class Place:
+    """A stage and the run folder that it has."""
+
+    stage: Stage
+    key: str
+    folder: Path
+
+    @property
+    def is_trained(self) -> bool:
+        """All its steps are done, and it has ended well."""
+        return self.state == "finished"
+
+    @property
+    def step(self) -> int:
+        """Steps that its newest checkpoint has; -1 before the first."""
+        with suppress(OSError):
+            return linked_step(self.folder / FOLDER, LAST)
+        return -1
+
+    @property
+    def state(self) -> str:
+        """As `pool status` has it; `new` if it has not begun."""
+        if self.step < 0:
+            return "new"
+        with suppress(OSError):
+            if goes_on(self.folder):
+                return "running"
+        status = read_status(self.folder)
+        if status is None:  # a checkpoint was put there, and no run has begun
+            return "new"
+        return state_of(status, all_steps=self.step >= self.stage.config.train.steps)
+
+
+def places(recipe: Recipe) -> list[Place]:
+    """Returns the stages with their folders, which the content of their data decides. Raises ConfigError."""
+    known = keys(recipe.stages)
+    return [
+        Place(stage, known[stage.name], recipe.folder / f"{stage.name}-{known[stage.name]}") for stage in recipe.stages
+    ]
+
+
+def train_stages(
+    recipe: Recipe,
+    *,
+    until: str | None = None,
+    rerun: str | None = None,
+    allow_different_numerics: bool = False,
+    again: Callable[[str], str] | None = None,
+) -> int:
+    """Trains what is not done, in the order of the file, up to the stage `until`. Returns the exit code of the stage
+    that ended it; raises PoolError.
+
+    `rerun`: a stage that is trained anew, as are those that follow from it; what they left keeps another name.
+    `again`: as `pool.supervisor.train.train`.
+    """
+    last = len(recipe.stages) - 1 if until is None else recipe.index(until, "--until")
+    if rerun is not None:
+        recipe.index(rerun, "--rerun")
+    wanted = places(recipe)
+    if rerun is not None:
+        _set_aside(wanted, rerun)
+    folders = {place.stage.name: place.folder for place in wanted}
+    for place in wanted[: last + 1]:
+        if not place.is_trained:
+            code = _train(place, folders, len(wanted), allow_different_numerics, again)
+            if code != EXIT_DONE:
+                return code
+        end.end_stage(place.stage, place.key, place.folder, _say)
+    _say(f"all stages are done: {wanted[last].folder}" if last == len(wanted) - 1 else f"done up to {until}")
+    return EXIT_DONE
+
+
+def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
+    """Shows a page about each stage, as `pool train --check` does of a run, and checks that each can begin with what
+    the one before it will leave. Raises what `preparation.check` raises."""
+    made: dict[str, dict[str, Tensor]] = {}
+    for place in places(recipe):
+        stage = place.stage
+        show(f"{'' if not made else chr(10)}Stage {stage.name}: {place.state}\n")
+        config = _config(place, stage.start, stage.config.train.start_weights if stage.start else "newest")
+        plans = preparation.check(config, show).planned.plans
+        made[stage.name] = {tensor.name: tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers)}
+        if stage.parent is not None:
+            _compare(stage, stage.parent, made)
+
+
+def lines(recipe: Recipe) -> Iterator[str]:
+    """A table of the stages: key, state, steps, network, test."""
+    rows = [("stage", "key", "state", "steps", "network", "test")]
+    for place in places(recipe):
+        own, network = place.stage.own, end.network_of(place.folder)
+        tested = "passed" if end.is_tested(place.folder) else "to do"
+        rows.append(
+            (
+                place.stage.name,
+                place.key,
+                "done" if place.is_trained else place.state,
+                f"{max(place.step, 0):,} of {place.stage.config.train.steps:,}",
+                network.name if network else "to do" if own.export else "-",
+                tested if own.test else "-",
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _train(
+    place: Place,
+    folders: Mapping[str, Path],
+    count: int,
+    allow_different_numerics: bool,
+    again: Callable[[str], str] | None,
+) -> int:
+    stage = place.stage
+    start = stage.start if stage.parent is None else str(folders[stage.parent.name])
+    config = _config(place, start, stage.config.train.start_weights)
+    if stage.own.start_with == "checkpoint":
+        assert start is not None
+        begin_with_checkpoint(config, Path(start).expanduser())
+        config = _config(place, None, "newest")
+    _say(f"stage {stage.name}, one of {count}: {place.folder}")
+    return train(config, resume=True, allow_different_numerics=allow_different_numerics, again=again)
+
+
+def _config(place: Place, start: str | None, weights: str) -> Config:
+    """Returns the config of the stage's run."""
+    config = place.stage.config
+    return config.model_copy(
+        update={
+            "run": config.run.model_copy(update={"dir": str(place.folder)}),
+            "model": config.model.model_copy(update={KEY: start}),
+            "train": config.train.model_copy(update={"start_weights": weights}),
+        }
+    )
+
+
+def _set_aside(wanted: Sequence[Place], rerun: str) -> None:
+    """Renames the folders of a stage and of those that follow from it. Raises RunError."""
+    again = {rerun}
+    for place in wanted:
+        parent = place.stage.parent
+        if parent is not None and parent.name in again:
+            again.add(place.stage.name)
+        if place.stage.name not in again or not place.folder.exists():
+            continue
+        with suppress(OSError):
+            if goes_on(place.folder):
+                raise ConfigError(f"--rerun {rerun}: {place.folder} is in use by another run")
+        number = next(n for n in range(1, 1 << 30) if not _numbered(place.folder, n).exists())
+        try:
+            place.folder.rename(_numbered(place.folder, number))
+        except OSError as error:
+            raise RunError(f"{place.folder}: {error.strerror}") from None
+        _say(f"stage {place.stage.name}: what was there is {_numbered(place.folder, number)} now")
+
+
+def _numbered(folder: Path, number: int) -> Path:
+    return folder.with_name(f"{folder.name}.{number}")
+
+
+def _compare(stage: Stage, parent: Stage, made: Mapping[str, Mapping[str, Tensor]]) -> None:
+    now, then = made[stage.name], made[parent.name]
+    for name in (*now, *then):
+        own, other = now.get(name), then.get(name)
+        if own is None or other is None or (own.shape, own.dtype) != (other.shape, other.dtype):
+            raise ConfigError(
+                f"stage {stage.name}: its model is not that of {parent.name}, which it starts from: {name}"
+            )
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
