@@ -1,0 +1,202 @@
+"""Whole recipes: stages begin as they say, what is done is left alone, and a kill changes nothing."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from tests.support.paths import ROOT
+from tests.support.runs import STOCKFISH, TOY, Ended, run_well, toml
+from tests.support.wait import wait_for
+from tests.support.warm import call_pool
+
+STAGES = """
+[[stage]]
+name = "first"
+train.average = { kind = "swa", start = 4, every = 2 }
+
+[[stage]]
+name = "second"
+optimizer.args.lr = 0.003
+train = { steps = 6, batches_per_step = 4, start_weights = "averaged" }
+
+[[stage]]
+name = "third"
+start_with = "checkpoint"
+data.batch_size = 32
+train = { steps = 14, batches_per_step = 3 }
+"""
+TOY_STAGES = {**TOY, "train.checkpoint_every": 3}
+
+
+def write(tmp_path: Path, settings: Mapping[str, Any], stages: str = STAGES) -> Path:
+    config = tmp_path / "recipe.toml"
+    config.write_text(toml({**settings, "run.dir": str(tmp_path / "runs")}) + stages)
+    return config
+
+
+def train(config: Path, *options: str, code: int = 0) -> str:
+    done = call_pool("train", str(config), *options, timeout=280)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def folder(runs: Path, name: str) -> Path:
+    (found,) = runs.glob(f"{name}-????????????")
+    return found
+
+
+def digests(runs: Path) -> dict[str, str]:
+    return {name: Ended(folder(runs, name), 0, "", "").digest() for name in ("first", "second", "third")}
+
+
+def all_files(runs: Path) -> dict[Path, tuple[int, int]]:
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in runs.rglob("*") if path.is_file()}
+
+
+def _ended_or_made(process: subprocess.Popen[bytes], runs: Path, files: int) -> Callable[[], bool]:
+    return lambda: process.poll() is not None or len(list(runs.rglob("*"))) >= files
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recipe that was trained without any trouble; its folder."""
+    tmp_path = tmp_path_factory.mktemp("recipe")
+    train(write(tmp_path, TOY_STAGES))
+    return tmp_path
+
+
+def test_stages_begin_with_what_the_one_before_leaves(done: Path, tmp_path: Path) -> None:
+    """Each is the run that its user would have begun by hand."""
+    first, second, third = (folder(done / "runs", name) for name in ("first", "second", "third"))
+    settings = {
+        **TOY_STAGES,
+        "optimizer.args.lr": 0.003,
+        "train.steps": 6,
+        "train.batches_per_step": 4,
+        "train.start_weights": "averaged",
+        "model.start_from": str(first),
+    }
+    alone = run_well(tmp_path / "alone", settings)
+    assert alone.digest() == Ended(second, 0, "", "").digest()
+    start = third / "checkpoints/step-000000006"
+    for name in ("weights.safetensors", "optimizer.safetensors"):
+        before = load_file(second / "checkpoints/step-000000006" / name)
+        assert all(np.array_equal(before[key], array) for key, array in load_file(start / name).items())
+    metrics = [record["step"] for record in Ended(third, 0, "", "").metrics() if "loss" in record]
+    assert metrics == list(range(7, 15))
+
+
+def test_what_is_done_is_left_alone_by_anybody(done: Path) -> None:
+    before = all_files(done / "runs")
+    said = train(done / "recipe.toml")
+    assert all_files(done / "runs") == before
+    assert "stage first" not in said
+    listed = train(done / "recipe.toml", "--list").splitlines()
+    assert [line.split()[2] for line in listed] == ["state", "done", "done", "done"]
+    assert all_files(done / "runs") == before
+
+
+@pytest.mark.parametrize("devices", [["fake:0"], ["fake:0", "fake:1", "fake:2", "fake:3"]])
+def test_the_bits_do_not_depend_on_the_number_of_workers(done: Path, tmp_path: Path, devices: list[str]) -> None:
+    train(write(tmp_path, {**TOY_STAGES, "pool.devices": devices}))
+    assert digests(tmp_path / "runs") == digests(done / "runs")
+
+
+def test_a_change_of_a_late_stage_trains_no_early_one(done: Path, tmp_path: Path) -> None:
+    shutil.copytree(done / "runs", tmp_path / "runs", symlinks=True)
+    before = all_files(tmp_path / "runs")
+    config = write(tmp_path, TOY_STAGES, STAGES.replace("steps = 14", "steps = 10"))
+    train(config)
+    assert {path: what for path, what in all_files(tmp_path / "runs").items() if path in before} == before
+    assert len(list((tmp_path / "runs").glob("third-*"))) == 2
+    train(config, "--rerun", "second")
+    names = sorted(path.name.partition("-")[0] + path.suffix for path in (tmp_path / "runs").iterdir())
+    assert names == ["first", "second", "second.1", "third", "third", "third.1"]
+    assert Ended(folder(tmp_path / "runs", "second"), 0, "", "").digest() == digests(done / "runs")["second"]
+
+
+def test_until_ends_with_a_stage_and_the_next_call_goes_on(done: Path, tmp_path: Path) -> None:
+    config = write(tmp_path, TOY_STAGES)
+    assert "done up to first" in train(config, "--until", "first")
+    assert not list((tmp_path / "runs").glob("second-*"))
+    train(config)
+    assert digests(tmp_path / "runs") == digests(done / "runs")
+    assert "--until forth: no such stage" in train(config, "--until", "forth", code=2)
+
+
+def test_killed_again_and_again_it_ends_with_the_same_bits(done: Path, tmp_path: Path) -> None:
+    """At any moment: in a stage, between two, while a checkpoint is handed on."""
+    config = write(tmp_path, TOY_STAGES)
+    moments = random.Random(17)
+    runs = tmp_path / "runs"
+    for _ in range(12):
+        with subprocess.Popen(
+            [sys.executable, "-m", "pool", "train", str(config)],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            wait_for(_ended_or_made(process, runs, moments.randrange(1, 60)), "some files", 120)
+            process.send_signal(signal.SIGKILL)
+            if process.wait() == 0:
+                break
+    train(config)
+    assert digests(runs) == digests(done / "runs")
+
+
+def test_a_network_and_its_test_are_made_once_and_another_test_trains_nothing(tmp_path: Path) -> None:
+    settings = {**STOCKFISH, "train.validate_every": 0, "train.steps": 2}
+    stages = """
+[stages]
+export = true
+test = ["sh", "-c", "echo tested $0", "{net}"]
+[[stage]]
+name = "only"
+"""
+    config = write(tmp_path, settings, stages)
+    train(config)
+    only = folder(tmp_path / "runs", "only")
+    (network,) = only.glob("nn-????????????.nnue")
+    assert (only / "test.log").read_text() == f"tested {network}\n"
+    checkpoints = all_files(only / "checkpoints")
+    train(config)
+    assert (only / "test.log").read_text().count("tested") == 1
+    write(tmp_path, settings, stages.replace("echo tested", "exit 3; echo tested"))
+    assert "stage only: its test failed: exit code 3" in train(config, code=1)
+    assert "to do" in train(config, "--list")
+    write(tmp_path, settings, stages.replace('"sh"', '"no-such-program"'))
+    assert "stage only: test: no-such-program: No such file" in train(config, code=2)
+    network.unlink()
+    write(tmp_path, settings, stages)
+    train(config)
+    assert network.is_file()
+    assert all_files(only / "checkpoints") == checkpoints
+
+
+def test_check_looks_at_all_stages_before_the_first_begins(tmp_path: Path) -> None:
+    said = train(write(tmp_path, TOY_STAGES), "--check")
+    assert [line for line in said.splitlines() if line.startswith("Stage")] == [
+        f"Stage {name}: new" for name in ("first", "second", "third")
+    ]
+    assert not (tmp_path / "runs").exists()
+    other = STAGES.replace("data.batch_size = 32", "model.hidden = 8")
+    said = train(write(tmp_path, TOY_STAGES, other), "--check", code=2)
+    assert "stage third: its model is not that of second, which it starts from: " in said
+
+
+def test_options_of_recipes_and_of_runs_are_told_apart(tmp_path: Path) -> None:
+    config = write(tmp_path, TOY_STAGES)
+    assert "--resume: " in train(config, "--resume", code=2)
+    plain = write(tmp_path, TOY_STAGES, "")
+    assert "--list: " in train(plain, "--list", code=2)
