@@ -21,9 +21,11 @@ from rich.text import Text
 
 from loader.section import Effect, alternatives
 from loader.stream.sources import SOURCES
+from pool.config.stages import EndConfig, StageConfig
 from pool.config.tree import config_class
 
 _WORDS = {int: "integer", float: "number", str: "text", bool: "true or false", dict: "table", tuple: "list"}
+_RECIPE: dict[str, type[BaseModel]] = {"stages": EndConfig, "stage": StageConfig}
 _TASK_SECTIONS = ("model", "loss")
 _COLUMNS = ("key", "default", "allowed", "effect", "meaning")
 
@@ -55,6 +57,9 @@ def groups(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> list[G
     for source in sources:
         cls = config_class(task, source)
         groups |= {group.name: group for group in _walk(cls, cls(), "")}
+    groups |= {
+        name: Group(name, cleandoc(cls.__doc__ or ""), _settings(cls, f"{name}.")) for name, cls in _RECIPE.items()
+    }
     tops = list(dict.fromkeys(name.partition(".")[0] for name in groups))
     return sorted(groups.values(), key=lambda group: tops.index(group.name.partition(".")[0]))
 
@@ -109,17 +114,7 @@ def show(console: Console, task: str, sources: Sequence[str] = tuple(SOURCES.bun
 def _walk(cls: type[BaseModel], values: BaseModel, prefix: str) -> Iterator[Group]:
     """This section, then those within it; `values` holds the defaults."""
     sections = {name: value for name, value in values if isinstance(value, BaseModel)}
-    settings = tuple(
-        Setting(
-            f"{prefix}{name}",
-            _toml(getattr(values, name)),
-            _allowed(field),
-            Effect.of(field).value,
-            field.description or "",
-        )
-        for name, field in cls.model_fields.items()
-        if name not in sections
-    )
+    settings = _settings(cls, prefix, tuple(sections))
     if settings:
         about = (cls.__dict__.get("__doc__") or "") if prefix else ""
         yield Group(prefix.removesuffix("."), cleandoc(about), settings)
@@ -127,9 +122,25 @@ def _walk(cls: type[BaseModel], values: BaseModel, prefix: str) -> Iterator[Grou
         yield from _walk(type(value), value, f"{prefix}{name}.")
 
 
+def _settings(cls: type[BaseModel], prefix: str, but_not: Sequence[str] = ()) -> tuple[Setting, ...]:
+    return tuple(
+        Setting(
+            f"{prefix}{name}",
+            "" if field.is_required() else _toml(field.get_default(call_default_factory=True)),
+            _allowed(field),
+            Effect.of(field).value,
+            field.description or "",
+        )
+        for name, field in cls.model_fields.items()
+        if name not in but_not
+    )
+
+
 def _title(group: Group, task: str) -> str:
     if not group.name:
         return "Before the first section"
+    if group.name == "stage":
+        return "[[stage]]"
     return f"[{group.name}]" + (f" of task {task}" if group.name in _TASK_SECTIONS else "")
 
 

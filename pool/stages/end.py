@@ -1,4 +1,4 @@
-"""What is made of a trained stage: its network, in a file named by its content, and a test of it.
+"""Ends a stage that is trained: writes its network, to a file named by its content, and tests it.
 
 Both are noted in the stage's folder with keys of their own: another opponent trains nothing again.
 """
@@ -118,7 +118,7 @@ def _permute(stage: Stage) -> Sequence[Path]:
 
 
 def _record(folder: Path) -> dict[str, Any]:
-    """What has been made so far; what is no record of ours counts as nothing."""
+    """Returns what has been made so far: nothing, if the file is no record of ours."""
     with suppress(OSError, ValueError):
         record = json.loads(files.read_all(folder / RECORD, _LONGEST))
         if isinstance(record, dict):

@@ -8,16 +8,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from loader.section import Section
 from pool.config.changes import Change
 from pool.config.errors import explained
 from pool.config.load import STAGE, parse_config
 from pool.config.overlay import lay_over
-from pool.config.sections import CommaList
+from pool.config.stages import EndConfig, StageConfig
 from pool.config.tree import Config
 from pool.errors import ConfigError
 from pool.task.registry import task_module
@@ -25,40 +25,6 @@ from pool.task.start import KEY, start_folder
 
 STAGES = "stages"
 T = TypeVar("T", bound=Section)
-
-
-class EndConfig(Section):
-    """What is made of a stage when it has been trained: `[stages]` for all of them, `[[stage]]` for one."""
-
-    export: Annotated[
-        bool, Field(description="write its network into its folder, named nn-<first 12 digits of its SHA-256>")
-    ] = False
-    permute: Annotated[
-        CommaList, Field(description="files of data to order the exported network's units by, as pool export --permute")
-    ] = ()
-    test: Annotated[
-        CommaList, Field(description="program and arguments, run with the exported network; {net} is its file")
-    ] = ()
-
-
-class StageConfig(EndConfig):
-    """The keys of a stage beside those of a config."""
-
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="its name")]
-    start_from: Annotated[
-        str | None,
-        Field(
-            description="an earlier stage, or the folder of a run or checkpoint, or a file that the task reads, that "
-            'it begins with; "": with what model.start_from says, or new weights; not set: the stage before'
-        ),
-    ] = None
-    start_with: Annotated[
-        Literal["weights", "checkpoint"],
-        Field(
-            description="weights: optimizer, schedule and steps begin anew; checkpoint: they go on, and only the "
-            "stream of data begins anew"
-        ),
-    ] = "weights"
 
 
 _OWN = StageConfig.model_fields.keys()

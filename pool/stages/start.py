@@ -80,7 +80,7 @@ def _write(config: Config, source: Path, state: SavedState, folder: Path) -> Non
 
 
 def _state(config: Config, state: SavedState, start: Path) -> SavedState:
-    """What the stage's own run would have saved at this step, had its first batches been these."""
+    """Returns the state as the stage's own run would have saved it at this step."""
     found = data_files.find(config, None)
     return replace(
         state,

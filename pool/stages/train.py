@@ -46,7 +46,7 @@ class Place:
 
     @property
     def state(self) -> str:
-        """As `pool status` has it; `new` if it has not begun."""
+        """Returns the word that `pool status` has for it, or `new` if it has not begun."""
         if self.step < 0:
             return "new"
         with suppress(OSError):

@@ -11,13 +11,21 @@ import pytest
 
 from pool.commands.main import main
 from pool.config import bundle
-from pool.config.load import parse_config
 from pool.errors import ConfigError, RunError
+from tests.support.configs import configs_in
 from tests.support.paths import ROOT
 
 NAMES = [
-    "clicks", "demo", "king-buckets", "multi-layer", "simple", "stockfish-15.1", "stockfish-19", "stockfish-2022",
-]  # fmt: skip
+    "clicks",
+    "demo",
+    "king-buckets",
+    "multi-layer",
+    "simple",
+    "stages",
+    "stockfish-15.1",
+    "stockfish-19",
+    "stockfish-2022",
+]
 ONE = "stockfish-15.1"
 
 
@@ -52,10 +60,10 @@ def test_the_command_lists_prints_and_copies(
 
 @pytest.mark.parametrize("name", bundle.names())
 def test_every_config_is_accepted_says_what_it_is_and_finds_the_sample(name: str) -> None:
-    settings = parse_config(tomllib.loads(bundle.text(name)), name)
-    for file in (*settings.data.train, *settings.data.validation):
-        assert isinstance(file, str)
-        assert "*" in file or Path(file).is_file()
+    for settings in configs_in(bundle.text(name), name):
+        for file in (*settings.data.train, *settings.data.validation):
+            assert isinstance(file, str)
+            assert "*" in file or Path(file).is_file()
     assert bundle.about(name).endswith(".")
     assert not re.search(r"`make |docs/|configs/[^s]", bundle.text(name)), "only a checkout has these"
 

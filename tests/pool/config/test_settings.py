@@ -12,6 +12,7 @@ from rich.console import Console
 
 from pool.config.load import parse_config
 from pool.config.reference import groups, plain, show
+from pool.config.stages import EndConfig, StageConfig
 from pool.config.tree import config_class
 from pool.errors import ConfigError
 from tests.support.paths import ROOT
@@ -35,7 +36,11 @@ def test_every_key_of_the_tree_is_listed_once() -> None:
     sources = ("chess", "synthetic")
     listed = [setting.key for group in groups("stockfish", sources) for setting in group.settings]
     assert len(listed) == len(set(listed))
-    assert set(listed) == set().union(*(keys(config_class("stockfish", source)().model_dump()) for source in sources))
+    of_runs = set().union(*(keys(config_class("stockfish", source)().model_dump()) for source in sources))
+    of_recipes = {f"stages.{key}" for key in EndConfig.model_fields} | {
+        f"stage.{key}" for key in StageConfig.model_fields
+    }
+    assert set(listed) == of_runs | of_recipes
 
 
 def test_the_section_of_another_source_is_unknown() -> None:
