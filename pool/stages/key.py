@@ -17,8 +17,8 @@ from typing import Any
 
 from loader.files.identity import DataFile
 from loader.section import Effect
-from pool.checkpoint.folder import locate
-from pool.checkpoint.state import STATE, describe_mixture, describe_scales
+from pool.checkpoint.digest import start_digest
+from pool.checkpoint.state import describe_mixture, describe_scales
 from pool.config.key_path import walk
 from pool.config.tree import Config
 from pool.errors import ConfigError
@@ -40,7 +40,7 @@ def keys(stages: Sequence[Stage]) -> dict[str, str]:
     """Returns the key of each stage, by name. Raises ConfigError, also for files that are not there."""
     made: dict[str, str] = {}
     for stage in stages:
-        parent = made[stage.parent.name] if stage.parent is not None else start_digest(stage.start)
+        parent = made[stage.parent.name] if stage.parent is not None else start_of(stage.start)
         made[stage.name] = stage_key(stage, parent, data_digests(stage.config))
     return made
 
@@ -87,16 +87,13 @@ def data_digests(config: Config) -> dict[str, Any]:
     }
 
 
-def start_digest(path: str | None) -> str:
+def start_of(path: str | None) -> str:
     """Returns the digest of a checkpoint's folder, or of a file, that a stage starts from; empty for none. Raises
     ConfigError, CheckpointError."""
     if path is None:
         return ""
-    expanded = Path(os.path.expanduser(path))  # noqa: PTH111 (that of Path raises)
     try:
-        file = locate(expanded) / STATE if expanded.is_dir() else expanded
-        with file.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
+        return start_digest(Path(os.path.expanduser(path)))  # noqa: PTH111 (that of Path raises)
     except OSError as error:
         raise ConfigError(f"start_from: {path}: no stage before has this name, and {error.strerror}") from None
 

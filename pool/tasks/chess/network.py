@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from pool.tasks.chess.positions import Inputs, Position
+from pool.tasks.chess.positions import Block, Inputs, Position
 from pool.tasks.chess.quantization import Ints, Rounding
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ class Network(Protocol):
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         """Evaluates each position in all buckets."""
+
+    def values_of(self, block: Block, threads: int = 1) -> Ints:
+        """Returns `Evaluation.value` of n positions [n], without what else an Evaluation has: for many of them."""
 
 
 class FileNetwork(Network, Protocol):

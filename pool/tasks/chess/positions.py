@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from loader._native import extract_fen
@@ -40,6 +41,37 @@ class Position:
     own: npt.NDArray[Any]  # active features from the side to move's point of view
     opponent: npt.NDArray[Any]
     piece_count: int  # kings included
+
+
+class Bags(NamedTuple):
+    """Active features of n positions from one point of view: features[offsets[i] : offsets[i + 1]] of position i."""
+
+    features: npt.NDArray[np.uint32]  # [active]
+    offsets: npt.NDArray[np.uint32]  # [n + 1]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The part of n positions that a network sees."""
+
+    own: Bags
+    opponent: Bags
+    piece_count: npt.NDArray[np.int64]  # [n]
+
+    @classmethod
+    def of(cls, positions: Sequence[Position]) -> Block:
+        own, opponent = ([getattr(position, side) for position in positions] for side in ("own", "opponent"))
+        return cls(_bags(own), _bags(opponent), np.array([position.piece_count for position in positions], np.int64))
+
+    @classmethod
+    def of_batch(cls, batch: SparseBatch, samples: int) -> Block:
+        """The samples of a batch, in its order; its memory may be used again."""
+        view = batch.sparse[_FIELD]
+        middle = int(view.offsets[samples])
+        features = view.features.astype(np.uint32)
+        own = Bags(features[:middle], view.offsets[: samples + 1].copy())
+        opponent = Bags(features[middle:], view.offsets[samples : 2 * samples + 1] - view.offsets[samples])
+        return cls(own, opponent, batch.dense["piece_count"][:samples].astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -135,6 +167,11 @@ def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Pos
             yield from itertools.islice(positions_of(batch, len(order)), 0, None, _APART)
     except OSError as error:
         raise ConfigError(f"{option}: {error.filename}: {error.strerror}") from None
+
+
+def _bags(bags: Sequence[npt.NDArray[Any]]) -> Bags:
+    offsets = np.cumsum([0, *map(len, bags)]).astype(np.uint32)
+    return Bags(np.concatenate([np.empty(0, np.uint32), *bags]).astype(np.uint32), offsets)
 
 
 def positions_of(batch: SparseBatch, samples: int) -> Iterator[Position]:

@@ -7,6 +7,7 @@ import typer
 from pool.tasks.networks.convert import convert
 from pool.tasks.networks.eval import eval_command
 from pool.tasks.networks.inspect import inspect
+from pool.tasks.networks.rescore import rescore
 from pool.tasks.networks.validate import validate
 
 
@@ -15,3 +16,4 @@ def register(app: typer.Typer) -> None:
     app.command(name="inspect")(inspect)
     app.command(name="convert")(convert)
     app.command(name="validate")(validate)
+    app.command(name="rescore")(rescore)

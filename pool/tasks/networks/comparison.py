@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from loader.cores import allowed_cores
 from loader.files.identity import identify
 from loader.stream.config import DataConfig
 from loader.stream.schema import SparseBatch
@@ -25,7 +26,7 @@ from pool.errors import ConfigError
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.network import FileNetwork
-from pool.tasks.chess.positions import positions_of
+from pool.tasks.chess.positions import Block
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.loss import mean_loss, score_weight
 from pool.tasks.networks.network_files import families, read_file
@@ -61,7 +62,7 @@ class NetworkFile:
 
     def predict(self, batch: SparseBatch, samples: int) -> npt.NDArray[Any]:
         """Returns [samples, 1] in the order of the batch: internal units, the side to move's view."""
-        return self.network.evaluate(list(positions_of(batch, samples))).value[:, None]
+        return self.network.values_of(Block.of_batch(batch, samples), allowed_cores())[:, None]
 
 
 def compare(

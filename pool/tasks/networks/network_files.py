@@ -19,7 +19,7 @@ from pool.export.member import NEWEST, Choice
 from pool.run_folder.strict_json import printable
 from pool.task.registry import TASKS, task_module
 from pool.tasks.chess.network import Evaluation, Family, FileNetwork, Network, NetworkTask
-from pool.tasks.chess.positions import Position
+from pool.tasks.chess.positions import Block, Position
 from pool.tasks.chess.quantization import Ints
 
 
@@ -40,6 +40,9 @@ class MeanNetwork:
             _mean([evaluation.value for evaluation in each]),
             np.mean([evaluation.pawns for evaluation in each], axis=0),
         )
+
+    def values_of(self, block: Block, threads: int = 1) -> Ints:
+        return _mean([member.values_of(block, threads) for member in self._members])
 
 
 def open_network(path: Path, choice: Choice = NEWEST, config_file: Path | None = None) -> Network:

@@ -1,4 +1,4 @@
-"""Inference as an engine does it with an exported file, exact to the last bit. numpy only, every step written down.
+"""Inference as an engine does it with an exported file, exact to the last bit; every step is written down.
 
 The first layer adds up int16, which wraps. With one layer behind it all is integers:
 
@@ -24,8 +24,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from pool.tasks.chess.integer_sums import sums_int16
 from pool.tasks.chess.network import Evaluation
-from pool.tasks.chess.positions import Position
+from pool.tasks.chess.positions import Block, Position
 from pool.tasks.chess.quantization import Ints, truncating_divide, wrapped
 from pool.tasks.perspective.quantization import Net
 from pool.tasks.perspective.shape import Shape
@@ -36,19 +37,25 @@ _Floats = npt.NDArray[np.float32]
 
 def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) -> Evaluation:
     """Evaluates all output buckets of each position; bucket_of: by number of pieces. Pawns are hundreds of units."""
-    values = np.zeros((len(positions), net.shape.buckets), np.int64)
-    if positions:
-        values = _behind_the_first_layer(net, first_activations(net, positions))
-    bucket = np.array([bucket_of[position.piece_count] for position in positions], np.int64)
+    block = Block.of(positions)
+    bucket, values = np.array(bucket_of)[block.piece_count], _values(net, block)
     value = values[np.arange(len(positions)), bucket]
     return Evaluation(bucket, {}, values, value, value / 100.0)
 
 
-def first_activations(net: Net, positions: Sequence[Position]) -> Ints:
+def values_of(net: Net, block: Block, bucket_of: Sequence[int], threads: int = 1) -> Ints:
+    """Returns `Evaluation.value` of n positions [n]."""
+    bucket = np.array(bucket_of)[block.piece_count]
+    value: Ints = _values(net, block, threads)[np.arange(len(bucket)), bucket]
+    return value
+
+
+def first_activations(net: Net, block: Block, threads: int = 1) -> Ints:
     """Returns [n, inputs of the layer behind the first], the own side's first."""
+    tables, bias = [(0, net.tensors["l0w"])], net.tensors["l0b"].astype(np.int16)
+    sides = (sums_int16(tables, bias, side, threads) for side in (block.own, block.opponent))
     qa = int(net.entry("l0w").scale)
-    sides = (_accumulate(net, [getattr(position, side) for position in positions]) for side in ("own", "opponent"))
-    return np.concatenate([_activated(side, net.shape, qa) for side in sides], axis=1)
+    return np.concatenate([_activated(side.astype(np.int64), net.shape, qa) for side in sides], axis=1)
 
 
 def check_evaluable(net: Net) -> None:
@@ -74,11 +81,11 @@ def is_whole(shape: Shape) -> bool:
     return not shape.hidden and shape.activation != "pairwise"
 
 
-def _accumulate(net: Net, bags: Sequence[npt.NDArray[np.int64]]) -> Ints:
-    """Returns the sums of one perspective, [n, N]."""
-    rows, bias = net.tensors["l0w"], net.tensors["l0b"].astype(np.int16)
-    sums = np.stack([rows[bag].sum(axis=0, dtype=np.int16) for bag in bags])
-    return (sums + bias).astype(np.int64)
+def _values(net: Net, block: Block, threads: int = 1) -> Ints:
+    """Returns [n, buckets]."""
+    if not len(block.piece_count):
+        return np.zeros((0, net.shape.buckets), np.int64)
+    return _behind_the_first_layer(net, first_activations(net, block, threads))
 
 
 def _behind_the_first_layer(net: Net, x: Ints) -> Ints:

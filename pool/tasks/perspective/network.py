@@ -15,12 +15,13 @@ from loader.chess.output_buckets import buckets_by_pieces
 from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.network import Boards, Evaluation, Facts, tensor_facts
-from pool.tasks.chess.positions import Inputs, Position
+from pool.tasks.chess.positions import Block, Inputs, Position
+from pool.tasks.chess.quantization import Ints
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.description import TASK, Description, beside, read_description
 from pool.tasks.perspective.export_list import export_list
-from pool.tasks.perspective.inference import check_evaluable, evaluate, first_activations
+from pool.tasks.perspective.inference import check_evaluable, evaluate, first_activations, values_of
 from pool.tasks.perspective.network_file import net_of, read_bytes
 from pool.tasks.perspective.quantization import Net, roundings
 from pool.tasks.perspective.shape import FACTORISED, shape_of
@@ -53,10 +54,13 @@ class PerspectiveNetwork:
         return f"{self.net.unit:g} for an output of 1 (a hundred of them = one pawn)"
 
     def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
-        return first_activations(self.net, positions)
+        return first_activations(self.net, Block.of(positions))
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         return evaluate(self.net, positions, buckets_by_pieces(self.net.shape.output_buckets))
+
+    def values_of(self, block: Block, threads: int = 1) -> Ints:
+        return values_of(self.net, block, buckets_by_pieces(self.net.shape.output_buckets), threads)
 
     def facts(self) -> Facts:
         """Finds dead outputs by bounds: an output is dead if 0 even with the largest 32 rows."""

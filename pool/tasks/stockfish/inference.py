@@ -1,8 +1,7 @@
 """Integer inference of an exported network, exact to the last bit: what Stockfish computes.
 
-numpy only; every step of the integer arithmetic (wrapping, floors, truncation) is written down. Terms
-are in sixteenths of internal units, from the point of view of the side to move. Rules: those of builds without int16
-saturation of products.
+Every step of the integer arithmetic (wrapping, floors, truncation) is written down. Terms are in sixteenths of internal
+units, from the point of view of the side to move. Rules: those of builds without int16 saturation of products.
 """
 
 from __future__ import annotations
@@ -14,7 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pool.tasks.chess.positions import Position
+from pool import _native
+from pool.tasks.chess.integer_sums import sums_int16, sums_int32
+from pool.tasks.chess.positions import Block, Position
 from pool.tasks.chess.quantization import truncating_divide, wrapped
 from pool.tasks.stockfish.nnue_file import Net
 from pool.tasks.stockfish.versions import LARGEST_INPUT, NUM_BUCKETS, OUTPUT_SCALE, Version, bucket
@@ -36,64 +37,80 @@ class Evaluation:
 
 def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
     """Evaluates all buckets of each position. `positions`: with the inputs of the net's version."""
-    blocks = [positions[i : i + _BLOCK] for i in range(0, len(positions), _BLOCK)]
-    terms = [_terms(net, block) for block in blocks]
+    terms = [_terms(net, Block.of(positions[i : i + _BLOCK])) for i in range(0, len(positions), _BLOCK)]
     psqt = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[0] for block in terms)])
     positional = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[1] for block in terms)])
-    used = np.array([bucket(position.piece_count) for position in positions], np.int64)
-    if net.version.cut_apart:
-        values = truncating_divide(psqt, 16) + truncating_divide(positional, 16)
-    else:
-        values = truncating_divide(psqt + positional, 16)
+    used = bucket(np.array([position.piece_count for position in positions], np.int64))
+    values = _value(net.version, psqt, positional)
     return Evaluation(used, psqt, positional, values, values[np.arange(len(positions)), used])
 
 
-def pair_products(net: Net, positions: Sequence[Position]) -> _Ints:
+def values_of(net: Net, block: Block, threads: int = 1) -> _Ints:
+    """Returns `Evaluation.value` of n positions [n], by the bucket of each alone."""
+    used = bucket(block.piece_count)
+    psqt = _psqt(net, block, threads)[np.arange(len(used)), used]
+    pairs = _pairs(net, block, threads)
+    positional = np.empty(len(used), np.int64)
+    for number in np.unique(used).tolist():
+        of_bucket = used == number
+        positional[of_bucket] = _layers(net, pairs[of_bucket], slice(number, number + 1))[:, 0]
+    return _value(net.version, psqt, positional)
+
+
+def pair_products(net: Net, positions: Sequence[Position]) -> npt.NDArray[np.uint16]:
     """Returns what enters fc_0, [n, l1], the own side's pairs first."""
-    sides = [[_accumulate(net, getattr(position, side))[0] for position in positions] for side in ("own", "opponent")]
-    return np.concatenate([_pair(net.version, np.stack(sums)) for sums in sides], axis=1)
+    return _pairs(net, Block.of(positions))
 
 
-def _terms(net: Net, positions: Sequence[Position]) -> tuple[_Ints, _Ints]:
-    own = [_accumulate(net, position.own) for position in positions]
-    opponent = [_accumulate(net, position.opponent) for position in positions]
-    difference = np.stack([psqt for _, psqt in own]) - np.stack([psqt for _, psqt in opponent])
-    psqt = truncating_divide(wrapped(difference), 2)
-    sides = [_pair(net.version, np.stack([sums for sums, _ in side])) for side in (own, opponent)]
-    return psqt, _layers(net, np.concatenate(sides, axis=1))
+def _terms(net: Net, block: Block) -> tuple[_Ints, _Ints]:
+    return _psqt(net, block), _layers(net, _pairs(net, block), slice(None))
 
 
-def _accumulate(net: Net, features: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int16], _Ints]:
-    """Computes the first layer of one perspective: int16 sums that wrap [l1], PSQT sums [8]."""
-    sums = net["transformer_bias"].copy()
-    psqt = np.zeros(NUM_BUCKETS, np.int64)
-    for table in net.version.tables:
-        rows = features[(features >= table.rows.start) & (features < table.rows.stop)] - table.first
-        sums += net[table.weight][rows].sum(axis=0, dtype=np.int16)
-        psqt += net[table.psqt][rows].sum(axis=0, dtype=np.int64)
-    return sums, wrapped(psqt)
+def _value(version: Version, psqt: _Ints, positional: _Ints) -> _Ints:
+    if version.cut_apart:
+        return truncating_divide(psqt, 16) + truncating_divide(positional, 16)
+    return truncating_divide(psqt + positional, 16)
 
 
-def _pair(version: Version, sums: npt.NDArray[np.int16]) -> _Ints:
-    """Multiplies the clamped halves: [n, l1] -> [n, l1 / 2]."""
-    clamped = np.clip(sums.astype(np.int64) * (2 if version.doubled else 1), 0, version.largest_sum)
-    half = clamped.shape[1] // 2
-    product: _Ints = clamped[:, :half] * clamped[:, half:] >> 9
-    return product
+def _psqt(net: Net, block: Block, threads: int = 1) -> _Ints:
+    """Returns the material terms, [n, 8]."""
+    tables = [(table.first, net[table.psqt]) for table in net.version.tables]
+    own, opponent = (sums_int32(tables, side, threads) for side in (block.own, block.opponent))
+    return truncating_divide((own - opponent).astype(np.int64), 2)
 
 
-def _layers(net: Net, inputs: _Ints) -> _Ints:
-    """Turns [n, l1] into positional terms [n, 8]. Between the layers the bucket is the first axis."""
+def _pairs(net: Net, block: Block, threads: int = 1) -> npt.NDArray[np.uint16]:
+    """Adds up the first layer of both perspectives, and multiplies the clamped halves of each: [n, l1]."""
+    version, half = net.version, net.l1 // 2
+    tables = [(table.first, net[table.weight]) for table in version.tables]
+    products = np.empty((len(block.piece_count), net.l1), np.uint16)
+    for number, side in enumerate((block.own, block.opponent)):
+        sums = sums_int16(tables, net["transformer_bias"], side, threads)
+        largest = version.largest_sum // 2 if version.doubled else version.largest_sum
+        clamped = np.clip(sums, 0, largest, out=sums).view(np.uint16)
+        if version.doubled:
+            clamped *= 2
+        out = products[:, number * half : (number + 1) * half]
+        np.multiply(clamped[:, :half], clamped[:, half:], out=out)
+        out >>= 9
+    return products
+
+
+def _layers(net: Net, inputs: npt.NDArray[np.uint16], buckets: slice) -> _Ints:
+    """Turns [n, l1] into positional terms [n, buckets]. Between the layers the bucket is the first axis."""
     version = net.version
-    y = _affine(inputs[None], net["fc_0_weight"][:, :, : net.l1], net["fc_0_bias"])
+
+    def weight(name: str, inputs: int) -> npt.NDArray[np.int8]:
+        return net[f"{name}_weight"][buckets][..., :inputs]
+
+    y = _affine(inputs[None], weight("fc_0", net.l1), net["fc_0_bias"][buckets])
     hidden = _activated(version, 0, y[..., : version.paired])
-    z = _affine(hidden, net["fc_1_weight"][:, :, : version.fc_1_in], net["fc_1_bias"])
+    z = _affine(hidden, weight("fc_1", version.fc_1_in), net["fc_1_bias"][buckets])
     if version.all_activations:
         last = np.concatenate([hidden, _activated(version, 1, z)], axis=2)
     else:
         last = _clipped(version, 1, z)
-    weight = net["fc_2_weight"][:, None, : version.fc_2_in]
-    v = _affine(last, weight, net["fc_2_bias"][:, None])[..., 0]
+    v = _affine(last, weight("fc_2", version.fc_2_in)[:, None], net["fc_2_bias"][buckets][:, None])[..., 0]
     skipped = y[..., -2] - y[..., -1] if version.skips == 2 else y[..., -1]
     if version.skip_one == version.output_one:
         return truncating_divide(wrapped(v + skipped) * OUTPUT_SCALE, version.output_one).T
@@ -112,7 +129,10 @@ def _clipped(version: Version, layer: int, y: _Ints) -> _Ints:
     return clipped
 
 
-def _affine(inputs: _Ints, weight: npt.NDArray[np.int8], bias: npt.NDArray[np.int32]) -> _Ints:
-    """Turns [8 or 1, n, in] and [8, out, in] into int32 [8, n, out]. Doubles hold the products exactly and use BLAS."""
-    product = inputs.astype(np.float64) @ weight.astype(np.float64).transpose(0, 2, 1)
-    return wrapped(product.astype(np.int64) + bias[:, None])
+def _affine(inputs: npt.NDArray[Any], weight: npt.NDArray[np.int8], bias: npt.NDArray[np.int32]) -> _Ints:
+    """Turns [buckets or 1, n, in] and [buckets, out, in] into int32 [buckets, n, out]."""
+    out = np.empty((len(weight), inputs.shape[1], weight.shape[1]), np.int32)
+    each = np.broadcast_to(inputs.astype(np.uint16), (len(weight), *inputs.shape[1:]))
+    for number, of_bucket in enumerate(each):
+        _native.integer_products(of_bucket, np.ascontiguousarray(weight[number]), bias[number], out[number])
+    return out.astype(np.int64)

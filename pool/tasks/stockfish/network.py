@@ -14,9 +14,10 @@ import pool.tasks.stockfish.halfka as halfka
 from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.network import Boards, Evaluation, Facts, tensor_facts
-from pool.tasks.chess.positions import Inputs, Position
+from pool.tasks.chess.positions import Block, Inputs, Position
 from pool.tasks.chess.proof import write_proved
-from pool.tasks.stockfish.inference import evaluate, pair_products
+from pool.tasks.chess.quantization import Ints
+from pool.tasks.stockfish.inference import evaluate, pair_products, values_of
 from pool.tasks.stockfish.nnue_file import Net, read_net, serialize_net
 from pool.tasks.stockfish.nnue_pytorch import SUFFIXES as CHECKPOINT_SUFFIXES
 from pool.tasks.stockfish.nnue_pytorch import is_checkpoint, read_checkpoint
@@ -59,6 +60,9 @@ class StockfishNetwork:
         sums = evaluate(self.net, positions)
         terms = {"psqt": sums.psqt, "positional": sums.positional}
         return Evaluation(sums.bucket, terms, sums.values, sums.value, sums.value / self.pawn_units(positions))
+
+    def values_of(self, block: Block, threads: int = 1) -> Ints:
+        return values_of(self.net, block, threads)
 
     def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
         return pair_products(self.net, positions)

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import pool.tasks.stockfish.halfka as halfka
 
@@ -171,9 +172,10 @@ def padded(inputs: int) -> int:
     return -(-inputs // 32) * 32
 
 
-def bucket(piece_count: int) -> int:
-    """Returns the layer stack and PSQT column that Stockfish uses; kings are counted."""
-    return (piece_count - 1) // 4
+def bucket(piece_count: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns the layer stacks and PSQT columns that Stockfish uses; kings are counted."""
+    stacks: npt.NDArray[np.int64] = (piece_count - 1) // 4
+    return stacks
 
 
 _RAW, _LEB = Encoding.RAW, Encoding.LEB128

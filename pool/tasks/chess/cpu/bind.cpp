@@ -6,9 +6,12 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 
 #include "bind/arrays.h"
+#include "base/lists.h"
 #include "tasks/chess/cpu/first_layers.h"
+#include "tasks/chess/cpu/integer_sums.h"
 #include "tasks/chess/cpu/layer_stacks.h"
 
 namespace nb = nanobind;
@@ -154,9 +157,101 @@ void backward_along(const SparsePlan& plan, const StackForm& form, const std::ve
                           last_tile.value_or(plan.num_tiles()), threads);
 }
 
+using NamedTables = std::vector<std::tuple<std::size_t, Array>>;
+
+template <class Integer>
+bool is(const auto& array) {
+    return array.dtype() == nb::dtype<Integer>();
+}
+
+template <class Integer>
+IntegerTable<Integer> integer_table(const Array& rows, std::size_t first, std::size_t columns) {
+    require_shape(rows, "rows", 2);
+    require(rows.shape(1) == columns, "rows have ", rows.shape(1), " columns, out has ", columns);
+    return {static_cast<const Integer*>(rows.data()), first, rows.shape(0)};
+}
+
+void integer_row_sums(const NamedTables& tables, const std::optional<Array>& start, const Array& features_,
+                      const Array& offsets_, const OutArray& out, std::size_t threads) {
+    require_shape(out, "out", 2);
+    const std::size_t columns = out.shape(1);
+    const Numbers features = numbers(features_, "features");
+    require(features.wide, "features must be uint32");
+    const Offsets bags = offsets(offsets_, "offsets");
+    check_bags(bags, features);
+    require(out.shape(0) + 1 == bags.size, "out has ", out.shape(0), " rows, offsets ", bags.size, " numbers");
+    check_threads(threads);
+    const auto* numbers = static_cast<const std::uint32_t*>(features.data);
+    if (is<std::int32_t>(out)) {
+        require(!start.has_value(), "sums of int32 start at zero");
+        std::vector<IntegerTable<std::int32_t>> whole;
+        for (const auto& [first, rows] : tables) {
+            require(is<std::int32_t>(rows), "rows must be int32, as out is");
+            whole.push_back(integer_table<std::int32_t>(rows, first, columns));
+        }
+        const nb::gil_scoped_release release;
+        sum_rows(whole, numbers, bags, static_cast<std::int32_t*>(out.data()), columns, threads);
+        return;
+    }
+    require(is<std::int16_t>(out), "out must be int16 or int32");
+    IntegerTables both;
+    for (const auto& [first, rows] : tables) {
+        require(is<std::int8_t>(rows) || is<std::int16_t>(rows), "rows must be int8 or int16");
+        if (is<std::int8_t>(rows)) {
+            both.narrow.push_back(integer_table<std::int8_t>(rows, first, columns));
+        } else {
+            both.wide.push_back(integer_table<std::int16_t>(rows, first, columns));
+        }
+    }
+    const std::int16_t* from = nullptr;
+    if (start.has_value()) {
+        require(is<std::int16_t>(*start), "start must be int16");
+        require_shape(*start, "start", 1);
+        require(start->shape(0) == columns, "start has ", start->shape(0), " numbers, must have ", columns);
+        from = static_cast<const std::int16_t*>(start->data());
+    }
+    const nb::gil_scoped_release release;
+    sum_rows(both, from, numbers, bags, static_cast<std::int16_t*>(out.data()), columns, threads);
+}
+
+template <class Integer, class AnyArray>
+auto* integers(const AnyArray& array, const char* name, const std::vector<std::size_t>& shape) {
+    require(is<Integer>(array), name, " is of another type");
+    require_shape(array, name, shape.size());
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+        require(array.shape(i) == shape[i], name, " has ", array.shape(i), " in dimension ", i, ", must have ",
+                shape[i]);
+    }
+    using Pointer = std::conditional_t<std::is_same_v<AnyArray, OutArray>, Integer*, const Integer*>;
+    return static_cast<Pointer>(array.data());
+}
+
+void integer_products(const Array& inputs, const Array& weight, const Array& bias, const OutArray& out) {
+    require(inputs.ndim() == 2 && weight.ndim() == 2, "inputs and weight have 2 dimensions");
+    const std::size_t samples = inputs.shape(0), depth = inputs.shape(1), outputs = weight.shape(0);
+    const auto* from = integers<std::uint16_t>(inputs, "inputs", {samples, depth});
+    const auto* factors = integers<std::int8_t>(weight, "weight", {outputs, depth});
+    const auto* start = integers<std::int32_t>(bias, "bias", {outputs});
+    auto* to = integers<std::int32_t>(out, "out", {samples, outputs});
+    const nb::gil_scoped_release release;
+    add_products(from, samples, depth, factors, start, outputs, to);
+}
+
 }  // namespace
 
 void bind(nb::module_& module) {
+    module.def("integer_products", &integer_products, nb::arg("inputs"), nb::arg("weight"), nb::arg("bias"),
+               nb::arg("out"),
+               R"(A layer of an exported network: out = inputs * weight^T + bias, modulo 2^32.
+
+inputs uint16 [N, K], weight int8 [C, K], bias int32 [C]. Written: out int32 [N, C].)");
+    module.def("integer_row_sums", &integer_row_sums, nb::arg("tables"), nb::arg("start").none(), nb::arg("features"),
+               nb::arg("offsets"), nb::arg("out"), nb::arg("threads") = 1,
+               R"(Sums of rows as the engine of an exported network adds them: integers that wrap.
+
+tables: of each the feature of its first row, and the rows [R, C], int8 or int16; int32 if out is. start int16 [C] or
+None: zeros. features uint32 [A], offsets uint32 [B + 1]. A feature that is in no table counts nothing.
+Written: out [B, C], int16 or int32.)");
     nb::class_<StackForm>(
         module, "StackForm",
         R"(What follows the first layer of a chess network, as data; see pool/tasks/chess/cpu/form.h.)")

@@ -1,0 +1,17 @@
+"""The content of a checkpoint, or of a network file in its stead, as one digest. Free of torch."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from pool.checkpoint.folder import locate
+from pool.checkpoint.state import STATE
+
+
+def start_digest(path: Path) -> str:
+    """Returns the SHA-256 of a file, or of the state of a checkpoint's folder (the newest of a run's), which has the
+    sums of its tensors. Raises CheckpointError, OSError."""
+    file = locate(path) / STATE if path.is_dir() else path
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -1,0 +1,195 @@
+"""`pool rescore`: new scores for all positions of some files, by a network: a teacher for another one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from loader.chess.positions.entry import NO_SCORE
+from loader.cli.tool_options import ALL_THREADS, Files, Format, Lossy, OutputFile, To, file_target, prepared
+from loader.stream.sequential import batches_in_order
+from pool.checkpoint.digest import start_digest
+from pool.commands.arguments import Averaged, Member, NetworkConfig
+from pool.config.load import parse_config
+from pool.errors import ConfigError
+from pool.export.member import Choice, parse_member
+from pool.tasks.chess.network import Network
+from pool.tasks.chess.positions import Block
+from pool.tasks.networks.network_files import open_network
+
+if TYPE_CHECKING:
+    from loader.chess.positions.format import Target
+    from loader.chess.positions.input import SourceFile
+    from loader.engines.rescore import Report
+    from loader.files.interruption import Interruption
+
+VERSION = 1  # another one if the same settings make other scores
+POSITIONS = "positions"  # key of the work's state: so many have their scores
+_LARGEST = 32000  # beyond it scores have meanings of their own
+_BATCH = 4096  # positions
+_READERS = 2
+_SCORES = np.dtype("<i2")
+
+Scores = npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True)
+class Teacher:
+    network: Network
+    scale: float
+    threads: int
+
+    def score(self, block: Block, before: Scores) -> Scores:
+        """Returns the scores of n positions [n], for the side to move; what has none keeps none."""
+        scores = np.rint(self.network.values_of(block) * self.scale)
+        return np.where(before == NO_SCORE, before, np.clip(scores, -_LARGEST, _LARGEST).astype(np.int16))
+
+
+def rescore(
+    net: Annotated[
+        Path, typer.Argument(metavar="NET", help="network file as pool export writes it; or a checkpoint's folder")
+    ],
+    files: Files,
+    output: OutputFile,
+    scale: Annotated[
+        float,
+        typer.Option(
+            min=1e-6,
+            max=1e6,
+            metavar="X",
+            help="scores are the network's evaluations times X, rounded; evaluations are in the network's own units",
+        ),
+    ] = 1.0,
+    threads: Annotated[
+        int, typer.Option(min=1, max=256, metavar="N", help="threads that evaluate; they change no byte")
+    ] = ALL_THREADS,
+    config: NetworkConfig = None,
+    member: Member = None,
+    averaged: Averaged = False,
+    input_format: Format = None,
+    to: To = None,
+    lossy: Lossy = False,
+) -> None:
+    """Write files of positions anew, each position with a network's evaluation as its score.
+
+    Evaluations are the integers that the network's engine computes (pool eval), without any search, for the side to
+    move. Moves and results stay, and so does a score of 32002, which marks a position as without one. Scores are kept
+    within 32000. Stockfish's networks evaluate in internal units, which is what a binpack has; for centipawns, as other
+    formats have them, give --scale: 100 divided by the units of a pawn (pool eval prints them).
+
+    OUT appears when it is complete and never replaces a file. The scores that are there lie in OUT.part, with
+    OUT.part.journal; the same command goes on with them, after Ctrl-C, a crash or a power failure.
+    """
+    from loader.chess.positions.input import open_sources, refuse_empty
+    from loader.cli.position_progress import position_progress
+    from loader.cli.terminal import byte_progress
+    from loader.engines.rescore_positions import count_storable
+    from loader.files.interruption import interruptible
+
+    network = open_network(net, Choice(parse_member(member), averaged=averaged), config)
+    sources = open_sources(files, input_format)
+    refuse_empty(sources)
+    target = file_target(output, to)
+    prepared(sources, target.format, lossy=lossy)
+    began, whole = time.monotonic(), 0
+    size = sum(source.size for source in sources)
+    with interruptible() as interruption:
+        with byte_progress(f"checking {output.name}") as progress:
+            for positions, done in count_storable(sources, target.format):
+                interruption.check()
+                whole = positions
+                if progress is not None:
+                    progress(done, size)
+        with position_progress(whole) as report:
+            identity = {"network": start_digest(net), "--ema": averaged, "--member": member, "--scale": scale}
+            _write(Teacher(network, scale, threads), sources, whole, target, output, identity, report, interruption)
+    seconds = time.monotonic() - began
+    sys.stdout.write(f"{output}: {whole:,} positions in {seconds:.0f} s\n")
+
+
+def _write(
+    teacher: Teacher,
+    sources: Sequence[SourceFile],
+    whole: int,
+    target: Target,
+    out: Path,
+    identity: dict[str, Any],
+    report: Report,
+    interruption: Interruption,
+) -> None:
+    from loader.chess.positions.output import check_free, packed
+    from loader.engines.rescore_positions import rescored
+    from loader.engines.rescore_settings import digest_of_all
+    from loader.files.delivery import deliver_new, is_delivered
+    from loader.files.work_file import WorkFile
+
+    known = [source.known for source in sources if source.known is not None]
+    settings = {
+        "scores of version": VERSION,
+        "format": f"{target.format.name} {target.packing or ''}".strip(),
+        "files": digest_of_all(known),
+        **identity,
+    }
+    with WorkFile(out, settings, {POSITIONS: 0}) as work:
+
+        def blocks() -> Iterator[bytes]:
+            scores = np.memmap(work.part, _SCORES, mode="r", shape=(whole,))
+            for block in packed(rescored(sources, target.format, scores), target):
+                interruption.check()
+                yield block
+
+        if work.done or is_delivered(work, blocks):
+            work.remove()
+            return
+        check_free(out, 0)
+        for scores in _scores(teacher, sources, work.state[POSITIONS]):
+            interruption.check()
+            done = work.state[POSITIONS] + len(scores)
+            work.commit(scores.astype(_SCORES).tobytes(), {**work.state, POSITIONS: done})
+            report.progress(done)
+        if work.state[POSITIONS] != whole:
+            raise ConfigError(f"{out}: {work.state[POSITIONS]:,} of {whole:,} positions can be evaluated")
+        work.sync()
+        deliver_new(work, blocks)
+
+
+def _scores(teacher: Teacher, sources: Sequence[SourceFile], begin: int) -> Iterator[Scores]:
+    """Yields the scores of all positions behind the first `begin`, in their order. Raises DataError."""
+    inputs = teacher.network.inputs
+    chess = {
+        "features": inputs.features,
+        "king_buckets": list(inputs.king_buckets),
+        "output_buckets": "single",
+        "filters": {"skip_no_score": False},
+    }
+    formats = {source.format.name for source in sources}
+    data = {"batch_size": _BATCH, "threads": _READERS, "chess": chess}
+    if len(formats) == 1:
+        data["format"] = formats.pop()
+    config = parse_config({"data": data}, "rescore")
+    known = [source.known for source in sources if source.known is not None]
+    waiting = deque[Future[Scores]]()
+    with ThreadPoolExecutor(teacher.threads) as pool:
+        for batch, order in batches_in_order(config.data, known, 0):
+            samples = len(order)
+            if begin >= samples:
+                begin -= samples
+                continue
+            before = batch.dense["score"][:samples].astype(np.int16)
+            waiting.append(pool.submit(teacher.score, Block.of_batch(batch, samples), before))
+            if len(waiting) > 2 * teacher.threads:
+                yield waiting.popleft().result()[begin:]
+                begin = 0
+        while waiting:
+            yield waiting.popleft().result()[begin:]
+            begin = 0
