@@ -1,19 +1,46 @@
-"""Rules by name that choose a network's output for a position, by its number of pieces."""
+"""Rules that choose a network's output for a position, by its number of pieces: by name, or as a table."""
 
 from __future__ import annotations
 
 import math
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from loader.section import as_tuple
 
 MAX_PIECES = 32
-PATTERN = "^(single|stockfish|material_count_([2-8]|11|16))$"  # of a rule's name
+_BY_NAME = "^(single|stockfish|material_count_([2-8]|11|16))$"
+_MOST = 63
 
 
-def buckets_by_pieces(rule: str) -> list[int]:
+def _is_a_table(rule: str | tuple[int, ...]) -> str | tuple[int, ...]:
+    if isinstance(rule, str):
+        return rule
+    if len(rule) != MAX_PIECES + 1:
+        raise ValueError(f"{len(rule)} numbers; {MAX_PIECES + 1} are expected, for 0 to {MAX_PIECES} pieces")
+    missing = next((bucket for bucket in range(max(rule)) if bucket not in rule), None)
+    if missing is not None:
+        raise ValueError(f"no number of pieces has bucket {missing}; they are numbered from 0 without gaps")
+    return rule
+
+
+OutputBuckets = Annotated[
+    Annotated[str, Field(pattern=_BY_NAME)] | tuple[Annotated[int, Field(ge=0, le=_MOST)], ...],
+    BeforeValidator(as_tuple),
+    AfterValidator(_is_a_table),
+]
+
+
+def buckets_by_pieces(rule: str | tuple[int, ...]) -> list[int]:
     """[33]: the output bucket of each number of pieces, kings included; 0 for those that no position has.
 
-    single: all 0. stockfish: (pieces - 1) / 4, 8 buckets. material_count_N: (pieces - 2) / ceil(32 / N), as bullet's
-    MaterialCount<N>; for other N than those allowed there would be buckets that no position is for.
+    A table is that itself. single: all 0. stockfish: (pieces - 1) / 4, 8 buckets. material_count_N:
+    (pieces - 2) / ceil(32 / N), as bullet's MaterialCount<N>; for other N than those allowed there would be buckets
+    that no position is for.
     """
+    if not isinstance(rule, str):
+        return list(rule)
     counts = range(MAX_PIECES + 1)
     if rule == "single":
         return [0] * len(counts)
@@ -23,5 +50,10 @@ def buckets_by_pieces(rule: str) -> list[int]:
     return [max(0, pieces - 2) // width for pieces in counts]
 
 
-def num_buckets(rule: str) -> int:
+def num_buckets(rule: str | tuple[int, ...]) -> int:
     return max(buckets_by_pieces(rule)) + 1
+
+
+def in_words(rule: str | tuple[int, ...]) -> str:
+    """The rule's name, or the numbers of its table."""
+    return rule if isinstance(rule, str) else " ".join(map(str, rule))

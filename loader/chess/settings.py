@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from loader import _native
 from loader.chess.filters import FilterConfig
-from loader.chess.output_buckets import PATTERN
+from loader.chess.output_buckets import OutputBuckets
 from loader.section import Effect, Section, as_tuple
 
 
@@ -17,7 +17,11 @@ class ChessConfig(Section):
 
     features: Annotated[
         str,
-        Field(description="feature set, by name; with ^ behind it there are virtual inputs without king buckets too"),
+        Field(
+            description="feature set: pieces (HalfKAv2_hm, chess768), with ^ behind them virtual inputs without king "
+            "buckets too; then, if wanted, threats (of Stockfish 19; threats_v10 of those before) and pawn pairs: "
+            '"chess768^ + threats + pawn_pairs". SFNNv10 and SFNNv16 are short forms of the sums of these networks'
+        ),
         Effect.FIXED,
     ] = "HalfKAv2_hm"
     king_buckets: Annotated[
@@ -30,11 +34,11 @@ class ChessConfig(Section):
         Effect.FIXED,
     ] = ()
     output_buckets: Annotated[
-        str,
+        OutputBuckets,
         Field(
-            pattern=PATTERN,
             description="which output is a position's: single (one for all), stockfish ((pieces - 1) / 4: 8), or "
-            "material_count_N (N of them, 2 to 8, 11 or 16: (pieces - 2) / ceil(32 / N), as bullet's MaterialCount<N>)",
+            "material_count_N (N of them, 2 to 8, 11 or 16: (pieces - 2) / ceil(32 / N), as bullet's "
+            "MaterialCount<N>); or 33 numbers, the output of a position of 0 to 32 pieces",
         ),
         Effect.FIXED,
     ] = "stockfish"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from loader.chess.output_buckets import PATTERN
+from loader.chess.output_buckets import OutputBuckets
 from loader.section import Effect, Section, as_tuple
 from pool.tasks.chess.training.config import FakeQuantization, Kernels, with_defaults
 
@@ -46,8 +46,8 @@ class ModelConfig(Section):
         Effect.FIXED,
     ] = None
     output_buckets: Annotated[
-        str | None,
-        Field(pattern=PATTERN, description="rule by name; not set: as data.chess.output_buckets says"),
+        OutputBuckets | None,
+        Field(description="rule by name or table of 33 numbers; not set: as data.chess.output_buckets says"),
         Effect.FIXED,
     ] = None
     width: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from loader.chess.output_buckets import in_words
 from pool.tasks.perspective.config import ExportTensor
 from pool.tasks.perspective.inference import PAIR_SHIFT, is_whole
 from pool.tasks.perspective.network_file import ALIGNMENT
@@ -58,7 +59,7 @@ def _about(net: Net, file_name: str) -> list[str]:
     padding = f"The file is filled up to a multiple of {ALIGNMENT} bytes."
     return [
         f"{file_name}: {shape.in_words}, {shape.activation}; {how}.",
-        f"Inputs {shape.inputs.features}, output buckets {shape.output_buckets}. Little endian. {padding}",
+        f"Inputs {shape.inputs.features}, output buckets {in_words(shape.output_buckets)}. Little endian. {padding}",
     ]
 
 

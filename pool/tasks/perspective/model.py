@@ -174,10 +174,12 @@ class PerspectiveModel(nn.Module):
                 continue
             if name == "l0w" and self.shape.num_virtual:
                 added = self.l0.weight[self.shape.num_real :]
+                pieces, relations = tensor.tensor_split([len(self._virtual_rows)])
                 for rows, virtual in zip(
-                    torch.split(tensor, _ROWS), torch.split(self._virtual_rows, _ROWS), strict=True
+                    torch.split(pieces, _ROWS), torch.split(self._virtual_rows, _ROWS), strict=True
                 ):
                     clip_sum(rows, added[virtual.to(added.device)], -limit, limit)
+                relations.clamp_(-limit, limit)
             else:
                 tensor.clamp_(-limit, limit)
 
@@ -223,7 +225,8 @@ def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None
     virtual_rows = None
     if shape.num_virtual:
         virtual_rows = np.arange(inputs)
-        virtual_rows[: shape.num_real] = shape.num_real + shape.virtual_rows()
+        of_pieces = shape.virtual_rows()
+        virtual_rows[: len(of_pieces)] = shape.num_real + of_pieces
     return RoundedSparseLinear(
         inputs, shape.width, field=FIELD, rule=rule, bias_rule=bias_rule, virtual_rows=virtual_rows
     )

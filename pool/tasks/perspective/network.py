@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.chess.output_buckets import MAX_PIECES as MOST_PIECES
-from loader.chess.output_buckets import buckets_by_pieces
+from loader import _native
+from loader.chess.output_buckets import buckets_by_pieces, in_words
 from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.network import Boards, Evaluation, Facts, tensor_facts
@@ -24,7 +24,7 @@ from pool.tasks.perspective.export_list import export_list
 from pool.tasks.perspective.inference import check_evaluable, evaluate, first_activations, values_of
 from pool.tasks.perspective.network_file import net_of, read_bytes
 from pool.tasks.perspective.quantization import Net, roundings
-from pool.tasks.perspective.shape import FACTORISED, shape_of
+from pool.tasks.perspective.shape import factorised_features, shape_of
 
 if TYPE_CHECKING:
     from pool.config.tree import Config
@@ -63,17 +63,18 @@ class PerspectiveNetwork:
         return values_of(self.net, block, buckets_by_pieces(self.net.shape.output_buckets), threads)
 
     def facts(self) -> Facts:
-        """Finds dead outputs by bounds: an output is dead if 0 even with the largest 32 rows."""
+        """Finds dead outputs by bounds: an output is dead if 0 even with the largest row as often as may be."""
         net, shape = self.net, self.net.shape
         rules = roundings(net.entries)
         tensors = [tensor_facts(name, values, rules.get(name)) for name, values in net.tensors.items()]
         rows = net.tensors["l0w"].max(axis=0).astype(np.int64)
-        highest = net.tensors["l0b"] + MOST_PIECES * np.maximum(rows, 0)
+        most_active = _native.describe_feature_set(*shape.inputs)[1]
+        highest = net.tensors["l0b"] + most_active * np.maximum(rows, 0)
         about: dict[str, str | int] = {
             "network": shape.in_words,
             "activation": shape.activation,
             "inputs": shape.inputs.features,
-            "output buckets": shape.output_buckets,
+            "output buckets": in_words(shape.output_buckets),
         }
         return Facts(about, tensors, {"the first layer": (int((highest <= 0).sum()), highest.size)})
 
@@ -94,11 +95,12 @@ class PerspectiveNetwork:
 
     def settings(self) -> dict[str, Any]:
         net, shape = self.net, self.net.shape
+        features = shape.inputs.features
         return {
             "task": TASK,
             "data": {
                 "chess": {
-                    "features": shape.inputs.features + (FACTORISED if shape.num_virtual else ""),
+                    "features": factorised_features(features) if shape.num_virtual else features,
                     "king_buckets": list(shape.inputs.king_buckets),
                     "output_buckets": shape.output_buckets,
                 }

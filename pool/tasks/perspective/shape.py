@@ -19,9 +19,20 @@ from loader.chess.output_buckets import num_buckets
 from pool.tasks.chess.positions import Inputs
 from pool.tasks.perspective.config import ModelConfig
 
-FACTORISED = "^"  # ends the name of a feature set with virtual inputs
+FACTORISED = "^"  # ends the name of pieces with virtual inputs
 
 Floats = Mapping[str, npt.NDArray[np.float32]]
+
+
+def real_features(features: str) -> str:
+    """The name of a feature set without virtual inputs."""
+    return features.replace(FACTORISED, "")
+
+
+def factorised_features(features: str) -> str:
+    """The name of a feature set with virtual inputs beside its pieces."""
+    pieces, plus, relations = features.partition(" + ")
+    return f"{pieces}{FACTORISED}{plus}{relations}"
 
 
 @dataclass(frozen=True)
@@ -35,20 +46,23 @@ class Shape:
     activation: str
     hidden: tuple[int, ...]
     hidden_activation: str
-    output_buckets: str
+    output_buckets: str | tuple[int, ...]
     buckets: int
 
     def virtual_rows(self) -> npt.NDArray[np.int64]:
-        """Returns the row of l0f that is added to each row of l0w, [num_real]."""
+        """Returns the row of l0f that is added to each of the first rows of l0w: those of pieces; behind them relations
+        have none."""
         rows: npt.NDArray[np.int64] = _native.virtual_features(*self.inputs).astype(np.int64) - self.num_real
-        return rows
+        return rows[rows < self.num_virtual]
 
     def fold(self, floats: Floats) -> Floats:
         """Returns the network without a factoriser: l0f is added to the rows of l0w."""
         if not self.num_virtual:
             return floats
         rest = {name: values for name, values in floats.items() if name != "l0f"}
-        return {**rest, "l0w": floats["l0w"] + floats["l0f"][self.virtual_rows()]}
+        folded, rows = floats["l0w"].copy(), self.virtual_rows()
+        folded[: len(rows)] += floats["l0f"][rows]
+        return {**rest, "l0w": folded}
 
     @property
     def layers(self) -> list[tuple[int, int]]:
@@ -79,7 +93,7 @@ def shape_of(model: ModelConfig) -> Shape:
     """Returns the shape of the section's network. Raises ValueError if there is none."""
     if model.features is None or model.output_buckets is None:
         raise ValueError("model.features and model.output_buckets: not set, and there is no [data.chess] to have them")
-    inputs = Inputs(model.features.removesuffix(FACTORISED), model.king_buckets or ())
+    inputs = Inputs(real_features(model.features), model.king_buckets or ())
     try:
         real = _native.describe_feature_set(*inputs)[0]
         virtual = _native.describe_feature_set(model.features, inputs.king_buckets)[0] - real

@@ -33,7 +33,7 @@ from pool.tasks.perspective.network_file import (
     weights_bytes,
 )
 from pool.tasks.perspective.quantization import Net, quantise, roundings
-from pool.tasks.perspective.shape import FACTORISED, Floats, Shape, shape_of
+from pool.tasks.perspective.shape import Floats, Shape, real_features, shape_of
 
 
 class PerspectiveTask(ChessTask):
@@ -140,7 +140,7 @@ def _folded(model: ModelConfig, shape: Shape) -> ModelConfig:
     """Returns the section of the network without a factoriser that `Shape.fold` makes."""
     assert model.features is not None
     entries = tuple(entry.model_copy(update={"merge": None}) for entry in export_list(model, shape))
-    return model.model_copy(update={"features": model.features.removesuffix(FACTORISED), "export": entries})
+    return model.model_copy(update={"features": real_features(model.features), "export": entries})
 
 
 def _limits(model: ModelConfig, shape: Shape) -> dict[str, float]:

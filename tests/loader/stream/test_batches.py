@@ -24,9 +24,11 @@ FEATURES: tuple[dict[str, Any], ...] = (
     {"features": "HalfKAv2_hm^"},
     {"features": "SFNNv10"},
     {"features": "SFNNv16"},
+    {"features": "chess768^ + threats + pawn_pairs", "king_buckets": [0] * 16 + [1] * 16},
     {"features": "chess768"},
     {"features": "chess768^", "king_buckets": MIRRORED},
 )
+FIRST_RELATION = {102384: 22528, 86896: 22528, 66688: 2 * 768}  # by the number of inputs
 RULES = {
     "single": lambda pieces: 0 * pieces,
     "stockfish": lambda pieces: (pieces - 1) // 4,
@@ -78,7 +80,7 @@ def check_rows(batch: SparseBatch, schema: BatchSchema) -> None:
     sizes = np.diff(view.offsets)
     if schema.sparse[0].num_features > 65536:  # beside the pieces it has relations, as many of either colour
         assert np.array_equal(sizes[: len(sizes) // 2], sizes[len(sizes) // 2 :])
-        sizes = np.add.reduceat(view.features < 22528, view.offsets[:-1])
+        sizes = np.add.reduceat(view.features < FIRST_RELATION[schema.sparse[0].num_features], view.offsets[:-1])
     assert np.array_equal(sizes, counts)
     assert view.features.max() < schema.sparse[0].num_features
 

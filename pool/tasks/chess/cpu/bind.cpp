@@ -8,8 +8,8 @@
 #include <tuple>
 #include <type_traits>
 
-#include "bind/arrays.h"
 #include "base/lists.h"
+#include "bind/arrays.h"
 #include "tasks/chess/cpu/first_layers.h"
 #include "tasks/chess/cpu/integer_sums.h"
 #include "tasks/chess/cpu/layer_stacks.h"

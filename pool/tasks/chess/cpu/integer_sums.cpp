@@ -59,9 +59,7 @@ void sum_rows(const IntegerTables& tables, const std::int16_t* start, const std:
 void sum_rows(const std::vector<IntegerTable<std::int32_t>>& tables, const std::uint32_t* features, Offsets offsets,
               std::int32_t* out, std::size_t columns, std::size_t threads) {
     sum_bags<std::int32_t>(nullptr, features, offsets, out, columns, threads,
-                           [&](std::uint32_t feature, std::uint32_t* sum) {
-                               add_from(tables, feature, sum, columns);
-                           });
+                           [&](std::uint32_t feature, std::uint32_t* sum) { add_from(tables, feature, sum, columns); });
 }
 
 void add_products(const std::uint16_t* inputs, std::size_t samples, std::size_t depth, const std::int8_t* weight,
@@ -69,7 +67,8 @@ void add_products(const std::uint16_t* inputs, std::size_t samples, std::size_t 
     std::vector<std::uint32_t> columns(depth * outputs);
     for (std::size_t output = 0; output < outputs; ++output) {
         for (std::size_t place = 0; place < depth; ++place) {
-            columns[place * outputs + output] = static_cast<std::uint32_t>(std::int32_t{weight[output * depth + place]});
+            columns[place * outputs + output] =
+                static_cast<std::uint32_t>(std::int32_t{weight[output * depth + place]});
         }
     }
     for (std::size_t sample = 0; sample < samples; ++sample, inputs += depth, out += outputs) {

@@ -30,8 +30,8 @@ void sum_rows(const IntegerTables& tables, const std::int16_t* start, const std:
 void sum_rows(const std::vector<IntegerTable<std::int32_t>>& tables, const std::uint32_t* features, Offsets offsets,
               std::int32_t* out, std::size_t columns, std::size_t threads);
 
-// out[i] = bias + weight * inputs[i], modulo 2^32. inputs [samples, depth], weight [outputs, depth], bias [outputs], out
-// [samples, outputs]. Most inputs are 0, and cost nothing.
+// out[i] = bias + weight * inputs[i], modulo 2^32. inputs [samples, depth], weight [outputs, depth], bias [outputs],
+// out [samples, outputs]. Most inputs are 0, and cost nothing.
 void add_products(const std::uint16_t* inputs, std::size_t samples, std::size_t depth, const std::int8_t* weight,
                   const std::int32_t* bias, std::size_t outputs, std::int32_t* out);
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -116,6 +116,31 @@ SLOW: dict[FeatureSet, Callable[[chess.Board, chess.Color], set[int]]] = {
 }
 
 
+def with_relations(
+    pieces: SlowChess768, rules: Sequence[str], *, pairs: bool = True
+) -> Callable[[chess.Board, chess.Color], set[int]]:
+    """A sum: relations stand behind the real inputs of pieces, virtual inputs behind them at a multiple of 64."""
+    first = 768 * (max(pieces.king_buckets, default=0) + 1)
+    size = {"V10": 79_856, "V16": 59_808}["V10" if rules is V10 else "V16"]
+    behind = -(-(first + size + 4_560 * pairs) // 64) * 64
+
+    def slow(board: chess.Board, colour: chess.Color) -> set[int]:
+        found = pieces(board, colour)
+        found = {number if number < first else number - first + behind for number in found}
+        found |= {first + number for number in threats(board, colour, rules)}
+        return found | ({first + size + number for number in pawn_pairs(board, colour)} if pairs else set())
+
+    return slow
+
+
+SLOW |= {
+    FeatureSet("HalfKAv2_hm + threats + pawn_pairs"): slow_v16,
+    FeatureSet("chess768 + threats + pawn_pairs", MIRRORED): with_relations(SlowChess768(MIRRORED), V16),
+    FeatureSet("chess768^ + threats + pawn_pairs", MIRRORED): with_relations(SlowChess768(MIRRORED, virtual=True), V16),
+    FeatureSet("chess768 + threats_v10", WHOLE_BOARD): with_relations(SlowChess768(WHOLE_BOARD), V10, pairs=False),
+}
+
+
 def random_positions(count: int) -> Iterator[chess.Board]:
     """Positions of random games: all stages, kings everywhere."""
     pick = random.Random(1)
@@ -206,6 +231,10 @@ def test_feature_sets_are_found_by_name_with_their_sizes() -> None:
         (8448, 64),
         (6144, 32),
         (6912, 64),
+        (86896, 256),
+        (72048, 256),
+        (72832, 288),
+        (86000, 160),
     ]
 
 
@@ -222,6 +251,15 @@ FACTORISED = r"king_buckets: chess768\^ needs two or more different ones"
         (FeatureSet("chess768", (1,) * 64), "king_buckets: no square has bucket 0"),
         (FeatureSet("chess768^"), FACTORISED),
         (FeatureSet("chess768^", (0,) * 32), FACTORISED),
+        (
+            FeatureSet("chess768 + threats"),
+            "chess768 \\+ threats has 60576 inputs; .* 65536 are needed: set king_buckets",
+        ),
+        (FeatureSet("chess768 + pawn_pairs", MIRRORED), "behind the pieces may stand ' \\+ threats' or"),
+        (FeatureSet("chess768 + threats + threats", MIRRORED), "is none of"),
+        (FeatureSet("chess768 + threats^", MIRRORED), "is none of"),
+        (FeatureSet("threats + chess768", MIRRORED), "is none of"),
+        (FeatureSet("SFNNv16 + threats"), "is none of"),
     ],
 )
 def test_settings_that_a_feature_set_cannot_have_are_refused(features: FeatureSet, message: str) -> None:

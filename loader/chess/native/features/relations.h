@@ -1,11 +1,11 @@
 #pragma once
 
-#include "chess/native/features/halfka_v2_hm.h"
+#include "chess/native/features/feature_set.h"
 #include "chess/native/features/pawn_pairs.h"
 #include "chess/native/features/threats.h"
 
-// The inputs of Stockfish's networks with threats: HalfKAv2_hm first, then threats, then pawn pairs. Files have them
-// in another order (pool/tasks/stockfish).
+// Relations behind the pieces of a set: the threats of Stockfish's networks of two generations, and pairs of pawns.
+// Files of networks may have them in another order (pool/tasks/stockfish).
 namespace sparsepool::chess {
 
 inline constexpr Threats kThreatsV10 = make_threats({{
@@ -36,13 +36,8 @@ static_assert(kThreatsV16.num_inputs == 59'808);
     return set;
 }
 
-[[nodiscard]] inline FeatureSet make_sfnn_v10(const FeatureSettings& settings) {
-    return with_threats(make_halfka_v2_hm(settings), kThreatsV10);
-}
-
 // 96: the most pairs of 16 pawns on three files; 36 are the most seen.
-[[nodiscard]] inline FeatureSet make_sfnn_v16(const FeatureSettings& settings) {
-    FeatureSet set = with_threats(make_halfka_v2_hm(settings), kThreatsV16);
+[[nodiscard]] inline FeatureSet with_pawn_pairs(FeatureSet set) {
     set.pawn_pairs = true;
     set.num_inputs += kNumPawnPairs;
     set.max_active += 96;
