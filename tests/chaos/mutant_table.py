@@ -211,8 +211,8 @@ MUTANTS = (
         "first batch blamed",
         "who dies in a group died of its first batch",
         "pool/coordinator/scheduler/scheduler.py",
-        "self._faults.ended(held, in_work, raised)",
-        "self._faults.ended(held, held.batch, raised)",
+        "DeathInBatch(held.purpose, held.step, in_work, raised)",
+        "DeathInBatch(held.purpose, held.step, held.batch, raised)",
     ),
     Mutant(
         "rows of a group begin as they are",

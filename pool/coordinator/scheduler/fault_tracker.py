@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from pool.protocol.messages import Assignment
+from pool.protocol.messages import DeathInBatch
 
 DEADLY = 3  # deaths of workers that held a batch, after which it is bad
 RAISED = 2  # exceptions of the task's code in a batch, each in another incarnation, after which it is bad
@@ -28,12 +28,10 @@ class FaultTracker:
         self._raised: defaultdict[_Key, list[str]] = defaultdict(list)
         self._unused = list(unused)
 
-    def ended(self, held: Assignment, batch: int, raised: str) -> None:
-        """A worker is dead that held this batch of an assignment; `raised`: the exception that ended it, empty if none
-        did."""
-        key = (held.purpose, held.step, batch)
-        if raised:
-            self._raised[key].append(raised)
+    def ended(self, death: DeathInBatch) -> None:
+        key = (death.purpose, death.step, death.batch)
+        if death.raised:
+            self._raised[key].append(death.raised)
         else:
             self._deaths[key] = self._deaths.get(key, 0) + 1
 

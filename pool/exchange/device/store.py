@@ -13,7 +13,7 @@ memory is given back in the order of the streams that copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +21,6 @@ from torch import Tensor
 
 from pool.device.event_waiter import host_event
 from pool.device.memory import memory_of_device, out_of_memory
-from pool.device.shared_memory import SharedMemory
 from pool.errors import ResourceError
 
 _MIB = 1 << 20
@@ -39,7 +38,7 @@ class DeviceStore:
     def __init__(
         self,
         device: torch.device,
-        shared_memory: SharedMemory,
+        allocate: Callable[[torch.device, int], Tensor],
         nbytes: int,
         gradient_slots: int,
         slot_nbytes: int | None = None,
@@ -47,11 +46,11 @@ class DeviceStore:
         averages: bool = False,
         spins: bool = False,
     ) -> None:
-        """`nbytes`: of a version of the weights, all members'; `gradient_slots`: of each worker, `slot_nbytes` each
-        (None: as a version); `averages`: there is a place for averaged weights; `spins`: whoever waits
-        keeps a core busy. Raises ResourceError."""
+        """`allocate`: makes so many bytes there, uint8; `nbytes`: of a version of the weights, all members';
+        `gradient_slots`: of each worker, `slot_nbytes` each (None: as a version); `averages`: there is a place for
+        averaged weights; `spins`: whoever waits keeps a core busy. Raises ResourceError."""
         self.device = device
-        self._shared_memory = shared_memory
+        self._allocate = allocate
         self._spins = spins
         self._nbytes = nbytes
         self._gradient_slots = gradient_slots
@@ -161,7 +160,7 @@ class DeviceStore:
 
     def _allocated(self, count: int, nbytes: int, what: str) -> Tensor:
         try:
-            return self._shared_memory.allocate(self.device, count * nbytes).zero_()
+            return self._allocate(self.device, count * nbytes).zero_()
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise

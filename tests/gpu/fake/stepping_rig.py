@@ -187,7 +187,7 @@ class SteppingRig(WorkerRig):
             return self._host_coordinator()
         stores = [
             its.store.DeviceStore(
-                torch.device(device), fakegpu.SharedMemory(), plan.nbytes, PER_STEP, self._slot_nbytes
+                torch.device(device), fakegpu.SharedMemory().allocate, plan.nbytes, PER_STEP, self._slot_nbytes
             )
             for device in (DEVICES if self._is_shared else DEVICES[:1])
         ]

@@ -15,6 +15,7 @@ from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
     AssignmentReport,
+    DeathInBatch,
     FeederReport,
     Outcome,
     StreamReport,
@@ -23,7 +24,6 @@ from pool.protocol.messages import (
 )
 
 WHY = "ValueError: bad (task.py:3, in loss)"
-HELD = Assignment("train", 4, (9,), 0, 7)
 
 
 class OneWorker:
@@ -74,9 +74,9 @@ def test_a_batch_is_bad_that_raises_in_a_second_life_or_that_three_die_of() -> N
     blame = FaultTracker((0,))
     for number in range(DEADLY):
         assert not blame.verdict("train", 4, 9)
-        blame.ended(HELD, 9, WHY if number == 0 else "")
+        blame.ended(DeathInBatch("train", 4, 9, WHY if number == 0 else ""))
     assert not blame.verdict("train", 4, 9), "two deaths and one exception"
-    blame.ended(HELD, 9, "KeyError: other")
+    blame.ended(DeathInBatch("train", 4, 9, "KeyError: other"))
     assert blame.verdict("train", 4, 9) == "it failed 2 times, in different processes: KeyError: other"
     assert not blame.verdict("validate", 4, 9)
     assert not blame.verdict("train", 4, 8)
