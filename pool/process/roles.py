@@ -1,7 +1,9 @@
 """The life of every forked process: read its start document, arrange to die with the supervisor, run its role, end.
 
 With `Exchange.one_process` the coordinator's process plays the only worker, too. The worker has the main thread, as in
-a process of its own, the coordinator another one. Whichever ends, by itself or by an exception, ends the process.
+a process of its own, the coordinator another one. Whichever ends, by itself or by an exception, ends the process. What
+a task draws from is the process's; that changes no bits, since the coordinator calls a task's code (`initialize`,
+`after_step`, metrics) only while its one worker has no batch in work.
 """
 
 from __future__ import annotations
@@ -102,8 +104,8 @@ def _live(
 
 
 def _live_together(start: Start, worker: Start, channel: socket.socket, folder: int) -> int:
-    """Plays the worker here and the coordinator in a thread. They begin one after the other, since what tasks draw from
-    is the process's."""
+    """Plays the worker here and the coordinator in a thread. They begin one after the other: both make models, for
+    which tasks draw."""
     lent: Future[Any] = Future()  # the memory of the device that the worker uses
     coordinator_begun, worker_begun = threading.Event(), threading.Event()
 

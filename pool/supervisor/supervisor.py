@@ -25,6 +25,7 @@ from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import DeathInBatch, Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
 from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
+from pool.run_folder.access import shown
 from pool.shm.memory import Held, newest_version
 from pool.supervisor.deaths import Death, account, with_death
 from pool.supervisor.failover import go_on
@@ -323,7 +324,7 @@ class Supervisor:
         """Adds the coordinator's to those that its successor has to know of, since it could not see them."""
         deaths = [*self._run.deaths]
         if held is not None:
-            raised = f"{death.raised}; traceback in {death.log}" if death.raised else ""
+            raised = shown(f"{death.raised}; traceback in {death.log}") if death.raised else ""
             deaths.append(DeathInBatch(held.purpose, held.step, held.batch, raised))
         return tuple(death for death in deaths if death.step >= self._policy.done)
 
