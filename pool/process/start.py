@@ -28,8 +28,9 @@ from pool.exchange.exchange_choice import Exchange
 from pool.exchange.layout import Layout
 from pool.metrics.layout import Measured
 from pool.process.document import from_json, to_json
+from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER, Peer
-from pool.protocol.messages import DeathInBatch, Purpose
+from pool.protocol.messages import Purpose
 from pool.shm.memory_map import MemoryMap
 from pool.shm.segment import SegmentHandle
 from pool.task.net import Net, read_net

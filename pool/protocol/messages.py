@@ -19,16 +19,6 @@ from pool.protocol.identity import Peer
 Purpose = Literal["train", "validate"]
 
 
-@dataclass(frozen=True)
-class DeathInBatch:
-    """A worker died while it computed a batch."""
-
-    purpose: Purpose
-    step: int
-    batch: int
-    raised: str  # the exception that ended it; empty if none did
-
-
 # --- any child -> supervisor, any child -> coordinator ---
 
 

@@ -21,14 +21,15 @@ from pool.crash_points import crash_point
 from pool.device.names import parse_device
 from pool.errors import ConfigError, RunError
 from pool.exchange.exchange_choice import after_loss
+from pool.protocol.blame import DeathInBatch
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
-from pool.protocol.messages import DeathInBatch, Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
+from pool.protocol.messages import Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
 from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.run_folder.access import shown
 from pool.shm.memory import Held, newest_version
 from pool.supervisor.deaths import Death, account, with_death
-from pool.supervisor.failover import go_on
+from pool.supervisor.failover import go_on, still_to_know
 from pool.supervisor.lost_devices import LostDevices
 from pool.supervisor.numbered_nets import NumberedNets
 from pool.supervisor.policy import RestartPolicy
@@ -326,7 +327,7 @@ class Supervisor:
         if held is not None:
             raised = shown(f"{death.raised}; traceback in {death.log}") if death.raised else ""
             deaths.append(DeathInBatch(held.purpose, held.step, held.batch, raised))
-        return tuple(death for death in deaths if death.step >= self._policy.done)
+        return still_to_know(deaths, self._policy.done)
 
     def _describe(self, child: Child, how: str, held: Held | None) -> Death:
         before, self._oom_kills = self._oom_kills, oom_kills()

@@ -30,11 +30,11 @@ from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.step_book import StepBook, Work
 from pool.coordinator.scheduler.validation_book import ValidationBook
 from pool.coordinator.scheduler.worker_pool import Worker, WorkerPool
+from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
 from pool.protocol.messages import (
     Assignment,
     AssignmentReport,
-    DeathInBatch,
     FeederOrders,
     FeederReport,
     Outcome,

@@ -17,8 +17,9 @@ from pool.device.names import parse_device
 from pool.exchange.layout import Layout
 from pool.process.plan_result import Planned
 from pool.process.start import CoordinatorStart, FeederStart, Files, PlannerStart, RunStart, WorkerStart
+from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
-from pool.protocol.messages import DeathInBatch, Purpose
+from pool.protocol.messages import Purpose
 from pool.shm.memory_map import MemoryMap
 
 

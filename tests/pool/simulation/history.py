@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from statistics import fmean
 
 from pool.coordinator.scheduler.actions import BadBatch, Commit, Freeze, Measure, ReduceRates
-from pool.coordinator.scheduler.fault_tracker import DEADLY, RAISED
+from pool.protocol.blame import DEADLY, RAISED
 from pool.protocol.identity import Peer
 from tests.pool.simulation.arithmetic import (
     Version,
