@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -120,6 +121,8 @@ class Worker:
         weights: DeviceWeights
         if start.borrows:
             lent = self._borrowed(device) if self._lent is None else self._lent.result()
+            if lent.queues is not None:
+                streams = replace(streams, outward=lent.queues.writing, stepping=lent.queues.stepping)
             crash_point("worker.memory_borrowed")
             weights = MappedWeights(model, plan, streams, pieces(lent.weights, plan.nbytes))
             places = pieces(lent.slots, slot_nbytes)

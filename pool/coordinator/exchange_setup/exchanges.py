@@ -100,6 +100,7 @@ class Exchanges:
                 slot_nbytes,
                 averages=averages,
                 spins=self._own.spins,
+                in_one_process=exchange.one_process,
             )
             for device in devices
         ]
