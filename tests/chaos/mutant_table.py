@@ -208,6 +208,28 @@ MUTANTS = (
         "return bool(batches) and batches[0] < self.train.filled",
     ),
     Mutant(
+        "nobody tells of deaths",
+        "a coordinator does not know in which batches its predecessor's worker died with it",
+        "pool/coordinator/scheduler/scheduler.py",
+        "for death in self._earlier_deaths for action in self._blame(death)",
+        "for death in () for action in self._blame(death)",
+    ),
+    Mutant(
+        "a step done again has all its batches",
+        "a batch that was left out is computed when its step is done again, by a coordinator that dies of it",
+        "pool/supervisor/failover.py",
+        "death.step >= done or verdict(of_batch[death.key])",
+        "death.step >= done",
+        ("pytest", "-q", "-x", "tests/pool/supervisor/test_supervision.py", "-k", "told_on"),
+    ),
+    Mutant(
+        "left out before it is there",
+        "a batch is kept and left out by what is known of it before the ring holds it",
+        "pool/coordinator/scheduler/scheduler.py",
+        "is_there = batch < self.train.filled",
+        "is_there = True",
+    ),
+    Mutant(
         "first batch blamed",
         "who dies in a group died of its first batch",
         "pool/coordinator/scheduler/scheduler.py",
