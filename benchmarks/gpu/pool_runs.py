@@ -23,7 +23,7 @@ from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 
 ONE_PROCESS, TWO_CARDS = 0.95, 1.6  # aims: of the loop's speed; times one card's speed
-EXCHANGES = ("host", "device")  # whatever `auto` takes on this machine
+EXCHANGES = ("host", "device")  # of several cards, whatever `auto` takes on this machine
 LONGEST = 240  # seconds of a run
 
 
@@ -85,7 +85,7 @@ def loop_positions_per_second(machine: Machine) -> float:
 
 
 def one_worker(machine: Machine) -> Iterator[Line]:
-    pools = {exchange: positions_per_second(machine, range(1), exchange) for exchange in EXCHANGES}
+    pools = {exchange: positions_per_second(machine, range(1), exchange) for exchange in (*EXCHANGES, "local")}
     loop = loop_positions_per_second(machine)  # after the runs: from now on this process has the card open
     yield Line("the same loop in one process", f"{loop:,.0f} positions/s")
     for exchange, pool in pools.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 
 import torch
@@ -38,6 +39,7 @@ from pool.coordinator.validation_arrays import Collected
 from pool.crash_points import crash_point
 from pool.device.startup import naming_lost_devices
 from pool.ensemble.factory import make_members
+from pool.exchange.device.store import LentMemory
 from pool.exchange.layout import member_of_bucket
 from pool.metrics.medians import median_of
 from pool.nets.record import still_to_export
@@ -55,17 +57,20 @@ from pool.telemetry.trace import Trace
 REPORT_SECONDS = 0.2
 
 
-def begin(start: CoordinatorStart) -> Callable[[], None]:
+def begin(start: CoordinatorStart, lent: Future[LentMemory] | None = None) -> Callable[[], None]:
+    """`lent`: in a process that plays the only worker, too, gets the memory of the device that this uses."""
     names, devices = start.exchange.devices, devices_of(start)
     if not names:
         return Coordinator(start, devices).run
     with naming_lost_devices(*names, devices=devices):
-        coordinator = Coordinator(start, devices)
+        coordinator = Coordinator(start, devices, lent)
     return naming_lost_devices(*names, devices=devices)(coordinator.run)
 
 
 class Coordinator:
-    def __init__(self, start: CoordinatorStart, devices: Sequence[torch.device]) -> None:
+    def __init__(
+        self, start: CoordinatorStart, devices: Sequence[torch.device], lent: Future[LentMemory] | None = None
+    ) -> None:
         """`devices`: what this process calls those of the exchange."""
         config = start.config
         torch.set_num_threads(config.num_coordinator_threads)
@@ -85,7 +90,7 @@ class Coordinator:
         layout, configs = start.layout, config.members
         members = list(make_members([config.net for config in configs], layout.plans))
         numerics.check_constants(start.fingerprint, start.peer, members)
-        self._exchanges = Exchanges(start, memory, self._shortcut, devices)
+        self._exchanges = Exchanges(start, memory, self._shortcut, devices, lent)
         numerics.check_steps_on(start.fingerprint, start.peer, devices)
         models = Models(configs, members, layout.plans, self._exchanges.members, stopwatch)
         snapshots = Snapshots(
@@ -126,6 +131,7 @@ class Coordinator:
             plateaus=self._state.plateaus,
             frozen=models.frozen,
             unused=self._state.unused,
+            deaths=start.deaths,
         )
         self._executor = Executor(
             self._scheduler,

@@ -12,6 +12,7 @@ class Exchange:
     workers: tuple[tuple[int, ...], ...] = ()  # on each of these, by index: they use its memory where it lies
     why: str = ""  # for people; empty: there was nothing to choose
     lost: tuple[int, ...] | None = None  # workers on the devices that it began with, if one of them is lost
+    one_process: bool = False  # the only worker runs in the coordinator's process
 
     @property
     def on_device(self) -> bool:
@@ -33,7 +34,8 @@ class Exchange:
         return self.local if self.lost is None else self.lost
 
     def __str__(self) -> str:
-        return f"gradients are added up on {self.where}" + (f": {self.why}" if self.why else "")
+        by_whom = " in the worker's own process" if self.one_process else ""
+        return f"gradients are added up on {self.where}{by_whom}" + (f": {self.why}" if self.why else "")
 
 
 HOST = Exchange()

@@ -104,8 +104,8 @@ class CoordinatorExchange(Protocol):
         to be changed."""
 
     def settle(self) -> None:
-        """Returns when all that was folded has been read: its slots may be written again. Raises what the device has
-        failed with."""
+        """Returns when all that was folded has been read, or where its slots' writer waits for that on the device.
+        Raises what the device has failed with."""
 
     def give_out(self, version: int) -> None:
         """All of it is written, or queued to be: it is brought to where workers read it."""
@@ -114,8 +114,8 @@ class CoordinatorExchange(Protocol):
         """The averaged weights are written, or queued to be: the same."""
 
     def publish(self, version: int) -> None:
-        """After `give_out` of all members: workers may read it. Returns when it is there. Raises what the device has
-        failed with."""
+        """After `give_out` of all members: workers may read it. Returns when it is there, or where the worker waits for
+        it on the device. Raises what the device has failed with."""
 
     def newest(self, version: int) -> bytes:
         """All of a version, as it lies in memory."""
@@ -163,8 +163,8 @@ class WorkerExchange(Protocol):
 
     def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor | bool]:
         """The bucket's gradients are complete, of all batches. Calls `then`, now or later in another thread, when the
-        coordinator can read them. Of parameters that are rounded on the way, whether all is finite then, unless `put`
-        has looked at that; a tensor is for `read`."""
+        coordinator can read them, or can have its device wait for them. Of parameters that are rounded on the way,
+        whether all is finite then, unless `put` has looked at that; a tensor is for `read`."""
 
     def put_buffers(self) -> None:
         """The model's buffers go along with the contribution."""

@@ -31,12 +31,17 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
         return HOST
     homes = _homes(config, workers)
     home = homes[0]
-    problem = next(_problems(config, workers, home, plans, is_there=not missing), None)
-    if asked == "device":
-        if problem is not None:
-            raise ConfigError(f"{KEY}: device can't be had: {problem}; host is another choice, auto chooses")
-    elif problem is not None:
-        return Exchange(why=problem)
+    alone = [worker.torch_name for worker in workers] == [home.torch_name]
+    local = asked == "local" or (asked == "auto" and alone)
+    problem = next(_problems(config, workers, home, plans, is_there=not missing, shared=not local), None)
+    if asked == "local" and problem is None and not alone:
+        problem = "it takes one worker, on the coordinator's device"
+    if problem is not None:
+        if asked == "auto":
+            return Exchange(why=problem)
+        raise ConfigError(f"{KEY}: {asked} can't be had: {problem}; host is another choice, auto chooses")
+    if local:
+        return Exchange((home.torch_name,), ((0,),), missing, one_process=True)
     verdict = Verdict(proven=False, why=missing) if missing else _proof(config, homes)
     if asked == "auto" and not verdict.proven:
         anyway = f' ({KEY} = "device" takes it all the same)' if len(homes) == 1 else ""
@@ -87,13 +92,13 @@ def _homes(config: Config, workers: Sequence[Device]) -> list[Device]:
 
 
 def _problems(
-    config: Config, workers: Sequence[Device], home: Device, plans: Sequence[Plan], *, is_there: bool
+    config: Config, workers: Sequence[Device], home: Device, plans: Sequence[Plan], *, is_there: bool, shared: bool
 ) -> Iterator[str]:
-    """Why the run can't have its exchange on devices as `home`, each for the user."""
+    """Why the run can't have its exchange on devices as `home`, each for the user; `shared`: between processes."""
     for worker in workers:
         if worker.kind != home.kind or not worker.is_accelerator:
             yield f"a worker is on {worker.torch_name}, which is no {_kind(home)}"
-    if is_there and shared_memory_of(home.kind) is None:
+    if shared and is_there and shared_memory_of(home.kind) is None:
         yield f"two processes can't share the memory of {home.torch_name}{_remedy(home)}"
     for member in config.members:
         made = load_class(member.optimizer.name, "optimizer.name")

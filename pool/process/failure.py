@@ -30,6 +30,7 @@ class Failure:
     started: bool  # it had got ready
     signature: str = ""  # type and place of an exception; empty: a restart would certainly raise it again
     lost: tuple[str, ...] = ()  # the device that can't be used any more, or those that it may be
+    of_worker: bool = False  # in the coordinator's process
 
     def to_bytes(self) -> bytes:
         return to_json(self)

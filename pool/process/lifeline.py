@@ -51,13 +51,17 @@ def send_folder(channel: socket.socket, folder: int) -> None:
         socket.send_fds(channel, [_NOTE], [folder], socket.MSG_DONTWAIT)
 
 
-def receive(channel: socket.socket) -> tuple[Start, int]:
-    """Waits for this process's start document; returns it and the descriptor of the run folder. From then on the
-    process's output goes to its log."""
+def receive(channel: socket.socket, folder: int | None = None) -> tuple[Start, int]:
+    """Waits for this process's start document; returns it and the descriptor of the run folder, which is `folder` if
+    the process has it already, with another document. From then on the process's output goes to its log."""
     descriptors = _take(channel, _MOST_DESCRIPTORS)
     if not descriptors:
         _die()
-    document, log, folder, *others = descriptors
+    document, log, its_folder, *others = descriptors
+    if folder is None:
+        folder = its_folder
+    else:
+        os.close(its_folder)
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(log)

@@ -1,4 +1,10 @@
-"""The life of every forked process: read its start document, arrange to die with the supervisor, run its role, end."""
+"""The life of every forked process: read its start document, arrange to die with the supervisor, run its role, end.
+
+With `Exchange.one_process` the coordinator's process plays the only worker, too. The worker has the main thread, as in
+a process of its own, the coordinator another one. Whichever ends, by itself or by an exception, ends the process. What
+a task draws from is the process's; that changes no bits, since the coordinator calls a task's code (`initialize`,
+`after_step`, metrics) only while its one worker has no batch in work.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +15,15 @@ import logging
 import os
 import socket
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from loader.exit_codes import EXIT_FAILED
 from loader.plugins.error_text import error_line
@@ -23,7 +33,7 @@ from pool.process import lifeline, prctl
 from pool.process.document import to_json
 from pool.process.failure import failure_of
 from pool.process.plan_result import Answer, Refused
-from pool.process.start import Start
+from pool.process.start import CoordinatorStart, Start
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
 from pool.run_folder.access import shown
 
@@ -33,25 +43,31 @@ _ROLES = {
     PLANNER: "pool.planner.planner",
     WORKER: "pool.worker.worker",
 }
+_PATIENCE = 1.0  # seconds
 
 
 def play(channel: socket.socket, parent: int) -> NoReturn:
     """Runs a process that has just been forked; `parent`: the supervisor's pid."""
     os.setpgid(0, 0)
     start, folder = lifeline.receive(channel)
+    worker: Start | None = None
+    if isinstance(start, CoordinatorStart) and start.exchange.one_process:
+        worker, _ = lifeline.receive(channel, folder)
     lifeline.die_with_parent(parent)  # it is the parent by now: a process is sent its document after it was adopted
     logging.raiseExceptions = False  # if the log can't be written, that can't be logged either
     code = EXIT_FAILED
     try:
         faulthandler.enable()  # the log has the Python frames of a SIGSEGV
-        code = _plan(start, channel) if start.peer.role == PLANNER else _become(start, channel, folder)
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        if start.peer.role == PLANNER:
+            code = _plan(start, channel)
+        elif worker is None:
+            code = _live(channel, partial(_become, start, channel, folder))
+        else:
+            code = _live_together(start, worker, channel, folder)
     except BaseException as error:
         _log(error)
     finally:
-        os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
+        _end(code)
 
 
 def _plan(start: Start, channel: socket.socket) -> int:
@@ -65,27 +81,74 @@ def _plan(start: Start, channel: socket.socket) -> int:
     return 0
 
 
-def _become(start: Start, channel: socket.socket, folder: int) -> int:
-    """Runs any other role: calls its `begin`, then the function that this returns. Returns the exit code. `folder`:
-    descriptor of the run folder."""
+def _live(
+    channel: socket.socket, begin: Callable[[], Callable[[], object]], *, of_worker: bool = False, patience: float = 0.0
+) -> int:
+    """Calls `begin`, then the function that this returns. Returns the exit code. `of_worker`: it plays the worker in
+    the coordinator's process; `patience`: seconds in which the other one may be first to say what both fail by."""
     started, me = False, os.getpid()
     try:
-        lifeline.die_with(channel, folder)
-        logging.basicConfig(
-            level=logging.INFO, format=f"%(asctime)s {start.peer.role} {start.peer.index} %(levelname)s %(message)s"
-        )
-        go_on: Callable[[], object] = _role(start).begin(start)
+        go_on = begin()
         started = True
         go_on()
     except BaseException as error:
         failure = failure_of(error, started=started)
-        failure = replace(failure, reason=shown(failure.reason))  # the supervisor's descriptors have other numbers
+        failure = replace(failure, reason=shown(failure.reason), of_worker=of_worker)  # descriptors have other numbers
         if failure.signature:
             _log(error)
         if os.getpid() == me:  # else a task has forked: that is not this process's end
+            time.sleep(patience if isinstance(error, RuntimeError) else 0.0)
             lifeline.leave(channel, failure)
         return EXIT_FAILED
     return 0
+
+
+def _live_together(start: Start, worker: Start, channel: socket.socket, folder: int) -> int:
+    """Plays the worker here and the coordinator in a thread. They begin one after the other: both make models, for
+    which tasks draw."""
+    lent: Future[Any] = Future()  # the memory of the device that the worker uses
+    coordinator_begun, worker_begun = threading.Event(), threading.Event()
+
+    def coordinate() -> NoReturn:
+        def begin() -> Callable[[], object]:
+            go_on: Callable[[], object] = _become(start, channel, folder, lent)
+            coordinator_begun.set()
+            worker_begun.wait()
+            return go_on
+
+        _end(_live(channel, begin, patience=_PATIENCE))
+
+    def compute() -> Callable[[], object]:
+        threading.Thread(target=coordinate, name=COORDINATOR, daemon=True).start()
+        coordinator_begun.wait()
+        crash_points.arm(worker.crash_points, worker.peer)
+        go_on: Callable[[], object] = _module(worker).begin(worker, lent)
+        worker_begun.set()
+        return go_on
+
+    return _live(channel, compute, of_worker=True)
+
+
+def _become(start: Start, channel: socket.socket, folder: int, *others: object) -> Callable[[], object]:
+    """Begins any role but the planner's. `folder`: descriptor of the run folder; `others`: what its `begin` gets beside
+    its start."""
+    lifeline.die_with(channel, folder)
+    logging.basicConfig(
+        level=logging.INFO, format=f"%(asctime)s {start.peer.role} {start.peer.index} %(levelname)s %(message)s"
+    )
+    go_on: Callable[[], object] = _role(start).begin(start, *others)
+    return go_on
+
+
+def _end(code: int) -> NoReturn:
+    try:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException as error:
+        _log(error)
+    finally:
+        os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
 
 
 def _role(start: Start) -> ModuleType:
@@ -93,6 +156,10 @@ def _role(start: Start) -> ModuleType:
     crash_points.arm(start.crash_points, start.peer)
     add_devices(start.device_module)
     lifeline.forks_die_with_this_process()
+    return _module(start)
+
+
+def _module(start: Start) -> ModuleType:
     return importlib.import_module(_ROLES[start.peer.role])
 
 

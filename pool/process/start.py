@@ -28,6 +28,7 @@ from pool.exchange.exchange_choice import Exchange
 from pool.exchange.layout import Layout
 from pool.metrics.layout import Measured
 from pool.process.document import from_json, to_json
+from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER, Peer
 from pool.protocol.messages import Purpose
 from pool.shm.memory_map import MemoryMap
@@ -146,6 +147,7 @@ class CoordinatorStart(RunStart, ResumingStart):
     snapshot: int | None  # index of the area to resume from instead: the coordinator's predecessor left it
     saved: int  # step of the newest checkpoint, -1: none
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
+    deaths: tuple[DeathInBatch, ...] = ()  # of workers that ended the coordinator with them, in steps not done since
 
 
 _ROLES: Mapping[str, type[Start]] = {

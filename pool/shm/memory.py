@@ -5,19 +5,55 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
-from pool.protocol.messages import Purpose
+from pool.protocol.messages import Assignment, Purpose
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS, VALIDATION_SLOTS, WEIGHTS, MemoryMap, gradients
 from pool.shm.segment import PAGE, Segment, SegmentHandle
 from pool.shm.signals import Bell, CoordinatorEnd, Raised, Words, WorkerEnd, finished_words, name_of, published
 
-_IN_WORK_WORDS = 2
+_IN_WORK_WORDS = 4
+_PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 Slot = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A batch that a worker computes, or died of."""
+
+    attempt: int  # Assignment.attempt; 0: it computes none
+    purpose: Purpose
+    step: int
+    batch: int
+
+
+class InWork:
+    """Numbers that outlive a worker, and say what it died of: attempt, batch, step, purpose."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+
+    def begin(self, assignment: Assignment) -> None:
+        self._words[1:] = assignment.batch, assignment.step, _PURPOSES.index(assignment.purpose)
+        self._words[0] = assignment.attempt
+
+    def next(self, batch: int) -> None:
+        """Notes another of the assignment's batches."""
+        self._words[1] = batch
+
+    def end(self) -> None:
+        self._words[0] = 0
+
+    @property
+    def held(self) -> Held:
+        attempt, batch, step, purpose = self._words.tolist()
+        return Held(attempt, _PURPOSES[purpose], step, batch)
 
 
 class Memory:
@@ -92,12 +128,8 @@ class Memory:
     def snapshots(self) -> list[Slot]:
         return [self._segments[name].array for name in SNAPSHOTS]
 
-    def in_work(self, worker: int) -> npt.NDArray[np.int64]:
-        """Two numbers: Assignment.attempt that the worker is computing, 0 between them; which of its batches.
-
-        They outlive the worker, and say what it died of.
-        """
-        return self._signals(worker)[-_IN_WORK_WORDS:]
+    def in_work(self, worker: int) -> InWork:
+        return InWork(self._signals(worker)[-_IN_WORK_WORDS:])
 
     def raised(self, worker: int) -> Raised:
         """Returns the slot for the exception that ends the worker."""
@@ -145,12 +177,12 @@ def write_sums(segment: int, num_chunks: Mapping[Purpose, int], sums: Mapping[Pu
         begin += count
 
 
-def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], worker: int) -> tuple[int, int] | None:
-    """Attempt and number of the batch that a dead worker was computing, if any; that of an earlier incarnation if it
-    had begun none. `segments`: descriptors."""
+def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], worker: int) -> Held | None:
+    """The batch that a dead worker was computing, if any; that of an earlier incarnation if it had begun none.
+    `segments`: descriptors."""
     name, nbytes = gradients(worker), 8 * _IN_WORK_WORDS
-    attempt, batch = np.frombuffer(os.pread(segments[name], nbytes, sizes[name] - nbytes), np.int64)
-    return (int(attempt), int(batch)) if attempt else None
+    held = InWork(np.frombuffer(os.pread(segments[name], nbytes, sizes[name] - nbytes), np.int64)).held
+    return held if held.attempt else None
 
 
 def newest_version(segments: Mapping[str, int], sizes: Mapping[str, int]) -> int:

@@ -7,7 +7,7 @@
                    validations, if the task has metrics,
                    then pages of int64 (`signals`): what it finished last,
                    what ended it, at the end
-                   attempt and batch in work
+                   the batch in work
     weights        two versions of Plan.nbytes,             coordinator writes; workers read
                    then their average, if the run has one,
                    then a page: the newest (`signals`)

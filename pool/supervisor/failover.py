@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pool.checkpoint import snapshot
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, LAST
+from pool.protocol.blame import DeathInBatch, verdict
 from pool.protocol.identity import Peer
 from pool.shm.memory_map import SNAPSHOTS
 from pool.shm.segment import Segment, read_only
@@ -29,6 +31,15 @@ def go_on(run: RunPlan, folder: RunFolder, coordinator: Peer, segments: Mapping[
     checkpoint = folder.last_checkpoint()
     step, cursor = resume_point(run.config, checkpoint, run.train_files)
     return replace(run, step=step, cursor=cursor, checkpoint=checkpoint, snapshot=None)
+
+
+def still_to_know(deaths: Sequence[DeathInBatch], done: int) -> tuple[DeathInBatch, ...]:
+    """Leaves out those in batches that were computed in the end: of steps below `done`, but for the batches without
+    which these were done, and are done again."""
+    of_batch: defaultdict[object, list[DeathInBatch]] = defaultdict(list)
+    for death in deaths:
+        of_batch[death.key].append(death)
+    return tuple(death for death in deaths if death.step >= done or verdict(of_batch[death.key]))
 
 
 def choose(whole: Iterator[tuple[int, Snapshot]], best_on_disk: int) -> tuple[int, Snapshot] | None:

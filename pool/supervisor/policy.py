@@ -29,15 +29,15 @@ class RestartPolicy:
 
     budget: int
     devices: LostDevices = field(default_factory=lambda: LostDevices({}))
+    done: int = -1  # steps
     _deaths: Counter[tuple[str, int]] = field(default_factory=Counter)
     _raised: dict[tuple[str, int], str] = field(default_factory=dict)  # signature of the newest exception, by place
     _ended: set[Peer] = field(default_factory=set)  # by us, for what is not their fault
-    _step: int = -1
 
     def progress(self, step: int) -> None:
         """The run has done `step` steps."""
-        if step > self._step:
-            self._step = step
+        if step > self.done:
+            self.done = step
             self._deaths.clear()
             self._raised.clear()
 

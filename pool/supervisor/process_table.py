@@ -6,7 +6,7 @@ Silence leads to a kill and to nothing else; what a process owned is given away 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pool.protocol.identity import Peer
@@ -25,12 +25,22 @@ class Places:
     """The states of all processes but the supervisor. Each change of a stage is logged with the reason."""
 
     def __init__(
-        self, forkserver: Peer, others: Iterable[Peer], patience: Patience, look_every: float, now: float
+        self,
+        forkserver: Peer,
+        others: Iterable[Peer],
+        patience: Patience,
+        look_every: float,
+        now: float,
+        *,
+        guests: Mapping[Peer, Peer] | None = None,
     ) -> None:
         """The fork server is ready; all others are to be started now. `look_every`: seconds between two calls of
-        `stuck` at most, as long as this process is not stopped."""
+        `stuck` at most, as long as this process is not stopped; `guests`: roles that one of the others plays, too: they
+        are watched like processes, and start and end with theirs."""
         self._forkserver = Place(forkserver, Stage.IDLE)
-        self._places = {peer.place: Place(peer, due=now) for peer in others}
+        guests = guests or {}
+        self._places = {peer.place: Place(peer, due=now) for peer in (*others, *guests)}
+        self._guests = {guest.place: host.place for guest, host in guests.items()}
         self._places[forkserver.place] = self._forkserver
         self._patience = patience
         self._look_every = look_every
@@ -60,7 +70,8 @@ class Places:
 
     def started(self, peer: Peer, now: float) -> None:
         """A process is there; its first beat says that it is ready."""
-        self._enter(self._place_of(peer), Stage.STARTING, now, "it is there")
+        for place in self._played_by(peer):
+            self._enter(place, Stage.STARTING, now, "it is there")
 
     def answered(self, now: float) -> None:
         """The fork server has got ready, or has forked: it owes nothing until it is asked again."""
@@ -94,19 +105,20 @@ class Places:
     def died(self, peer: Peer, how: str, now: float) -> None:
         """The death of a process has been seen; `how` completes "it ...". A process that the dead fork server was asked
         for waits for the next one."""
-        place = self._place_of(peer)
-        self._enter(place, Stage.DEAD, now, f"it {how}")
-        if place is self._forkserver:
+        for place in self._played_by(peer):
+            self._enter(place, Stage.DEAD, now, f"it {how}")
+        if peer == self._forkserver.peer:
             for other in self._others():
                 if other.stage is Stage.ASKED:
                     self._enter(other, Stage.WAITING, now, "the fork server has died")
 
     def again(self, peer: Peer, due: float, why: str) -> Peer:
         """The dead one's successor, to be started at `due`."""
-        place = self._place_of(peer)
-        place.wait(due)
-        log.info("%s (incarnation %d): %s: %s", place.peer, place.peer.incarnation, place.stage.value, why)
-        return place.peer
+        places = self._played_by(peer)
+        for place in places:
+            place.wait(due)
+            log.info("%s (incarnation %d): %s: %s", place.peer, place.peer.incarnation, place.stage.value, why)
+        return places[0].peer
 
     def _others(self) -> Iterable[Place]:
         return (place for place in self._places.values() if place is not self._forkserver)
@@ -116,8 +128,14 @@ class Places:
             return self._forkserver
         if self._forkserver.stage is not Stage.IDLE:
             return None
-        waiting = (place for place in self._others() if place.stage is Stage.WAITING)
+        processes = (place for place in self._others() if place.peer.place not in self._guests)
+        waiting = (place for place in processes if place.stage is Stage.WAITING)
         return min(waiting, key=lambda place: place.due, default=None)
+
+    def _played_by(self, peer: Peer) -> list[Place]:
+        """Returns the place of a process, then those of its guests."""
+        guests = [guest for guest, host in self._guests.items() if host == peer.place]
+        return [self._place_of(peer), *(self._places[guest] for guest in guests)]
 
     def _place_of(self, peer: Peer) -> Place:
         place = self._places[peer.place]

@@ -21,13 +21,15 @@ from pool.crash_points import crash_point
 from pool.device.names import parse_device
 from pool.errors import ConfigError, RunError
 from pool.exchange.exchange_choice import after_loss
+from pool.protocol.blame import DeathInBatch
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
 from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
-from pool.shm.memory import newest_version
+from pool.run_folder.access import shown
+from pool.shm.memory import Held, newest_version
 from pool.supervisor.deaths import Death, account, with_death
-from pool.supervisor.failover import go_on
+from pool.supervisor.failover import go_on, still_to_know
 from pool.supervisor.lost_devices import LostDevices
 from pool.supervisor.numbered_nets import NumberedNets
 from pool.supervisor.policy import RestartPolicy
@@ -71,7 +73,8 @@ class Supervisor:
         self._context = zmq.Context[zmq.Socket[bytes]]()
         self._poller = zmq.Poller()
         self._memory = memory
-        self._children = Children(memory, folder.logs, self._poller, forkserver)
+        guests = {guest: Peer(COORDINATOR) for guest in run.guests(Peer(COORDINATOR))}
+        self._children = Children(memory, folder.logs, self._poller, forkserver, guests)
         self._hub = Hub(self._context, run.address_key, Peer(SUPERVISOR))
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)
@@ -79,13 +82,14 @@ class Supervisor:
         self._notices: set[str] = set()  # of workers, that the user has seen
         self._oom_kills = oom_kills()
         pool = run.config.pool
-        workers = (Peer(WORKER, index) for index in range(len(run.planned.devices)))
+        workers = {Peer(WORKER, index) for index in range(len(run.planned.devices))} - guests.keys()
         self._places = Places(
             forkserver.peer,
-            (Peer(COORDINATOR), Peer(FEEDER), *workers),
+            (Peer(COORDINATOR), Peer(FEEDER), *sorted(workers)),
             Patience(pool.hang_timeout, pool.start_timeout),
             SAY_AGAIN_SECONDS,
             time.monotonic(),
+            guests=guests,
         )
         names = {index: parse_device(spec).torch_name for index, spec in enumerate(run.planned.devices)}
         self._lost = LostDevices(names)
@@ -176,7 +180,8 @@ class Supervisor:
         if self._policy.is_left_out(child.peer):
             child.kill("is on a device that was lost meanwhile")
         else:
-            self._children.tell(self._run.start_of(child.peer))
+            for peer in (child.peer, *self._run.guests(child.peer)):
+                self._children.tell(self._run.start_of(peer))
         self._tell_roster()
 
     def _pause_ms(self) -> int:
@@ -184,7 +189,8 @@ class Supervisor:
         return min(SAY_AGAIN_MS, int(1000 * self._places.pause(time.monotonic(), SAY_AGAIN_SECONDS)) + 1)
 
     def _tell_roster(self) -> None:
-        living = {child.peer: child.pid for child in self._children if child.peer.role != FORKSERVER}
+        processes = [child for child in self._children if child.peer.role != FORKSERVER]
+        living = {peer: child.pid for child in processes for peer in (child.peer, *self._run.guests(child.peer))}
         self._hub.set_alive(living)
         entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation, pid) for peer, pid in living.items())
         roster = Roster(entries, drain=self._stop.ending is not Ending.NOT_ASKED, nets=self._nets.news)
@@ -237,7 +243,8 @@ class Supervisor:
         failure = child.failure
         if failure is not None and not failure.signature and not failure.lost:
             raise RunError(with_death(failure.reason, self._deaths), failure.exit_code)
-        death = self._describe(child, how)
+        held = self._held(child)
+        death = self._describe(child, how, held)
         self._deaths.append(death)
         needed = peer.role != FORKSERVER or self._places.somebody_waits
         decision = self._policy.died(peer, failure, batch=death.batch, needed=needed)
@@ -261,7 +268,8 @@ class Supervisor:
         self._tell_roster()
         successor = self._places.again(peer, time.monotonic() + decision.pause, decision.why)
         if peer.role == COORDINATOR:
-            self._run = go_on(self._run, self._folder, successor, self._memory.segments)
+            run = replace(self._run, deaths=self._deaths_in_batches(held, death))
+            self._run = go_on(run, self._folder, successor, self._memory.segments)
             self._say_notes()
             self._progress.say(f"the run goes on from step {self._run.step}")
         self._start_due()
@@ -307,22 +315,39 @@ class Supervisor:
         self._policy.ended(child.peer)
         child.kill(why)
 
-    def _describe(self, child: Child, how: str) -> Death:
+    def _held(self, child: Child) -> Held | None:
+        """The batch that a dead process was computing, unless another role of it has raised."""
+        worker = next(iter(self._run.guests(child.peer)), child.peer)
+        held, failure = self._children.held_batch(worker), child.failure
+        return held if worker == child.peer or failure is None or failure.of_worker else None
+
+    def _deaths_in_batches(self, held: Held | None, death: Death) -> tuple[DeathInBatch, ...]:
+        """Adds the coordinator's to those that its successor has to know of, since it could not see them."""
+        deaths = [*self._run.deaths]
+        if held is not None:
+            raised = shown(f"{death.raised}; traceback in {death.log}") if death.raised else ""
+            deaths.append(DeathInBatch(held.purpose, held.step, held.batch, raised))
+        return still_to_know(deaths, self._policy.done)
+
+    def _describe(self, child: Child, how: str, held: Held | None) -> Death:
         before, self._oom_kills = self._oom_kills, oom_kills()
         killed = child.returncode == -signal.SIGKILL
         failure = child.failure
         lost = failure.reason if failure is not None and failure.lost else ""
+        peer = child.peer
+        if failure is not None and failure.of_worker:
+            (peer,) = self._run.guests(peer)
         return Death(
-            child.peer,
+            peer,
             f"ended: {lost}" if lost else how,
             killed_since=child.killed_since,
             out_of_memory=killed and self._oom_kills > before,
-            batch=self._children.held_batch(child.peer),
+            batch=None if held is None else held.batch,
             last_lines=child.last_lines(),
             raised="" if failure is None or lost else failure.reason,
             log=child.log,
             crashed_in=child.crashed_in(),
-            card=self._card_of(child.peer),
+            card=self._card_of(peer),
         )
 
     def _card_of(self, peer: Peer) -> str:

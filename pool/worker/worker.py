@@ -7,6 +7,8 @@ nothing to clean up (I6).
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -30,7 +32,7 @@ from pool.ensemble.factory import make_members
 from pool.ensemble.member import Member
 from pool.errors import LostDeviceError, ResourceError, RunError
 from pool.exchange.device.lender import borrow
-from pool.exchange.device.store import pieces
+from pool.exchange.device.store import LentMemory, pieces
 from pool.exchange.device.weights import CopiedWeights, DeviceWeights, MappedWeights, Streams
 from pool.exchange.device.worker import DeviceWorker
 from pool.exchange.host.worker import HostWorker
@@ -48,13 +50,14 @@ from pool.worker.mailbox import Mailbox, Todo
 from pool.worker.user_warnings import tell_of_warnings
 
 
-def begin(start: WorkerStart) -> Callable[[], NoReturn]:
+def begin(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Callable[[], NoReturn]:
+    """`lent`: in a process that plays the coordinator, too, its memory of the device."""
     with naming_lost_devices(start.device):
-        return Worker(start).run
+        return Worker(start, lent).run
 
 
 class Worker:
-    def __init__(self, start: WorkerStart) -> None:
+    def __init__(self, start: WorkerStart, lent: Future[LentMemory] | None) -> None:
         (device,) = own_devices([parse_device(start.device)], [start.card])
         torch.set_num_threads(start.threads)
         if device.is_accelerator:
@@ -65,6 +68,7 @@ class Worker:
         torch.set_deterministic_debug_mode("error")  # what use_deterministic_algorithms does, without 1 s of imports
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         self._start = start
+        self._lent = lent
         self._memory = memory = Memory(start.memory, start.segments)
         trace = Trace(start.run_dir, start.peer, on=start.traced)
         self._arrivals: Arrivals | None = None
@@ -116,9 +120,9 @@ class Worker:
         plan, slot_nbytes, streams = layout.plan, layout.slot_plan.nbytes, Streams.of(device)
         weights: DeviceWeights
         if start.borrows:
-            shared = shared_memory_of(device.type)
-            assert shared is not None, f"memory of {device} can't be shared"
-            lent = borrow(start.address_key, start.coordinator, device, shared)
+            lent = self._borrowed(device) if self._lent is None else self._lent.result()
+            if lent.queues is not None:
+                streams = replace(streams, outward=lent.queues.writing, stepping=lent.queues.stepping)
             crash_point("worker.memory_borrowed")
             weights = MappedWeights(model, plan, streams, pieces(lent.weights, plan.nbytes))
             places = pieces(lent.slots, slot_nbytes)
@@ -136,6 +140,11 @@ class Worker:
             spins=start.spins,
         )
 
+    def _borrowed(self, device: torch.device) -> LentMemory:
+        shared = shared_memory_of(device.type)
+        assert shared is not None, f"memory of {device} can't be shared"
+        return borrow(self._start.address_key, self._start.coordinator, device, shared)
+
     def run(self) -> NoReturn:
         self._mailbox.start()
         incarnation = 0
@@ -146,7 +155,7 @@ class Worker:
                 self._computer.forget_weights()
             assignment = job.assignment
             crash_point("worker.before_batch")
-            self._in_work[1], self._in_work[0] = assignment.batch, assignment.attempt
+            self._in_work.begin(assignment)
             crash_point("worker.batch_begun")
             with self._mailbox.computing():
                 try:
@@ -155,10 +164,10 @@ class Worker:
                     self._ended_by(error, assignment)
                     raise
             if computed is None:
-                self._in_work[0] = 0
+                self._in_work.end()
                 continue
             crash_point("worker.batch_computed")
-            self._in_work[0] = 0
+            self._in_work.end()
             crash_point("worker.before_finish")
             self._mailbox.finish(job, computed.outcomes, computed.absent)
             crash_point("worker.after_finish")
@@ -184,7 +193,7 @@ class Worker:
 
     def _begin(self, batch: int) -> None:
         """The next of an assignment's batches."""
-        self._in_work[1] = batch
+        self._in_work.next(batch)
 
     def _prepare(self, job: Job) -> None:
         assignment = job.assignment
@@ -207,12 +216,12 @@ class Worker:
                 f"pool.own_kernels = false computes with torch's own operations; all that was said is in {_log()}"
             ) from None
         if device_lost(error):
-            self._in_work[0] = 0  # not the batch's fault
+            self._in_work.end()  # not the batch's fault
             raise LostDeviceError(f"{spec} can't be used: {text}", [spec]) from None
         if out_of_memory(error):
             raise ResourceError(
                 f"{peer} ({spec}) ran out of memory in batch "
-                f"{self._in_work[1]}: {text}{memory_of_device()}; lower data.batch_size or model sizes"
+                f"{self._in_work.held.batch}: {text}{memory_of_device()}; lower data.batch_size or model sizes"
             ) from None
         self._raised.say(assignment.attempt, f"{text}; traceback in {_log()}")
 

@@ -67,6 +67,13 @@ def device_points() -> dict[str, list[str]]:
     return {role: found[role] for role in ("coordinator", "worker")}
 
 
+def local_points() -> list[str]:
+    """Names of what they come by in one process, whose device is the only one."""
+    found = device_points()
+    names = {*found["coordinator"], *found["worker"], BORROWED}
+    return sorted(names - {"coordinator.piece_given_out"})
+
+
 def chess_points() -> dict[str, list[str]]:
     """Role -> names that only runs with real data come by."""
     return by_role(names_in(ROOT / "loader") | CHESS_ONLY)

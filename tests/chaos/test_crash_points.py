@@ -16,6 +16,7 @@ from tests.chaos.points import (
     chess_points,
     crash_points,
     device_points,
+    local_points,
     run_and_continue,
     together,
 )
@@ -91,6 +92,14 @@ def test_with_an_exchange_on_devices_too(names: tuple[str, ...], device_referenc
     ended = run(tmp_path / "run", armed(ON_DEVICE, *(f"{name}=kill" for name in names)))
     assert_unharmed(ended, device_reference, ON_DEVICE)
     assert set(came_by(tmp_path / "run")) == set(names)
+
+
+@pytest.mark.usefixtures("fakegpu_is_built")
+@pytest.mark.parametrize("name", local_points())
+def test_with_an_exchange_in_the_workers_process_too(name: str, device_reference: Undisturbed, tmp_path: Path) -> None:
+    """Both roles die at once. The reference is that of an exchange in host memory."""
+    settings = {**ON_DEVICE, "pool.devices": ["fakegpu:0"], "pool.exchange": "local"}
+    check(tmp_path / "run", (name,), device_reference, settings)
 
 
 @pytest.mark.parametrize("name", SUPERVISOR)

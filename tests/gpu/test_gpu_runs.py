@@ -16,7 +16,7 @@ from tests.gpu.conftest import Gpus
 from tests.support.runs import STOCKFISH, TOY, WholeRun, copied, run, run_well
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
-EXCHANGES = pytest.mark.parametrize("exchange", ["host", "device"])  # whatever `auto` takes on this machine
+EXCHANGES = pytest.mark.parametrize("exchange", ["host", "device"])  # of several workers, whatever `auto` takes
 TASKS = pytest.mark.parametrize("settings", [TOY, STOCKFISH], ids=["toy", "stockfish"])
 
 
@@ -58,18 +58,18 @@ def test_a_gpu_learns_what_a_cpu_learns(settings: dict[str, Any], gpus: Gpus, tm
         np.testing.assert_allclose(gpu[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-@EXCHANGES
+@pytest.mark.parametrize(("exchange", "workers"), [("host", 2), ("device", 2), ("local", 1)])
 def test_a_worker_that_is_killed_changes_no_bits(
-    exchange: str, gpus: Gpus, whole_run: WholeRun, tmp_path: Path
+    exchange: str, workers: int, gpus: Gpus, whole_run: WholeRun, tmp_path: Path
 ) -> None:
     points = ["worker.batch_computed@3=kill", "coordinator.after_publish@4=kill"]
     settings = {**TOY, "pool.exchange": exchange}
-    killed = run_well(tmp_path / "run", {**settings, **gpus.on(0, 0), "testing.crash_points": points})
-    assert killed.out.count("restarted") >= 2
+    killed = run_well(tmp_path / "run", {**settings, **gpus.on(*[0] * workers), "testing.crash_points": points})
+    assert killed.out.count("restarted") >= workers, "with local both die of the first"
     assert killed.digest() == whole_run({**settings, **gpus.on(0)}).digest()
 
 
-@EXCHANGES
+@pytest.mark.parametrize("exchange", ["host", "device", "local"])
 def test_resume_on_a_gpu_equals_an_uninterrupted_run(
     exchange: str, gpus: Gpus, whole_run: WholeRun, tmp_path: Path
 ) -> None:
@@ -87,4 +87,5 @@ def test_the_page_of_a_run_knows_the_card_and_the_ring_is_page_locked(
     assert page.code == 0, page.err
     assert re.search(rf"^{gpus.kind}:0 .* GiB, .* free", page.out, re.MULTILINE)
     assert "memory can't be page-locked" not in page.out
-    assert "not page-locked" not in (whole_run(settings).dir / "logs/worker-0.log").read_text()
+    logs = (whole_run(settings).dir / "logs").glob("*.log")
+    assert "not page-locked" not in "".join(path.read_text() for path in logs)

@@ -50,7 +50,7 @@ def trained(gpus: Gpus, index: int, folder: Path) -> str:
 
 def test_auto_takes_the_card_if_that_was_seen_to_work(gpus: Gpus, tmp_path: Path) -> None:
     record = Record.noted(probes.setup_of(f"{gpus.kind}:0", gpus.module))
-    page = run(tmp_path / "page", {**TOY, **gpus.on(0)}, "--check")
+    page = run(tmp_path / "page", {**TOY, **gpus.on(0, 0)}, "--check")
     assert page.code == 0, page.err
     said = " ".join(page.out.split())
     assert (f"weights lie on {gpus.kind}:0" in said) == (not record.failed(NEEDED))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 
 import torch
 
 from loader.stream.schema import SparseBatch
 from pool.coordinator.exchange_setup.copies import Copies, FromDevices, InHostMemory
+from pool.crash_points import crash_point
 from pool.device.names import parse_device
 from pool.device.page_lock import page_lock
 from pool.device.precision import choose_computing
@@ -17,7 +19,7 @@ from pool.device.startup import naming_lost_devices, open_device, own_devices
 from pool.exchange.device.coordinator import DeviceCoordinator
 from pool.exchange.device.homes import Homes, Piece, place_pieces
 from pool.exchange.device.lender import Lender
-from pool.exchange.device.store import DeviceStore
+from pool.exchange.device.store import DeviceStore, LentMemory
 from pool.exchange.groups import Contribution
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host_memory import HostMemory
@@ -40,10 +42,16 @@ class Exchanges:
     """Raises OSError, ResourceError if a device has too little memory, LostDeviceError if one can't be opened."""
 
     def __init__(
-        self, start: CoordinatorStart, memory: Memory, shortcut: CoordinatorEnd, devices: Sequence[torch.device]
+        self,
+        start: CoordinatorStart,
+        memory: Memory,
+        shortcut: CoordinatorEnd,
+        devices: Sequence[torch.device],
+        lent: Future[LentMemory] | None = None,
     ) -> None:
-        """`devices`: by `devices_of`."""
+        """`devices`: by `devices_of`; `lent`: gets what the only worker uses, if it runs in this process."""
         self._own = start
+        self._lent = lent
         self._devices = devices
         self._memory = memory
         self._shortcut = shortcut
@@ -79,25 +87,30 @@ class Exchanges:
             _open(name, device)
         torch.accelerator.set_device_index(devices[0].index)  # of what is said of no device
         self._memory.register(page_lock)
-        shared = shared_memory_of(devices[0].type)
-        assert shared is not None, f"memory of {devices[0]} can't be shared"
+        shared = None if exchange.one_process else shared_memory_of(devices[0].type)
+        assert shared is not None or exchange.one_process, f"memory of {devices[0]} can't be shared"
         averages = config.train.average.kind is not None
         nbytes, slot_nbytes = layout.plan.nbytes, layout.slot_plan.nbytes
         stores = [
             DeviceStore(
                 device,
-                shared,
+                _allocated if shared is None else shared.allocate,
                 nbytes,
                 config.pool.gradient_slots,
                 slot_nbytes,
                 averages=averages,
                 spins=self._own.spins,
+                in_one_process=exchange.one_process,
             )
             for device in devices
         ]
         homes = Homes(stores, exchange.workers)
         self.copies = FromDevices(devices)
-        if exchange.local:
+        if self._lent is not None:
+            (worker,) = exchange.local
+            self._lent.set_result(homes.lend(worker, self._own.peer.incarnation))
+            crash_point("coordinator.memory_lent")
+        elif shared is not None and exchange.local:
             self.lender = Lender(self._own.address_key, self._own.peer, homes, shared)
         return partial(self._of_devices, homes, place_pieces(layout.plans, len(devices)))
 
@@ -121,6 +134,11 @@ class Exchanges:
         (batch,) = contribution.batches
         slot = self._memory.batch_slot("train", batch)
         return SparseBatch.view(self._own.layout.schema, slot).sparse[field].touched
+
+
+def _allocated(device: torch.device, nbytes: int) -> torch.Tensor:
+    """Allocates memory that no other process uses."""
+    return torch.empty(nbytes, dtype=torch.uint8, device=device)
 
 
 def _open(name: str, device: torch.device) -> None:

@@ -17,8 +17,8 @@ class WorkersMemory:
         return self._shortcut.finished(worker)
 
     def in_work(self, worker: int) -> tuple[int, int]:
-        attempt, batch = self._memory.in_work(worker).tolist()
-        return attempt, batch
+        held = self._memory.in_work(worker).held
+        return held.attempt, held.batch
 
     def raised(self, worker: int, attempt: int) -> str:
         return self._memory.raised(worker).of(attempt)

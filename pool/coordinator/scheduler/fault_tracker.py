@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from pool.protocol.messages import Assignment
+from pool.protocol.blame import DeathInBatch, verdict
+from pool.protocol.messages import Purpose
 
-DEADLY = 3  # deaths of workers that held a batch, after which it is bad
-RAISED = 2  # exceptions of the task's code in a batch, each in another incarnation, after which it is bad
 HOPELESS = 8  # batches of whole steps, one after the other, that were all left out: then it is not the data
-
-_Key = tuple[str, int, int]  # purpose, step, batch
 
 
 class FaultTracker:
@@ -24,25 +21,15 @@ class FaultTracker:
 
     def __init__(self, unused: Sequence[int]) -> None:
         """`unused`: of each member: batches of the steps before this one that were left out whole."""
-        self._deaths: dict[_Key, int] = {}
-        self._raised: defaultdict[_Key, list[str]] = defaultdict(list)
+        self._deaths: defaultdict[tuple[Purpose, int, int], list[DeathInBatch]] = defaultdict(list)
         self._unused = list(unused)
 
-    def ended(self, held: Assignment, batch: int, raised: str) -> None:
-        """A worker is dead that held this batch of an assignment; `raised`: the exception that ended it, empty if none
-        did."""
-        key = (held.purpose, held.step, batch)
-        if raised:
-            self._raised[key].append(raised)
-        else:
-            self._deaths[key] = self._deaths.get(key, 0) + 1
+    def ended(self, death: DeathInBatch) -> None:
+        self._deaths[death.key].append(death)
 
-    def verdict(self, purpose: str, step: int, batch: int) -> str:
+    def verdict(self, purpose: Purpose, step: int, batch: int) -> str:
         """Why the batch can't be computed; empty if it may be tried again."""
-        key = (purpose, step, batch)
-        if len(self._raised.get(key, ())) >= RAISED:
-            return f"it failed {RAISED} times, in different processes: {self._raised[key][-1]}"
-        return f"{DEADLY} workers died while they held it" if self._deaths.get(key, 0) >= DEADLY else ""
+        return verdict(self._deaths.get((purpose, step, batch), ()))
 
     @property
     def unused(self) -> tuple[int, ...]:
@@ -55,6 +42,5 @@ class FaultTracker:
     def committed(self, step: int, left_out: Sequence[int]) -> None:
         """A step is done; `left_out`: of each member: how many batches it lost, if that is all of them, else 0."""
         self._unused = [before + now if now else 0 for before, now in zip(self._unused, left_out, strict=True)]
-        self._deaths = {key: count for key, count in self._deaths.items() if key[1] > step}
-        for key in [key for key in self._raised if key[1] <= step]:
-            del self._raised[key]
+        for key in [key for key in self._deaths if key[1] <= step]:
+            del self._deaths[key]

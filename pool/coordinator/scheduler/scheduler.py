@@ -30,6 +30,7 @@ from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.step_book import StepBook, Work
 from pool.coordinator.scheduler.validation_book import ValidationBook
 from pool.coordinator.scheduler.worker_pool import Worker, WorkerPool
+from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
 from pool.protocol.messages import (
     Assignment,
@@ -59,10 +60,12 @@ class StepScheduler:
         plateaus: Sequence[Plateau] = (),
         frozen: Iterable[int] = (),
         unused: Sequence[int] = (),
+        deaths: Sequence[DeathInBatch] = (),
     ) -> None:
         """`incarnation`: of the coordinator; after the first, workers and feeder may be those of the one that died.
         `known`, `plateaus`: as the last validation has made them; `frozen`: members that are trained no further;
-        `unused`: of each member, as the last commit has said it."""
+        `unused`: of each member, as the last commit has said it; `deaths`: of workers that ended the coordinator with
+        them, in batches of steps that have not been done since."""
         generation = incarnation << 32  # higher than all before it, and by more than an incarnation has attempts
         self.rules = rules
         self.step = step  # the step in progress, and so the newest complete version
@@ -77,6 +80,7 @@ class StepScheduler:
         self._member_of = rules.member_of or (0,) * rules.num_buckets
         self._training = set(range(rules.members)) - set(frozen)
         self._faults = FaultTracker(unused or (0,) * rules.members)
+        self._earlier_deaths = deaths
         self._step = self._open_step()
         self._draining = False
         self._stopped = False  # early: the step in progress has not begun, and does not
@@ -86,8 +90,9 @@ class StepScheduler:
 
     def begin(self) -> list[Action]:
         """Comes before all other events: members may have stopped early with the version that the run goes on from."""
-        if self.validation is None:
-            return []
+        actions = [action for death in self._earlier_deaths for action in self._blame(death)]
+        if self.validation is None or self._ended:
+            return actions
         stops = self._stop_early(self.validation.known)
         if self._stopped:
             return [Say(self.rules.stopping.why_again(self.validation.known, stops))]
@@ -120,10 +125,7 @@ class StepScheduler:
         self._take_back_next_step()
         actions: list[Action] = []
         for held in [assignment for assignment in worker.assignments if assignment.attempt == attempt]:
-            self._faults.ended(held, in_work, raised)
-            if held.purpose == "validate" and (why := self._verdict(in_work, "validate")):
-                self._ended = True
-                actions.append(GiveUp(f"validation batch {in_work} of version {held.step}: {why}"))
+            actions += self._blame(DeathInBatch(held.purpose, held.step, in_work, raised))
         return actions + self._advance()
 
     def worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
@@ -346,10 +348,15 @@ class StepScheduler:
         """Returns the work of a group of the step in progress."""
         return self._work.get((self.step, place))
 
-    def _verdict(self, batch: int, purpose: Purpose = "train") -> str:
+    def _blame(self, death: DeathInBatch) -> Iterator[Action]:
+        self._faults.ended(death)
+        if death.purpose == "validate" and (why := self._faults.verdict("validate", death.step, death.batch)):
+            self._ended = True
+            yield GiveUp(f"validation batch {death.batch} of version {death.step}: {why}")
+
+    def _verdict(self, batch: int) -> str:
         """Why nobody is to compute it any more; empty if somebody may."""
-        step = self.step if purpose == "validate" else self._groups.step_of(batch)
-        return self._faults.verdict(purpose, step, batch)
+        return self._faults.verdict("train", self._groups.step_of(batch), batch)
 
     def _judge(self) -> Iterator[Action]:
         """Batches of this step that can't be used, or computed; some workers may have ended when they prepared one.
@@ -362,7 +369,8 @@ class StepScheduler:
         for batch in list(self._step.batches):
             if not self._ended and batch in finished:
                 yield from self._judge_numbers(batch, *finished[batch])
-            if not self._ended and (why := self._verdict(batch)) and (members := self._using(batch)):
+            is_there = batch < self.train.filled  # not at once, if its deaths were a dead coordinator's, too
+            if not self._ended and is_there and (why := self._verdict(batch)) and (members := self._using(batch)):
                 yield from self._leave_out(batch, why, members)
 
     def _judge_numbers(self, batch: int, work: Work, outcome: Outcome) -> Iterator[Action]:

@@ -54,7 +54,7 @@ def main(kind: str, module: str, fd: str) -> None:
     devices = [torch.device(kind, index) for index in range(torch.get_device_module(kind).device_count())]
 
     def answer(*_: object) -> Reply:
-        return first_difference([DeviceStore(device, shared, NBYTES, 1) for device in devices]), ()
+        return first_difference([DeviceStore(device, shared.allocate, NBYTES, 1) for device in devices]), ()
 
     serve(int(fd), lambda: [torch.zeros(1, device=device).cpu() for device in devices], answer)
 

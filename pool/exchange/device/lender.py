@@ -97,7 +97,8 @@ def borrow(key: str, coordinator: Peer, device: torch.device, shared_memory: Sha
                 note, fds, _, _ = socket.recv_fds(connection, _NOTE, 2)
                 if fds and _peer_of(connection)[1] == os.geteuid():
                     exported = [Exported(**{**each, "fd": fd}) for each, fd in zip(json.loads(note), fds, strict=True)]
-                    return LentMemory(*(shared_memory.open(device, each) for each in exported))
+                    weights, slots = (shared_memory.open(device, each) for each in exported)
+                    return LentMemory(weights, slots)
             except (ConnectionRefusedError, ConnectionResetError, FileNotFoundError):
                 pass
         time.sleep(_AGAIN)

@@ -13,7 +13,7 @@ memory is given back in the order of the streams that copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,10 +21,17 @@ from torch import Tensor
 
 from pool.device.event_waiter import host_event
 from pool.device.memory import memory_of_device, out_of_memory
-from pool.device.shared_memory import SharedMemory
 from pool.errors import ResourceError
 
 _MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Queues:
+    """Streams of both roles in one process: what each has queued the other waits for on the device, in no thread."""
+
+    stepping: torch.Stream  # the coordinator's, which adds up and steps
+    writing: torch.Stream  # the worker's, which copies gradients to its slots
 
 
 @dataclass(frozen=True)
@@ -33,25 +40,28 @@ class LentMemory:
 
     weights: Tensor  # [2 x nbytes]: both versions, then their average, if the run has one; it only reads them
     slots: Tensor  # [gradient slots x slot_nbytes]: its own
+    queues: Queues | None = None  # if it is in the coordinator's process
 
 
 class DeviceStore:
     def __init__(
         self,
         device: torch.device,
-        shared_memory: SharedMemory,
+        allocate: Callable[[torch.device, int], Tensor],
         nbytes: int,
         gradient_slots: int,
         slot_nbytes: int | None = None,
         *,
         averages: bool = False,
         spins: bool = False,
+        in_one_process: bool = False,
     ) -> None:
-        """`nbytes`: of a version of the weights, all members'; `gradient_slots`: of each worker, `slot_nbytes` each
-        (None: as a version); `averages`: there is a place for averaged weights; `spins`: whoever waits
-        keeps a core busy. Raises ResourceError."""
+        """`allocate`: makes so many bytes there, uint8; `nbytes`: of a version of the weights, all members';
+        `gradient_slots`: of each worker, `slot_nbytes` each (None: as a version); `averages`: there is a place for
+        averaged weights; `spins`: whoever waits keeps a core busy; `in_one_process`: with the only worker.
+        Raises ResourceError."""
         self.device = device
-        self._shared_memory = shared_memory
+        self._allocate = allocate
         self._spins = spins
         self._nbytes = nbytes
         self._gradient_slots = gradient_slots
@@ -62,6 +72,7 @@ class DeviceStore:
         self._lending = torch.Stream(device=device)  # gradients that are added up on another device
         self._outward = torch.Stream(device=device)  # what was stepped here, to the host and to other devices
         self._arriving = torch.Stream(device=device)  # what was stepped on another device
+        self._queues = Queues(self.here, torch.Stream(device=device)) if in_one_process else None
         self._kept: list[object] = []
         self.is_settled = True
 
@@ -83,12 +94,14 @@ class DeviceStore:
         key = worker, incarnation
         if key not in self._lent:
             slots = self._allocated(self._gradient_slots, self._slot_nbytes, f"the gradient slots of worker {worker}")
-            self._lent[key] = LentMemory(self._weights, slots)
+            self._lent[key] = LentMemory(self._weights, slots, self._queues)
             self.wait()  # its memory is written by nobody else from now on
         return self._lent[key]
 
     def slot(self, worker: int, incarnation: int, number: int) -> Tensor:
-        """uint8 [slot_nbytes] of what was lent."""
+        """uint8 [slot_nbytes] of what was lent, for the current stream."""
+        if self._queues is not None:
+            self.here.wait_stream(self._queues.writing)
         return self._lent[worker, incarnation].slots[number * self._slot_nbytes :][: self._slot_nbytes]
 
     def upload(self, host: Tensor) -> Tensor:
@@ -147,7 +160,12 @@ class DeviceStore:
 
     def wait(self, others: Sequence[DeviceStore] = ()) -> None:
         """Until all that was queued here, and on the devices of the others, is done. Raises what a device has failed
-        with."""
+        with. In one process with the worker: until host memory has been read."""
+        if self._queues is not None:
+            host_event(self._inward, spins=self._spins).synchronize()
+            self._kept.clear()
+            self.is_settled = True
+            return
         stores, here = (self, *others), self.here
         for store in stores:
             for stream in (store.here, store._arriving, store._outward):
@@ -161,7 +179,7 @@ class DeviceStore:
 
     def _allocated(self, count: int, nbytes: int, what: str) -> Tensor:
         try:
-            return self._shared_memory.allocate(self.device, count * nbytes).zero_()
+            return self._allocate(self.device, count * nbytes).zero_()
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise

@@ -27,6 +27,7 @@ class Streams:
     device: torch.device
     inward: torch.Stream  # copies weights
     outward: torch.Stream  # copies gradients
+    stepping: torch.Stream | None = None  # the coordinator's, in the same process: adds them up, and makes the weights
 
     @classmethod
     def of(cls, device: torch.device) -> Streams:
@@ -134,6 +135,8 @@ class MappedWeights:
         return self._own[place.start - self._begin : place.stop - self._begin]
 
     def _load(self, place: int) -> None:
+        if self._streams.stepping is not None:  # whoever wrote the place, or reads the slot that is written next
+            self._streams.here.wait_stream(self._streams.stepping)
         for parameter, weight in zip(self._parameters, self._weights[place], strict=True):
             parameter.data = weight
         self._streams.here.wait_stream(self._streams.inward)  # places of a group's rows

@@ -124,7 +124,10 @@ class DeviceWorker:
                 self._send(gradient, place)
                 if bucket.rows is None or bucket.rows[1] == self._plan.parameters[parameter].shape[0]:
                     del self._made[parameter]
-        self._arrivals.when(host_event(self._streams.outward), then)
+        if self._streams.stepping is None:
+            self._arrivals.when(host_event(self._streams.outward), then)
+        else:
+            then()  # who reads it waits on the device
         if begun is not None:
             self._bars.end(begun, COPIES_OUT, "bucket", bucket=self._plan.buckets.index(bucket))
         if not self._adds_up:

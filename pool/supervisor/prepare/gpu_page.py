@@ -48,6 +48,8 @@ def exchange_in_words(exchange: Exchange) -> str:
     proof = f"; {exchange.why}" if exchange.why else ""
     if len(exchange.devices) > 1:
         return f"rows shared out: each of {exchange.where} adds up and steps a share of the weights' rows{proof}"
+    if exchange.one_process:
+        return f"local: sums, optimizer and weights lie on {exchange.where}, its worker's process has them{proof}"
     return f"device: sums, optimizer and weights lie on {exchange.where}{proof}"
 
 

@@ -53,7 +53,7 @@ def memory_plan(run: RunPlan, sizes: Mapping[str, int]) -> list[Row]:
     gradients = sum(size for name, size in sizes.items() if name.startswith("gradients."))
     workers, grouped = len(planned.devices), run.config.train.batches_per_group > 1
     exchange = planned.exchange
-    is_cuda = any(device.startswith("cuda:") for device in exchange.devices)
+    is_cuda = any(device.startswith("cuda:") for device in exchange.devices) and not exchange.one_process
     cards = sum(device.startswith("cuda:") for device in planned.devices)
     cuda = is_cuda + cards
     rows = [
@@ -78,8 +78,9 @@ def memory_plan(run: RunPlan, sizes: Mapping[str, int]) -> list[Row]:
     streams = (run.train_files, run.validation_files)
     if windows := sum(_windows(run, files) for files in streams):
         rows.append(Row("loader windows", windows, "data.window_chunks"))
-    base = 2 * _PROCESS + (2 + workers - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
-    rows.append(Row(f"{workers + 4} processes", base, "pool.devices"))
+    torch_processes = 2 + workers - exchange.one_process
+    base = 2 * _PROCESS + (torch_processes - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
+    rows.append(Row(f"{2 + torch_processes} processes", base, "pool.devices"))
     return rows
 
 

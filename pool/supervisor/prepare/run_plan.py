@@ -17,6 +17,7 @@ from pool.device.names import parse_device
 from pool.exchange.layout import Layout
 from pool.process.plan_result import Planned
 from pool.process.start import CoordinatorStart, FeederStart, Files, PlannerStart, RunStart, WorkerStart
+from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Purpose
 from pool.shm.memory_map import MemoryMap
@@ -39,6 +40,7 @@ class RunPlan:
     overrides: tuple[Override, ...] = ()  # since step 0, in the order of their steps
     only_check: bool = False  # devices that this machine lacks are to be said, and end nothing
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
+    deaths: tuple[DeathInBatch, ...] = ()  # of workers that ended the coordinator with them, in steps not done since
 
     @property
     def planned(self) -> Planned:
@@ -77,6 +79,11 @@ class RunPlan:
             lists_nbytes=layout.touched_lists.nbytes,
             local=planned.exchange.without_room,
         )
+
+    def guests(self, process: Peer) -> tuple[Peer, ...]:
+        """Returns the roles that a process plays beside its own: the coordinator's perhaps the only worker's."""
+        plays_worker = process.role == COORDINATOR and self.planned.exchange.one_process
+        return (Peer(WORKER, 0, process.incarnation),) if plays_worker else ()
 
     # --- what each process is given ---
 
@@ -139,6 +146,7 @@ class RunPlan:
             snapshot=self.snapshot,
             saved=self.saved,
             start_from=self.start_from,
+            deaths=self.deaths,
         )
 
     def _running(self, peer: Peer, *, uses_device: bool) -> dict[str, Any]:

@@ -17,16 +17,24 @@ from pool.config.tree import Config
 from pool.process import lifeline
 from pool.process.start import RunStart
 from pool.protocol.identity import WORKER, Peer
-from pool.shm.memory import held_batch
+from pool.shm.memory import Held, held_batch
 from pool.supervisor.processes.child import Child
 from pool.supervisor.processes.forkserver import ForkServer
 from pool.supervisor.resources.run_memory import RunMemory
 
 
 class Children:
-    def __init__(self, memory: RunMemory, logs: Path, poller: zmq.Poller, forkserver: ForkServer) -> None:
-        """`poller` watches every pidfd."""
+    def __init__(
+        self,
+        memory: RunMemory,
+        logs: Path,
+        poller: zmq.Poller,
+        forkserver: ForkServer,
+        guests: Mapping[Peer, Peer],
+    ) -> None:
+        """`poller` watches every pidfd; `guests`: roles that the process of another plays, too."""
         self._memory = memory
+        self._hosts = {guest.place: host.place for guest, host in guests.items()}
         self._held = _HeldBatches(memory)
         self._logs = logs
         self._poller = poller
@@ -38,7 +46,8 @@ class Children:
         return iter(list(self._living.values()))
 
     def __getitem__(self, peer: Peer) -> Child:
-        return self._living[peer.place]
+        """The process that plays the role."""
+        return self._living[self._hosts.get(peer.place, peer.place)]
 
     def start_forkserver(self, peer: Peer, config: Config) -> None:
         """Raises OSError."""
@@ -79,7 +88,7 @@ class Children:
             self._forkserver = None
         return child.reap()
 
-    def held_batch(self, peer: Peer) -> int | None:
+    def held_batch(self, peer: Peer) -> Held | None:
         """The batch that a worker was computing when it died; to be asked once of each death."""
         return self._held.batch_of(peer)
 
@@ -122,13 +131,13 @@ class _HeldBatches:
         self._memory = memory
         self._seen: dict[int, int] = {}  # newest attempt by worker
 
-    def batch_of(self, peer: Peer) -> int | None:
+    def batch_of(self, peer: Peer) -> Held | None:
         """Returns the batch that a worker, dead now, was computing; None if nothing, or if it is no worker."""
         held = held_batch(self._memory.segments, self._memory.sizes, peer.index) if peer.role == WORKER else None
-        if held is None or self._seen.get(peer.index) == held[0]:
+        if held is None or self._seen.get(peer.index) == held.attempt:
             return None
-        self._seen[peer.index], batch = held
-        return batch
+        self._seen[peer.index] = held.attempt
+        return held
 
 
 def _any_dead() -> int | None:

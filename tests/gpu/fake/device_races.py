@@ -17,7 +17,7 @@ from tests.gpu.fake.races import Race, broken, no_alarm, parsed, report
 from tests.gpu.fake.rig import MODES, Code, Mode, inputs
 from tests.gpu.fake.stepping_rig import PER_STEP, STEPS, Kind, SteppingRig, Trained
 
-KINDS: tuple[Kind, ...] = ("local", "remote", "shared", "shared rows")
+KINDS: tuple[Kind, ...] = ("local", "one process", "remote", "shared", "shared rows")
 DEVICE_MODES = {
     **{name: MODES[name] for name in ("at once", "slow bus", "only what is waited for", "short delays")},
     "the worker's copies are late": Mode(late="outward"),
@@ -35,6 +35,13 @@ class Local(Race):
 
 
 @dataclass(frozen=True)
+class OneProcess(Race):
+    """It shows where the worker is in the coordinator's process."""
+
+    kind: Kind = "one process"
+
+
+@dataclass(frozen=True)
 class Remote(Race):
     """It shows where the worker is on another one."""
 
@@ -48,7 +55,7 @@ class Shared(Race):
     kind: Kind = "shared"
 
 
-DeviceRace = Local | Remote | Shared
+DeviceRace = Local | OneProcess | Remote | Shared
 Wanted = Mapping[tuple[int, bool], Trained]  # by batches of a group, and whether untouched rows are left alone
 
 DEVICE_RACES: tuple[DeviceRace, ...] = (
@@ -71,6 +78,41 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "coordinator",
         "        self._store.used()\n        return taken",
         "        self._store.used()\n        self._store.wait()\n        return taken",
+    ),
+    # --- what one process waits for on the device ---
+    OneProcess(
+        "gradients are added before they are there",
+        "store",
+        "            self.here.wait_stream(self._queues.writing)\n",
+        "            pass\n",
+        mode="the worker's copies are late",
+    ),
+    OneProcess(
+        "a version is waited for on a stream that does not make it",
+        "store",
+        "Queues(self.here, torch.Stream(device=device))",
+        "Queues(torch.Stream(device=device), torch.Stream(device=device))",
+        mode="stepping is late",
+    ),
+    OneProcess(
+        "a version is computed with before it is made",
+        "weights",
+        "            self._streams.here.wait_stream(self._streams.stepping)\n",
+        "            pass\n",
+        mode="stepping is late",
+    ),
+    OneProcess(
+        "a ring slot is filled again before its list of rows is copied",
+        "store",
+        "            host_event(self._inward, spins=self._spins).synchronize()\n",
+        "",
+    ),
+    OneProcess(
+        "the host waits for all that is queued",
+        "worker",
+        "            then()  # who reads it waits on the device\n",
+        "            host_event(self._streams.outward).synchronize()\n            then()\n",
+        mode="at once",
     ),
     # --- what comes from host memory ---
     Local("rows are added before they are there", "store", "        here.wait_stream(self._inward)\n", ""),

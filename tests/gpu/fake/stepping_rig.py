@@ -34,7 +34,7 @@ DEVICES = ("fakegpu:0", "fakegpu:1")
 PER_STEP = 2  # groups
 STEPS = 2
 DIES_AFTER = 0  # step
-Kind = Literal["host", "local", "remote", "shared", "shared rows"]
+Kind = Literal["host", "local", "one process", "remote", "shared", "shared rows"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class SteppingRig(WorkerRig):
     """A step has two groups of batches; the first is folded early. After the first step the worker dies, and what it
     had begun on the device still writes to its slots when its successor's gradients come.
 
-    `host`: everything is exchanged in host memory; `local`: on the worker's device; `remote`: on another one;
+    `host`: everything is exchanged in host memory; `local`: on the worker's device; `one process`: there, and neither
+    role waits for the device in between, or outlives the other; `remote`: on another one;
     `shared`: pieces are shared out over the worker's device and another one, which is the first; `shared rows`: of an
     optimizer that leaves untouched rows alone."""
 
@@ -69,7 +70,10 @@ class SteppingRig(WorkerRig):
         self._kind = kind
         self._early, self._touched_only = early, touched_only or kind == "shared rows"
         self._is_shared = kind in ("shared", "shared rows")
-        self._is_lent = self._is_shared or kind == "local"  # memory of the coordinator's, to the worker
+        self._is_lent = self._is_shared or kind in (
+            "local",
+            "one process",
+        )  # memory of the coordinator's, to the worker
         self._groups = Groups(PER_STEP * batches_per_group, batches_per_group)
         assert len(given.batches) == STEPS * self._groups.batches_per_step
         self._incarnation = 1
@@ -119,7 +123,7 @@ class SteppingRig(WorkerRig):
                 losses += self._train(step, place)
             self._boss.submit(self._commit, step).result()
             self._throw_away(step)
-            if step == DIES_AFTER and self._kind != "host":
+            if step == DIES_AFTER and self._kind not in ("host", "one process"):
                 self._die()
         counted = fakegpu.counters() - before
         waited = {who: count - waits.get(who, 0) for who, count in self._waits().items()}
@@ -187,11 +191,16 @@ class SteppingRig(WorkerRig):
             return self._host_coordinator()
         stores = [
             its.store.DeviceStore(
-                torch.device(device), fakegpu.SharedMemory(), plan.nbytes, PER_STEP, self._slot_nbytes
+                torch.device(device),
+                fakegpu.SharedMemory().allocate,
+                plan.nbytes,
+                PER_STEP,
+                self._slot_nbytes,
+                in_one_process=self._kind == "one process",
             )
             for device in (DEVICES if self._is_shared else DEVICES[:1])
         ]
-        workers = {"local": [[0]], "remote": [[]]}.get(self._kind, [[], [0]])
+        workers = {"local": [[0]], "one process": [[0]], "remote": [[]]}.get(self._kind, [[], [0]])
         self._homes = its.homes.Homes(stores, workers)
         made: CoordinatorExchange = its.coordinator.DeviceCoordinator(
             self._layout.parts[0],
@@ -246,6 +255,8 @@ class SteppingRig(WorkerRig):
         if not self._is_lent:
             return super()._weights_and_slots(model)
         plan, lent = self._given.plan, self._lent()
+        if lent.queues is not None:
+            self._streams = replace(self._streams, outward=lent.queues.writing, stepping=lent.queues.stepping)
         mapped = self._code.weights.MappedWeights(model, plan, self._streams, pieces(lent.weights, plan.nbytes))
         return mapped, pieces(lent.slots, self._slot_nbytes)
 
@@ -272,12 +283,14 @@ class SteppingRig(WorkerRig):
             return  # the rows that it leaves alone are in both versions
         if not self._is_lent:
             self._halves[step % 2].fill(GARBAGE)
-        if self._kind != "host":
+        if self._kind == "one process":  # where the next version is written, in its stream
+            self._boss.submit(self._homes.first.halves[step % 2].fill_, GARBAGE).result()
+        elif self._kind != "host":
             self._janitor.submit(_spoil, [store.halves[step % 2] for store in self._homes.stores]).result()
 
     def _throw_away_slot(self, number: int) -> None:
         self._slots[number][self._slot_nbytes if self._is_lent else 0 :].fill(GARBAGE)
-        if self._is_lent:
+        if self._is_lent and self._kind != "one process":
             self._janitor.submit(_spoil, [self._homes.of_worker[0].slot(0, self._incarnation, number)]).result()
 
 

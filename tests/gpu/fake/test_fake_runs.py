@@ -13,7 +13,9 @@ import pytest
 
 from pool.device.proof import COPIED, OPENED, WRITTEN
 from tests.runs.test_clicks_runs import CLICKS
+from tests.runs.test_drawn_numbers import DRAWING
 from tests.support.runs import STOCKFISH, TOY, Ended, WholeRun, copied, run, run_well
+from tests.support.tasks import hostile_task
 
 pytestmark = pytest.mark.usefixtures("fakegpu_is_built", "cache_of_tests")
 GPU = {"testing.device_module": "tests.gpu.fake.with_kernels.fakegpu", "pool.devices": ["fakegpu:0"]}
@@ -43,6 +45,7 @@ DEATHS = ["coordinator.after_publish@4=kill", "worker.after_bucket@9=kill"]
 SEVERAL: dict[str, dict[str, Any]] = {
     "two, host": {**TWO, "pool.exchange": "host", "train.batches_per_group": 2, "testing.crash_points": DEATHS},
     "two, device": {**TWO, "pool.exchange": "device", "testing.crash_points": DEATHS},
+    "one, local": {"pool.exchange": "local", "testing.crash_points": DEATHS[:1]},
     "four, shared out": {
         "train.batches_per_group": 4,
         "pool.devices": ["fakegpu:0", "fakegpu:1?crash=1:bucket", "fakegpu:2?crash=2:backward", "fakegpu:3"],
@@ -63,9 +66,75 @@ def test_gpus_whose_processes_die_and_that_are_late_give_the_bits_of_one(
     ended = run_well(tmp_path / "run", {**ONE, "pool.gradient_slots": 1, "pool.snapshot_steps": 2, **settings})
     assert ended.digest() == one.digest()
     assert "coordinator (incarnation 1) was killed by SIGKILL" in ended.out
-    assert "not page-locked" not in (ended.dir / "logs/worker-0.log").read_text()
+    assert "not page-locked" not in "".join(path.read_text() for path in (ended.dir / "logs").glob("*.log"))
     shared = "since it shared a device's memory with the coordinator" in ended.out
-    assert shared == (settings.get("pool.exchange") != "host")
+    assert shared == (settings.get("pool.exchange") not in ("host", "local"))
+
+
+LEFT_OUT = {**ONE, "train.on_bad_batch": "skip", "pool.snapshot_steps": 2}
+LOCAL: dict[str, dict[str, Any]] = {
+    "stockfish": {**STOCKFISH, **GPU, "optimizer.name": "pool.optim.Adam", "train.validate_every": 2},
+    "clicks, with values": {
+        **CLICKS,
+        **GPU,
+        "optimizer.name": "pool.optim.SparseAdam",
+        "testing.crash_points": DEATHS[:1],
+    },
+    "members, rows": {**SPARSE, "testing.crash_points": DEATHS[1:]},
+    "members, rows, groups": {**SPARSE, "train.batches_per_group": 4, "testing.crash_points": DEATHS[:1]},
+    "torch's": {**ONE, "optimizer.name": "torch.optim.Adam", "pool.devices": ["fakegpu:0?crash=3:backward"]},
+    "drawn numbers": {**DRAWING, **GPU, "optimizer.name": "pool.optim.Adam", "testing.crash_points": DEATHS[:1]},
+    "a number that is none": {**LEFT_OUT, "pool.devices": ["fakegpu:0?nan=3"]},
+    "a gradient that is none, in a group": {
+        **LEFT_OUT,
+        "loss.infinite_gradient_of_batch": 12,
+        "train.batches_per_group": 4,
+    },
+    "a batch to die of": {**LEFT_OUT, "model.deadly_batch": 12},
+}
+
+
+@pytest.mark.parametrize("settings", LOCAL.values(), ids=LOCAL)
+def test_one_process_that_adds_up_and_computes_gives_the_bits_of_the_host(
+    settings: dict[str, Any], whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I2, I9. What `auto` takes for one card; nothing has to be shared for that."""
+    points = "testing.crash_points"
+    host = whole_run({**{key: value for key, value in settings.items() if key != points}, "pool.exchange": "host"})
+    monkeypatch.setenv("FAKEGPU", "delay_us=300,seed=5,unshared=1")
+    ended = run_well(tmp_path / "run", {"pool.exchange": "auto", **settings})
+    assert "gradients are added up on fakegpu:0 in the worker's own process" in ended.out
+    assert "worker 0 (incarnation 1" not in ended.out
+    assert ended.digest() == host.digest()
+    left_out = [
+        [line.partition("; it is kept")[0] for line in each.out.splitlines() if "left out" in line]
+        for each in (host, ended)
+    ]
+    assert left_out[0] == left_out[1]
+    assert len(left_out[0]) == ("train.on_bad_batch" in settings)
+
+
+def test_a_loss_that_raises_where_the_coordinator_is_is_blamed_on_the_batch(tmp_path: Path) -> None:
+    """Though neither role outlives the other: the supervisor tells the next coordinator what it can't have seen."""
+    settings = {**ONE, **hostile_task.write(tmp_path, 'raise ValueError("bad value")', at=12)}
+    ended = run(tmp_path / "run", settings, cwd=tmp_path)
+    assert ended.code == 1
+    lines = [line for line in ended.out.splitlines() if " raised " in line]
+    assert [line.partition(" raised ValueError: bad value (")[0] for line in lines] == [
+        f"worker 0 (incarnation {life}, fakegpu:0)" for life in (1, 2)
+    ]
+    assert ended.err.startswith(
+        "pool: batch 12 of step 2: it failed 2 times, in different processes: ValueError: bad value ("
+    )
+    assert f"traceback in {tmp_path}/run/logs/coordinator-0.log; it is kept in " in ended.err
+
+
+def test_a_worker_that_hangs_in_the_coordinators_process_ends_with_it(whole_run: WholeRun, tmp_path: Path) -> None:
+    hanging = {"pool.devices": ["fakegpu:0?hang=3:backward"], "pool.hang_timeout": 2}
+    ended = run_well(tmp_path / "run", {**ONE, **hanging})
+    assert re.search(r"worker 0 has not moved for \d\.\d s \(pool.hang_timeout\); killing it", ended.out)
+    assert "coordinator (incarnation 1) was killed by SIGKILL, since it has not moved" in ended.out
+    assert ended.digest() == whole_run({**ONE, "pool.exchange": "host"}).digest()
 
 
 @pytest.fixture
@@ -79,7 +148,7 @@ def test_auto_takes_a_device_when_it_has_found_out_that_its_memory_can_be_shared
     new_cache: Path, whole_run: WholeRun, tmp_path: Path
 ) -> None:
     """I2, and once: the next run reads what is noted."""
-    first = run_well(tmp_path / "first", ONE)
+    first = run_well(tmp_path / "first", {**ONE, **TWO})
     tried = r"; gradients are added up on fakegpu:0: shared memory was tried now, in \d+\.\d s, fake GPU, driver 1: "
     assert re.search(f"{tried}{OPENED}; {WRITTEN}; data.threads", first.out)
     second = run(tmp_path / "second", {**ONE, "pool.coordinator_device": "all", **TWO}, "--check")
@@ -87,7 +156,7 @@ def test_auto_takes_a_device_when_it_has_found_out_that_its_memory_can_be_shared
     assert "rows; shared memory was tried now, in " in " ".join(second.out.split())
     (record,) = json.loads(new_cache.read_text())
     assert record["problems"] == {OPENED: "", WRITTEN: "", COPIED: ""}
-    third = run_well(tmp_path / "third", ONE)
+    third = run_well(tmp_path / "third", {**ONE, **TWO})
     assert f"shared memory was tried on {record['day']}, fake GPU, driver 1: {OPENED}; {WRITTEN}" in third.out
     assert first.digest() == third.digest() == whole_run({**ONE, "pool.exchange": "host"}).digest()
 
@@ -98,9 +167,9 @@ def test_auto_takes_the_host_when_a_driver_refuses_to_share_memory(
     """I2, and it is not tried again."""
     monkeypatch.setenv("FAKEGPU", "unshared=1")
     why = f"not seen that {OPENED}: RuntimeError: FAKEGPU error: not supported (export); to try it again, remove "
-    ended = run_well(tmp_path / "run", ONE)
+    ended = run_well(tmp_path / "run", {**ONE, **TWO})
     assert "; gradients are added up on the host: shared memory was tried now, in " in ended.out
-    page = run(tmp_path / "page", ONE, "--check")
+    page = run(tmp_path / "page", {**ONE, **TWO}, "--check")
     for out in (ended.out, page.out):
         assert f'{why}{new_cache} (pool.exchange = "device" takes it all the same)' in " ".join(out.split())
     assert "exchange host: shared memory was tried on " in " ".join(page.out.split())
@@ -119,7 +188,7 @@ def test_a_gpu_that_is_full_or_taken_now_is_tried_again(
     state: str, why: str, new_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKEGPU", state)
-    page = run(tmp_path / "run", ONE, "--check")
+    page = run(tmp_path / "run", {**ONE, **TWO}, "--check")
     assert page.code == 0, page.err
     said = " ".join(page.out.split())
     assert "host: it can't be tried now whether processes can share memory of fake GPU, driver 1: " in said
@@ -316,7 +385,14 @@ def test_when_a_gpu_that_shares_the_rows_is_lost_they_are_shared_out_over_the_ot
     assert ended.digest() == whole_run({**ONE, "pool.exchange": "host"}).digest()
 
 
-@pytest.mark.parametrize("settings", [{}, {**TWO, **SHARED_OUT}], ids=["the only one", "all that share the rows"])
+ALL_LOST = {
+    "the only one": {},
+    "with its worker": {"pool.exchange": "local"},
+    "all that share the rows": {**TWO, **SHARED_OUT},
+}
+
+
+@pytest.mark.parametrize("settings", ALL_LOST.values(), ids=ALL_LOST)
 def test_a_run_whose_gpus_are_all_lost_ends_with_what_to_do(
     settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

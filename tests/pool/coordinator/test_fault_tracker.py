@@ -8,9 +8,10 @@ import pytest
 
 from loader.stream.interface import Cursor
 from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, GiveUp, OrderWorker, TakeBuffers
-from pool.coordinator.scheduler.fault_tracker import DEADLY, HOPELESS, RAISED, FaultTracker
+from pool.coordinator.scheduler.fault_tracker import HOPELESS, FaultTracker
 from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.scheduler import StepScheduler
+from pool.protocol.blame import DEADLY, RAISED, DeathInBatch
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
@@ -23,22 +24,24 @@ from pool.protocol.messages import (
 )
 
 WHY = "ValueError: bad (task.py:3, in loss)"
-HELD = Assignment("train", 4, (9,), 0, 7)
 
 
 class OneWorker:
     """StepScheduler of a run with one worker, who takes what is assigned in order and ends as it is told."""
 
-    def __init__(self, rules: Rules, batches: int = 100) -> None:
-        self.scheduler = StepScheduler(rules, 0, Cursor(0, 0, 0, 0))
+    def __init__(self, rules: Rules, batches: int = 100, *, deaths: Sequence[DeathInBatch] = ()) -> None:
+        self.scheduler = StepScheduler(rules, 0, Cursor(0, 0, 0, 0), deaths=deaths)
+        assert not self.scheduler.begin()
         self._peer = Peer(WORKER)
         self._assigned: tuple[Assignment, ...] = ()
+        self.left_out: list[tuple[int, bool]] = []  # as soon as the ring is filled
         self.scheduler.feeder_joined(Peer(FEEDER))
         cursors = tuple(Cursor(i, 0, 0, i) for i in range(batches + 1))
         train = StreamReport(self.scheduler.train.generation, 0, cursors)
         validation = self.scheduler.validation
         of_validation = None if validation is None else StreamReport(validation.ring.generation, 0, cursors[:4])
-        self._take(self.scheduler.feeder_report(Peer(FEEDER), FeederReport(train, of_validation)))
+        actions = self._take(self.scheduler.feeder_report(Peer(FEEDER), FeederReport(train, of_validation)))
+        self.left_out += [(action.batch, action.fatal) for action in bad(actions)]
         self._take(self.scheduler.worker_joined(self._peer))
 
     def _take(self, actions: Sequence[Action]) -> Sequence[Action]:
@@ -74,9 +77,9 @@ def test_a_batch_is_bad_that_raises_in_a_second_life_or_that_three_die_of() -> N
     blame = FaultTracker((0,))
     for number in range(DEADLY):
         assert not blame.verdict("train", 4, 9)
-        blame.ended(HELD, 9, WHY if number == 0 else "")
+        blame.ended(DeathInBatch("train", 4, 9, WHY if number == 0 else ""))
     assert not blame.verdict("train", 4, 9), "two deaths and one exception"
-    blame.ended(HELD, 9, "KeyError: other")
+    blame.ended(DeathInBatch("train", 4, 9, "KeyError: other"))
     assert blame.verdict("train", 4, 9) == "it failed 2 times, in different processes: KeyError: other"
     assert not blame.verdict("validate", 4, 9)
     assert not blame.verdict("train", 4, 8)
@@ -93,6 +96,26 @@ def test_a_batch_that_raises_is_tried_once_more_by_another_life(stop: bool) -> N
     (action,) = bad(worker.raises())
     assert (action.batch, action.fatal) == (0, stop)
     assert WHY in action.why
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_what_a_dead_coordinator_knew_counts_on(stop: bool) -> None:
+    """Of a worker in its process: neither could see the other's death."""
+    first = DeathInBatch("train", 0, 0, WHY)
+    worker = OneWorker(rules(2, stop=stop), deaths=[first])
+    assert worker.next.batch == 0
+    (action,) = bad(worker.raises())
+    assert (action.batch, action.fatal) == (0, stop)
+    later = OneWorker(rules(2, stop=stop), deaths=[first, first])
+    assert later.left_out == [(0, stop)]
+
+
+def test_a_validation_batch_that_raised_in_two_lives_of_the_coordinator_ends_the_run() -> None:
+    deaths = [DeathInBatch("validate", 4, 1, WHY)] * RAISED
+    scheduler = StepScheduler(rules(1, validate_every=4), 0, Cursor(0, 0, 0, 0), deaths=deaths)
+    (action,) = scheduler.begin()
+    assert isinstance(action, GiveUp)
+    assert action.why.startswith("validation batch 1 of version 4: it failed 2 times")
 
 
 def test_an_exception_that_does_not_come_again_changes_nothing() -> None:

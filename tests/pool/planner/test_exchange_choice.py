@@ -60,6 +60,28 @@ def test_auto_takes_the_first_workers_device() -> None:
     assert str(found) == f"gradients are added up on cuda:1: {WHY}"
 
 
+def test_auto_takes_the_only_workers_process_and_has_nothing_to_try_for_that(proofs: Proofs) -> None:
+    found = chosen("cuda:1")
+    assert found == Exchange(("cuda:1",), workers=((0,),), one_process=True)
+    assert found == chosen("cuda:1", pool={"exchange": "local"}) == chosen("cuda:1", pool={"coordinator_device": "all"})
+    assert str(found) == "gradients are added up on cuda:1 in the worker's own process"
+    assert chosen("other:0").one_process, "whose memory processes can't share"
+    assert proofs.asked == []
+
+
+@pytest.mark.parametrize(
+    ("names", "home"), [(("cuda:0", "cuda:0"), ""), (("cuda:0", "cuda:1"), ""), (("cuda:0",), "cuda:1")]
+)
+def test_several_workers_or_devices_are_not_one_process(names: tuple[str, ...], home: str) -> None:
+    assert not chosen(*names, pool={"coordinator_device": home}).one_process
+    with pytest.raises(ConfigError) as error:
+        chosen(*names, pool={"exchange": "local", "coordinator_device": home})
+    assert str(error.value) == (
+        "pool.exchange: local can't be had: it takes one worker, on the coordinator's device; "
+        "host is another choice, auto chooses"
+    )
+
+
 def test_a_device_may_be_named_that_no_worker_has() -> None:
     found = chosen("cuda:1", pool={"coordinator_device": "cuda:0"})
     assert found == Exchange(("cuda:0",), workers=((),), why=WHY)
@@ -74,7 +96,6 @@ def test_all_takes_the_devices_of_all_workers() -> None:
     found = chosen("cuda:1", "cuda:0", "cuda:1", pool={"coordinator_device": "all"})
     assert found == Exchange(("cuda:1", "cuda:0"), workers=((0, 2), (1,)), why=WHY)
     assert str(found) == f"gradients are added up on cuda:1, cuda:0: {WHY}"
-    assert chosen("cuda:1", pool={"coordinator_device": "all"}) == chosen("cuda:1")
 
 
 def test_all_is_refused_where_copies_between_cards_do_not_arrive(proofs: Proofs) -> None:
@@ -98,7 +119,7 @@ def test_what_is_seen_of_the_devices_is_asked_for_where_it_decides(proofs: Proof
     chosen("cuda:1", "cuda:0", pool={"exchange": "device"})
     chosen("cuda:1", pool={"exchange": "host"})
     chosen("cpu")
-    chosen("cuda:1", optimizer={"name": "pool.optim.FTRL"})
+    chosen("cuda:1", "cuda:0", optimizer={"name": "pool.optim.FTRL"})
     both = ["cuda:1", "cuda:0"], "tests.other", 60.0
     assert proofs.asked == [(["cuda:1"], "tests.other", 15.0), both, both]
 
@@ -106,7 +127,8 @@ def test_what_is_seen_of_the_devices_is_asked_for_where_it_decides(proofs: Proof
 def test_devices_that_the_machine_lacks_are_not_tried(proofs: Proofs) -> None:
     """Of a run that is only checked."""
     config = parse_config({**TREE, "optimizer": {"name": "pool.optim.Adam"}}, "test")
-    assert choose_exchange(config, ["cuda:5"], PLANS, missing="no cuda:5").why.startswith("no cuda:5")
+    for devices in (["cuda:5"], ["cuda:5", "cuda:5"]):
+        assert choose_exchange(config, devices, PLANS, missing="no cuda:5").why.startswith("no cuda:5")
     assert proofs.asked == []
 
 
@@ -117,7 +139,7 @@ def test_on_cpus_there_is_nothing_to_choose_or_to_say() -> None:
 
 def test_auto_does_not_take_what_does_not_work(proofs: Proofs) -> None:
     proofs.answer = Verdict(proven=False, why="it holds 00")
-    assert str(chosen("cuda:0")) == (
+    assert str(chosen("cuda:0", "cuda:1")) == (
         'gradients are added up on the host: it holds 00 (pool.exchange = "device" takes it all the same)'
     )
     assert chosen("cuda:0", pool={"exchange": "device"}) == Exchange(("cuda:0",), workers=((0,),))
@@ -131,7 +153,7 @@ PROBLEMS: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
         "a worker is on cpu, which is no cuda device",
     ),
     "only CPUs": (("cpu",), {}, "a worker is on cpu, which is no accelerator"),
-    "another kind": (("other:0",), {}, "two processes can't share the memory of other:0"),
+    "another kind": (("other:0", "other:1"), {}, "two processes can't share the memory of other:0"),
     "optimizer": (
         ("cuda:0",),
         {"optimizer": {"name": "pool.optim.RowwiseAdagrad"}},

@@ -22,6 +22,7 @@ from pool.metrics.metric import Column
 from pool.process.document import to_json
 from pool.process.plan_result import Planned
 from pool.process.start import RunStart, Start, start_of
+from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER, Peer
 from pool.shm.segment import SegmentHandle
 from pool.supervisor.prepare.run_plan import RunPlan
@@ -63,6 +64,7 @@ def full(run_dir: Path) -> RunPlan:
         overrides=(Override(3, "optimizer.args.lr", [0.5, {"a": inf}]),),
         only_check=True,
         start_from=NO_UTF8,
+        deaths=(DeathInBatch("train", 5, 11, f"KeyError; traceback in {NO_UTF8}"),),
     )
 
 

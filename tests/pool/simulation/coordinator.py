@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ from pool.coordinator.scheduler.inbox import Inbox
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.kernels.tree import most_nodes, nodes, tree_sum
 from pool.protocol.admission import Admission
+from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Roster
 from pool.shm.signals import CoordinatorEnd, Finished
@@ -106,7 +108,7 @@ class WorkersMemory:
 
 
 class SimCoordinator(Process):
-    def __init__(self, world: World, peer: Peer, ready: int, saved: Saved) -> None:
+    def __init__(self, world: World, peer: Peer, ready: int, saved: Saved, deaths: Sequence[DeathInBatch]) -> None:
         super().__init__(world, peer, ready)
         self._from_supervisor = Admission(peer, (THE_SUPERVISOR,))
         self._from_others = Admission(peer)
@@ -134,6 +136,7 @@ class SimCoordinator(Process):
             plateaus=saved.plateaus,
             frozen=self._frozen,
             unused=saved.unused,
+            deaths=tuple(deaths),
         )
         self._inbox = Inbox(self.scheduler, WorkersMemory(world, self._shortcut), lambda *_: None)
         self._buffers_taken: set[int] = set()
@@ -319,6 +322,7 @@ class SimCoordinator(Process):
                 memory.buffers[new][member] = memory.buffers[action.step % 2][member]
         self._buffers_taken.clear()
         self._version += 1
+        self.world.done = max(self.world.done, self._version)
         self._shortcut.publish(self._version)
         self._unsettled = action
         if action.validated_next:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence, Set
+from dataclasses import replace
 from statistics import fmean
 
 from pool.coordinator.scheduler.actions import BadBatch, Commit, Freeze, Measure, ReduceRates
-from pool.coordinator.scheduler.fault_tracker import DEADLY, RAISED
+from pool.protocol.blame import DEADLY, RAISED
 from pool.protocol.identity import Peer
 from tests.pool.simulation.arithmetic import (
     Version,
@@ -50,21 +51,22 @@ class History:
         self._frozen_by_numbers &= self._frozen.keys()
         assert frozen == self._frozen.keys(), "I9: frozen members"
         self._validations = {version: value for version, value in self._validations.items() if version <= step}
-        self._ends.clear()  # nobody tells a coordinator what its predecessor has seen
-        self._ends_validating.clear()
+        if not self._setup.one_process:  # else nobody tells a coordinator what its predecessor has seen
+            self._ends.clear()
+            self._ends_validating.clear()
         return again
 
     def ended_with(self, coordinator: Peer, batch: int, *, raised: bool) -> None:
         """A worker, holding a batch."""
-        self._ends[coordinator, batch, raised] += 1
+        self._ends[self._who_knows(coordinator), batch, raised] += 1
 
     def ended_validating(self, coordinator: Peer, batch: int) -> None:
         """A worker, holding a validation batch."""
-        self._ends_validating[coordinator, batch] += 1
+        self._ends_validating[self._who_knows(coordinator), batch] += 1
 
     def gave_up(self, coordinator: Peer) -> None:
         """A run ends if workers die of a validation batch, and kills of our own may look like that."""
-        died = [count for (peer, _), count in self._ends_validating.items() if peer == coordinator]
+        died = [count for (peer, _), count in self._ends_validating.items() if peer == self._who_knows(coordinator)]
         assert max(died, default=0) >= DEADLY, f"given up after {died} deaths"
         self._stopped = True
 
@@ -72,7 +74,9 @@ class History:
         concerned = set(action.members) or self._training
         innocent = not all(self._setup.is_bad(member, action.batch) for member in concerned)
         if not all((member, action.batch) in self._setup.unsound for member in concerned):
-            died, raised = (self._ends[coordinator, action.batch, exception] for exception in (False, True))
+            died, raised = (
+                self._ends[self._who_knows(coordinator), action.batch, exception] for exception in (False, True)
+            )
             assert died >= DEADLY or raised >= RAISED, f"batch {action.batch} left out: {action.why}"
         assert action.step == len(self._versions) - 1
         every = self._setup.rules.validate_every
@@ -84,6 +88,10 @@ class History:
         self._frozen_by_numbers.update(action.freezes)
         self._blameless &= not innocent
         self._stopped |= action.fatal
+
+    def _who_knows(self, coordinator: Peer) -> Peer:
+        """Of deaths under that coordinator: in one process with the worker all its lives do."""
+        return replace(coordinator, incarnation=1) if self._setup.one_process else coordinator
 
     @property
     def _training(self) -> Set[int]:

@@ -35,6 +35,7 @@ class Setup:
     lost: frozenset[int] = frozenset()  # workers that nobody starts again after their last life
     lives: int = 1  # that these have
     average: AverageConfig = NO_AVERAGE
+    one_process: bool = False  # the only worker dies with the coordinator
     says_once: bool = False  # nothing is said again: a run in which nothing is lost needs no second time
 
     @property
@@ -103,7 +104,9 @@ def setup_of(seed: int) -> Setup:
         setup = _grouped(setup, draw)
     if setup.rules.collects and seed // 7 % 2:
         setup = _on_plateaus(setup, patience=seed // 14 % 2)
-    return _losing(setup, draw) if seed // 100 % 10 in LOSING else setup
+    if seed // 100 % 10 in LOSING:
+        return _losing(setup, draw)
+    return replace(setup, one_process=setup.workers == 1 and not setup.flaky and seed // 2 % 2 == 0)
 
 
 def _on_plateaus(setup: Setup, patience: int) -> Setup:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Roster, RosterEntry
+from pool.supervisor.failover import still_to_know
 from tests.pool.simulation.coordinator import SimCoordinator
 from tests.pool.simulation.feeder import SimFeeder
 from tests.pool.simulation.process import THE_SUPERVISOR, Process
@@ -55,14 +56,20 @@ class SimSupervisor(Process):
         successor = Peer(peer.role, peer.index, peer.incarnation + 1)
         if peer.role == COORDINATOR:
             self._coordinator = successor
-        self._start(successor)
+        if peer.role == COORDINATOR and self.world.setup.one_process:
+            del self._alive[WORKER, 0]
+            self.world.deaths = list(still_to_know(self.world.deaths, self.world.done))
+            self._start(successor)
+            self._start(Peer(WORKER, 0, successor.incarnation))
+        else:
+            self._start(successor)
 
     def _start(self, peer: Peer) -> None:
         world = self.world
         ready = world.time + int(world.chance() ** 2 * 60)
         process: Process
         if peer.role == COORDINATOR:
-            process = SimCoordinator(world, peer, ready, world.what_is_left())
+            process = SimCoordinator(world, peer, ready, world.what_is_left(), world.deaths)
         elif peer.role == FEEDER:
             process = SimFeeder(world, peer, ready, self._coordinator)
         else:

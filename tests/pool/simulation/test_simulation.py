@@ -44,6 +44,7 @@ def test_everything_that_may_go_wrong_goes_wrong_in_some_of_the_runs() -> None:
         *(f"{role} froze" for role in ("supervisor", "coordinator", "feeder", "worker")),
         "worker hung",
         "worker left out",
+        "worker died with the coordinator",
         "exception",
         "killed for not moving",
         "steps to do again",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Assignment, LeftOut, Outcome, Times, WorkerOrders, WorkerReport
 from pool.worker.job import Job
@@ -28,6 +30,7 @@ class SimWorker(Child):
         self._raised = False
         self.holds: tuple[Peer, int] | None = None  # who ordered it, and which training batch is in work
         self.validates: tuple[Peer, int] | None = None  # the same, of a validation batch
+        self._held: DeathInBatch | None = None  # if it dies now
         self.computing_asleep_until = 0  # only the thread that computes
         self._computing_moved_at = ready
 
@@ -44,6 +47,8 @@ class SimWorker(Child):
 
     def die(self) -> None:
         self.world.memory.end_reading(self.peer)
+        if self._held is not None and self.world.setup.one_process:
+            self.world.deaths.append(replace(self._held, raised="ValueError" if self._raised else ""))
         if self.holds is not None:
             self.world.history.ended_with(*self.holds, raised=self._raised)
         if self.validates is not None:
@@ -168,6 +173,7 @@ class SimWorker(Child):
     def _begin_reading(self, assignment: Assignment, batch: int) -> None:
         memory = self.world.memory
         memory.attempts[self.peer.index] = assignment.attempt, batch
+        self._held = DeathInBatch(assignment.purpose, assignment.step, batch, "")
         held = self.coordinator, batch
         self.holds, self.validates = (held, None) if assignment.purpose == "train" else (None, held)
         memory.begin_reading(self.peer, assignment.purpose, batch)
@@ -177,7 +183,7 @@ class SimWorker(Child):
         memory = self.world.memory
         memory.check_batch(assignment.purpose, batch)
         memory.end_reading(self.peer)
-        self.holds = self.validates = None
+        self.holds = self.validates = self._held = None
 
     def _write(self, job: Job, batch: int, bucket: int) -> None:
         setup, memory, slot = self.world.setup, self.world.memory, job.assignment.gradient_slot

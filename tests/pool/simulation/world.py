@@ -10,7 +10,8 @@ import random
 from collections import Counter
 
 from pool.checkpoint.validations import NONE
-from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
+from pool.protocol.blame import DeathInBatch
+from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
 from tests.pool.simulation.arithmetic import cursor_of, first_version
 from tests.pool.simulation.coordinator import Saved
 from tests.pool.simulation.history import History
@@ -50,6 +51,8 @@ class World:
         self.processes: dict[Place, Process] = {}
         self.unseen_deaths: list[Peer] = []
         self._snapshots: list[Saved] = []
+        self.deaths: list[DeathInBatch] = []  # of the worker in the coordinator's process
+        self.done = 0  # steps that the supervisor has heard of
         self.processes[SUPERVISOR, 0] = SimSupervisor(self)
 
     def run(self) -> None:
@@ -72,11 +75,16 @@ class World:
 
     def kill(self, place: Place) -> None:
         """From now on the process does nothing any more; the supervisor will see it."""
-        process = self.processes.pop(place)
-        process.die()
-        self.network.cut(place)
-        self.unseen_deaths.append(process.peer)
-        self.seen[f"{process.peer.role} died"] += 1
+        both = ((COORDINATOR, 0), (WORKER, 0))
+        together = both if self.setup.one_process and place in both else (place,)
+        self.unseen_deaths.append(self.processes[together[0]].peer)
+        for each in together:
+            process = self.processes.pop(each)
+            process.die()
+            self.network.cut(each)
+            self.seen[f"{process.peer.role} died"] += 1
+        if len(together) > 1:
+            self.seen["worker died with the coordinator"] += 1
 
     def _some_calm(self) -> int:
         """Until when; seldom comes a disaster alone."""

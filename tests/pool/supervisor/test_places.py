@@ -74,6 +74,31 @@ def test_whoever_was_asked_of_a_fork_server_that_dies_is_asked_of_the_next_one()
     start(book, WORKER_0, 3)
 
 
+def test_a_role_that_another_process_plays_is_watched_and_starts_and_ends_with_it() -> None:
+    book = Places(
+        SERVER,
+        (FEEDER_0,),
+        Patience(hang_timeout=10, start_timeout=60),
+        look_every=1,
+        now=0,
+        guests={WORKER_0: FEEDER_0},
+    )
+    start(book, FEEDER_0, 0)
+    assert book.next_start(0) is None
+    book.beat(FEEDER_0, 0.0, 0)
+    book.beat(WORKER_0, 0.0, 0)
+    for now in range(1, 11):
+        book.beat(FEEDER_0, 0.0, now)
+        assert not book.stuck(now)
+    assert [stuck.peer for stuck in book.stuck(11)] == [WORKER_0]
+    book.died(FEEDER_0, "was killed", 12)
+    successor = book.again(FEEDER_0, 12, "restarted")
+    start(book, successor, 12)
+    book.beat(WORKER_0, 0.0, 12)
+    book.beat(NEXT_LIFE, 0.0, 12)
+    assert [stuck.peer for stuck in book.stuck(13)] == []
+
+
 # --- watching ---
 
 

@@ -14,9 +14,11 @@ import pytest
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_FAILED
 from pool.exchange.exchange_choice import Exchange, after_loss
 from pool.process.failure import Failure, crash_place
+from pool.protocol.blame import DEADLY, DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.protocol.messages import RunReport, Shares
 from pool.supervisor.deaths import Death, account
+from pool.supervisor.failover import still_to_know
 from pool.supervisor.lost_devices import LostDevices, Verdict
 from pool.supervisor.policy import PAUSES, RestartPolicy
 from pool.supervisor.resources.signals import StopSignals
@@ -385,6 +387,15 @@ def test_a_process_that_we_end_for_what_is_not_its_fault_does_not_use_up_its_liv
     found = policy.died(WORKER_0)
     assert (found.restart, found.pause) == (True, 0.0)
     assert not policy.died(Peer(WORKER, 0, 2)).restart, "another incarnation"
+
+
+def test_deaths_in_batches_are_told_on_until_the_batch_was_computed() -> None:
+    """A step may be done again. What it was done without stays left out."""
+    once, thrice = DeathInBatch("train", 4, 8, ""), DeathInBatch("train", 4, 9, "")
+    deaths = [once, *[thrice] * DEADLY, DeathInBatch("train", 6, 12, "KeyError")]
+    assert still_to_know(deaths, 4) == tuple(deaths)
+    assert still_to_know(deaths, 5) == tuple(deaths[1:])
+    assert still_to_know(deaths, 7) == (thrice,) * DEADLY
 
 
 def test_the_exchange_goes_where_a_worker_is_left_and_uses_the_memory_that_is_reserved() -> None:

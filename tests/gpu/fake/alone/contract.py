@@ -56,7 +56,12 @@ class DeviceEnds(Ends):
     def device_coordinator(self, *, is_lent: bool) -> DeviceCoordinator:
         stores = [
             DeviceStore(
-                torch.device(home), fakegpu.SharedMemory(), self.plan.nbytes, SLOTS, self.slot_nbytes, averages=True
+                torch.device(home),
+                fakegpu.SharedMemory().allocate,
+                self.plan.nbytes,
+                SLOTS,
+                self.slot_nbytes,
+                averages=True,
             )
             for home in HOMES[self.kind]
         ]
