@@ -72,6 +72,8 @@ def _metavar(parameter: Any) -> str:
 def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
+    if isinstance(parameter.show_default, str):
+        return parameter.show_default
     plain = parameter.default is None or isinstance(parameter.default, (bool, tuple, list)) or parameter.default == ""
     return "" if plain else f"`{parameter.default}`"
 

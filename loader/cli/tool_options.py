@@ -68,10 +68,19 @@ Lossy = Annotated[bool, typer.Option("--lossy", help="Leave out what OUT's forma
 Seed = Annotated[
     int, typer.Option("--seed", min=0, max=LARGEST_SEED, metavar="N", help="Another seed draws otherwise.")
 ]
-Threads = Annotated[
-    int, typer.Option("--threads", min=1, max=256, metavar="N", help="Threads that read; they change no byte.")
-]
 ALL_THREADS = min(allowed_cores(), 8)
+AS_MANY_AS_CORES = "as many as cores, at most 8"  # the default in words: pages are the same on all machines
+Threads = Annotated[
+    int,
+    typer.Option(
+        "--threads",
+        min=1,
+        max=256,
+        metavar="N",
+        help="Threads that read; they change no byte.",
+        show_default=AS_MANY_AS_CORES,
+    ),
+]
 
 
 @contextmanager

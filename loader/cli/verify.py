@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from loader.cli.tool_options import ALL_THREADS, Format, working
+from loader.cli.tool_options import ALL_THREADS, AS_MANY_AS_CORES, Format, working
 from loader.errors import DataError, UsageError
 from loader.files.pipes import Input, input_of
 
@@ -58,7 +58,9 @@ def verify_files(
     files: AnyFiles,
     as_json: Json = False,
     input_format: Format = None,
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that read.")] = ALL_THREADS,
+    threads: Annotated[
+        int, typer.Option(min=1, max=256, help="Threads that read.", show_default=AS_MANY_AS_CORES)
+    ] = ALL_THREADS,
 ) -> int:
     """Read everything in files and say of each whether it is whole.
 

@@ -16,7 +16,17 @@ import numpy.typing as npt
 import typer
 
 from loader.chess.positions.entry import NO_SCORE
-from loader.cli.tool_options import ALL_THREADS, Files, Format, Lossy, OutputFile, To, file_target, prepared
+from loader.cli.tool_options import (
+    ALL_THREADS,
+    AS_MANY_AS_CORES,
+    Files,
+    Format,
+    Lossy,
+    OutputFile,
+    To,
+    file_target,
+    prepared,
+)
 from loader.stream.sequential import batches_in_order
 from pool.checkpoint.digest import start_digest
 from pool.commands.arguments import Averaged, Member, NetworkConfig
@@ -71,7 +81,14 @@ def rescore(
         ),
     ] = 1.0,
     threads: Annotated[
-        int, typer.Option(min=1, max=256, metavar="N", help="threads that evaluate; they change no byte")
+        int,
+        typer.Option(
+            min=1,
+            max=256,
+            metavar="N",
+            help="threads that evaluate; they change no byte",
+            show_default=AS_MANY_AS_CORES,
+        ),
     ] = ALL_THREADS,
     config: NetworkConfig = None,
     member: Member = None,

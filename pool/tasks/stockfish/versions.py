@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -172,10 +172,13 @@ def padded(inputs: int) -> int:
     return -(-inputs // 32) * 32
 
 
-def bucket(piece_count: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns the layer stacks and PSQT columns that Stockfish uses; kings are counted."""
-    stacks: npt.NDArray[np.int64] = (piece_count - 1) // 4
-    return stacks
+Count = TypeVar("Count", int, npt.NDArray[np.int64])
+
+
+def bucket(piece_count: Count) -> Count:
+    """Returns the layer stack and PSQT column that Stockfish uses, or those of several positions; kings are counted."""
+    stack: Count = (piece_count - 1) // 4
+    return stack
 
 
 _RAW, _LEB = Encoding.RAW, Encoding.LEB128

@@ -57,6 +57,7 @@ def slow_evaluation(net: Net, fen: str) -> int:
     shape, tensors = net.shape, net.tensors
     board = chess.Board(fen)
     pieces = len(board.piece_map())
+    assert isinstance(shape.output_buckets, str)
     bucket = {"single": 0, "material_count_8": (pieces - 2) // 4}[shape.output_buckets]
     inputs: list[int] = []
     for colour in (board.turn, not board.turn):
