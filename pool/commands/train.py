@@ -87,7 +87,7 @@ def train(
     run.dir=runs/first
 
     A recipe, a config with [[stage]] tables, is trained stage by stage. Each is a run in a folder of run.dir that is
-    named by all its result depends on. Given again, the command goes on with what is not done; it takes no --resume.
+    named by all its result depends on. Given again, the command goes on with what is not done, --resume or not.
     """
     from pool.config.load import load_config, read_toml
     from pool.stages.recipe import is_recipe, parse_recipe
@@ -98,8 +98,8 @@ def train(
 
     tree = {} if config.is_dir() else read_toml(config)
     if is_recipe(tree):
-        used = {"--resume": resume, "--override": override, "--trace": trace, "--measure": measure}
-        if name := next((option for option, value in used.items() if value), None):
+        of_one_run = {"--override": override, "--trace": trace, "--measure": measure}
+        if name := next((option for option, value in of_one_run.items() if value), None):
             raise ConfigError(f"{name}: {config} is a recipe, of several runs; name the folder of one of them")
         recipe = parse_recipe(tree, overrides or (), str(config))
         _train_recipe(recipe, config, overrides or (), list_stages, check, until, rerun, allow_different_numerics)

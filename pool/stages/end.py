@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,11 +21,13 @@ from loader.plugins.modules import lies_in_current_folder
 from loader.stream.sources import NoFileError, find_files
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import AVERAGE, FOLDER, LAST, read_state
-from pool.errors import ConfigError, PoolError, RunError
+from pool.errors import ConfigError, PoolError, RunError, UnavailableError
 from pool.run_folder import files
+from pool.run_folder.access import FOLDER_MODE
 from pool.stages.key import DIGITS, content_digest, digest
 from pool.stages.recipe import Stage
 from pool.supervisor.processes.program import ended
+from pool.supervisor.resources.run_folder import locked
 from pool.task.registry import is_bundled, task_module
 
 RECORD = "stage.json"
@@ -47,9 +50,15 @@ def end_stage(stage: Stage, key: str, folder: Path, say: Callable[[str], object]
     if not stage.own.export:
         return
     try:
-        network = _network(stage, key, folder, say)
-        if stage.own.test:
-            _test(stage, network, folder, say)
+        lock = locked(folder)
+        try:
+            network = _network(stage, key, folder, say)
+            if stage.own.test:
+                _test(stage, network, folder, say)
+        finally:
+            os.close(lock)
+    except BlockingIOError:
+        raise UnavailableError(f"stage {stage.name}: {folder} is in use by another run") from None
     except OSError as error:
         raise RunError(f"stage {stage.name}: {error.filename or folder}: {error.strerror}") from None
 
@@ -60,14 +69,17 @@ def _network(stage: Stage, key: str, folder: Path, say: Callable[[str], object])
     if known is not None and record.get("network_key") == own:
         return known
     suffix = task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has looked
-    beside = temporary(folder / f"network{suffix}").with_suffix(suffix)
+    files.sweep(folder)  # of a predecessor that was killed
+    beside = temporary(folder / "network")
     try:
-        _export(stage, folder, beside)
-        network = folder / f"nn-{hashlib.sha256(beside.read_bytes()).hexdigest()[:DIGITS]}{suffix}"
-        files.sync_file(beside)
-        beside.rename(network)
+        beside.mkdir(mode=FOLDER_MODE)
+        written = beside / f"network{suffix}"
+        _export(stage, folder, written)
+        network = folder / f"nn-{hashlib.sha256(written.read_bytes()).hexdigest()[:DIGITS]}{suffix}"
+        files.sync_file(written)
+        written.rename(network)
     finally:
-        beside.unlink(missing_ok=True)
+        files.remove_quietly(beside)
     _note(folder, {"network": network.name, "network_key": own})
     say(f"stage {stage.name}: its network is {network}")
     return network

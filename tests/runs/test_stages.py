@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import random
 import shutil
 import signal
@@ -99,7 +100,7 @@ def test_stages_begin_with_what_the_one_before_leaves(done: Path, tmp_path: Path
 
 def test_what_is_done_is_left_alone_by_anybody(done: Path) -> None:
     before = all_files(done / "runs")
-    said = train(done / "recipe.toml")
+    said = train(done / "recipe.toml", "--resume")
     assert all_files(done / "runs") == before
     assert "stage first" not in said
     listed = train(done / "recipe.toml", "--list").splitlines()
@@ -197,6 +198,18 @@ def test_check_looks_at_all_stages_before_the_first_begins(tmp_path: Path) -> No
 
 def test_options_of_recipes_and_of_runs_are_told_apart(tmp_path: Path) -> None:
     config = write(tmp_path, TOY_STAGES)
-    assert "--resume: " in train(config, "--resume", code=2)
+    assert "--override: " in train(config, "--override", "optimizer.args.lr=1", code=2)
     plain = write(tmp_path, TOY_STAGES, "")
     assert "--list: " in train(plain, "--list", code=2)
+
+
+def test_a_stage_that_another_command_ends_is_left_to_it(tmp_path: Path) -> None:
+    config = write(tmp_path, {**STOCKFISH, "train.validate_every": 0, "train.steps": 1}, '[[stage]]\nname = "only"\n')
+    train(config)
+    config.write_text(config.read_text().replace("[[stage]]", "[stages]\nexport = true\n[[stage]]"))
+    only = folder(tmp_path / "runs", "only")
+    with (only / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert f"{only} is in use by another run" in train(config, code=69)
+    train(config)
+    assert list(only.glob("nn-*"))
