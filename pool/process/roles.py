@@ -21,7 +21,6 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -61,7 +60,7 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
         if start.peer.role == PLANNER:
             code = _plan(start, channel)
         elif worker is None:
-            code = _live(channel, partial(_become, start, channel, folder))
+            code = _live(channel, lambda: _role(start, channel, folder).begin(start))
         else:
             code = _live_together(start, worker, channel, folder)
     except BaseException as error:
@@ -73,7 +72,7 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
 def _plan(start: Start, channel: socket.socket) -> int:
     """Runs the planner: one answer. Returns the exit code."""
     try:
-        answer: Answer = _role(start).run(start)
+        answer: Answer = _own_role(start).run(start)
     except BaseException as error:
         _log(error)
         answer = Refused(f"the planner failed: {shown(error_line(error))}", EXIT_FAILED)
@@ -109,9 +108,9 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
     lent: Future[Any] = Future()  # the memory of the device that the worker uses
     coordinator_begun, worker_begun = threading.Event(), threading.Event()
 
-    def coordinate() -> NoReturn:
+    def coordinate(role: ModuleType) -> NoReturn:
         def begin() -> Callable[[], object]:
-            go_on: Callable[[], object] = _become(start, channel, folder, lent)
+            go_on: Callable[[], object] = role.begin(start, lent)
             coordinator_begun.set()
             worker_begun.wait()
             return go_on
@@ -119,7 +118,8 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
         _end(_live(channel, begin, patience=_PATIENCE))
 
     def compute() -> Callable[[], object]:
-        threading.Thread(target=coordinate, name=COORDINATOR, daemon=True).start()
+        role = _role(start, channel, folder)
+        threading.Thread(target=coordinate, args=(role,), name=COORDINATOR, daemon=True).start()
         coordinator_begun.wait()
         crash_points.arm(worker.crash_points, worker.peer)
         go_on: Callable[[], object] = _module(worker).begin(worker, lent)
@@ -127,17 +127,6 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
         return go_on
 
     return _live(channel, compute, of_worker=True)
-
-
-def _become(start: Start, channel: socket.socket, folder: int, *others: object) -> Callable[[], object]:
-    """Begins any role but the planner's. `folder`: descriptor of the run folder; `others`: what its `begin` gets beside
-    its start."""
-    lifeline.die_with(channel, folder)
-    logging.basicConfig(
-        level=logging.INFO, format=f"%(asctime)s {start.peer.role} {start.peer.index} %(levelname)s %(message)s"
-    )
-    go_on: Callable[[], object] = _role(start).begin(start, *others)
-    return go_on
 
 
 def _end(code: int) -> NoReturn:
@@ -151,7 +140,17 @@ def _end(code: int) -> NoReturn:
         os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
 
 
-def _role(start: Start) -> ModuleType:
+def _role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
+    """Makes this the process of a role that lives as long as the run; returns its module. `folder`: descriptor of
+    the run folder."""
+    lifeline.die_with(channel, folder)
+    logging.basicConfig(
+        level=logging.INFO, format=f"%(asctime)s {start.peer.role} {start.peer.index} %(levelname)s %(message)s"
+    )
+    return _own_role(start)
+
+
+def _own_role(start: Start) -> ModuleType:
     prctl.show_as(str(start.peer))  # the command line is the fork server's
     crash_points.arm(start.crash_points, start.peer)
     add_devices(start.device_module)

@@ -129,6 +129,17 @@ def test_a_loss_that_raises_where_the_coordinator_is_is_blamed_on_the_batch(tmp_
     assert f"traceback in {tmp_path}/run/logs/coordinator-0.log; it is kept in " in ended.err
 
 
+def test_a_kernel_that_ends_both_roles_changes_no_bits(
+    whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is of the context that both have, and sticks: either may be the first to raise it."""
+    whole = whole_run({**ONE, "pool.exchange": "host"})
+    monkeypatch.setenv("FAKEGPU", "fail_kernel=900,delay_us=100,seed=1")
+    ended = run_well(tmp_path / "run", {**ONE, "pool.snapshot_steps": 1})
+    assert "raised RuntimeError: FAKEGPU error: an illegal memory access was encountered (" in ended.out
+    assert ended.digest() == whole.digest()
+
+
 def test_a_worker_that_hangs_in_the_coordinators_process_ends_with_it(whole_run: WholeRun, tmp_path: Path) -> None:
     hanging = {"pool.devices": ["fakegpu:0?hang=3:backward"], "pool.hang_timeout": 2}
     ended = run_well(tmp_path / "run", {**ONE, **hanging})
