@@ -19,7 +19,7 @@ class Exchange:
         return bool(self.devices)
 
     @property
-    def local(self) -> tuple[int, ...]:
+    def workers_there(self) -> tuple[int, ...]:
         """Workers on any of the devices."""
         return tuple(sorted(worker for workers in self.workers for worker in workers))
 
@@ -31,7 +31,7 @@ class Exchange:
     @property
     def without_room(self) -> tuple[int, ...]:
         """Workers in whose segments no room is reserved for gradients: those on the devices that it began with."""
-        return self.local if self.lost is None else self.lost
+        return self.workers_there if self.lost is None else self.lost
 
     def __str__(self) -> str:
         by_whom = " in the worker's own process" if self.one_process else ""

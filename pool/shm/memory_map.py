@@ -59,16 +59,18 @@ class MemoryMap:
     averages: bool = False  # there is a place for averaged weights
     batches_per_group: int = 1
     lists_nbytes: int = 0  # of a gradient slot: which rows of tables a group touches (`pool.exchange.touched_lists`)
-    local: tuple[int, ...] = ()  # workers whose weights and gradients lie in a device's memory, as the run begins
+    without_room: tuple[
+        int, ...
+    ] = ()  # workers whose weights and gradients lie in a device's memory, as the run begins
 
     @property
     def halves(self) -> int:
         """Versions of the weights that there is room for: two if any worker reads them here."""
-        return 2 if len(self.local) < self.workers else 0
+        return 2 if len(self.without_room) < self.workers else 0
 
     def gradients_nbytes(self, worker: int) -> int:
         """Bytes of one gradient slot: gradients, then lists."""
-        return (0 if worker in self.local else self.slot_gradients_nbytes) + self.lists_nbytes
+        return (0 if worker in self.without_room else self.slot_gradients_nbytes) + self.lists_nbytes
 
     @property
     def losses(self) -> int:

@@ -277,7 +277,7 @@ class Supervisor:
 
     def _end_with_coordinator(self) -> None:
         """Workers that use memory of its device: nobody has proved that it outlives the process that made it."""
-        self._kill_workers(self._run.planned.exchange.local, "shared a device's memory with the coordinator")
+        self._kill_workers(self._run.planned.exchange.workers_there, "shared a device's memory with the coordinator")
 
     def _leave_device(self, device: str) -> None:
         """A worker's is lost: nobody else uses it any more."""
@@ -300,7 +300,7 @@ class Supervisor:
         if not lost:
             return False
         exchange = after_loss(planned.exchange, lost, self._lost.others())
-        others = set(exchange.local).difference(planned.exchange.local)
+        others = set(exchange.workers_there).difference(planned.exchange.workers_there)
         self._kill_workers(others, "gets the coordinator on its device")
         self._run = replace(self._run, answer=replace(planned, exchange=exchange))
         return True

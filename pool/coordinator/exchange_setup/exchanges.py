@@ -107,10 +107,10 @@ class Exchanges:
         homes = Homes(stores, exchange.workers)
         self.copies = FromDevices(devices)
         if self._lent is not None:
-            (worker,) = exchange.local
+            (worker,) = exchange.workers_there
             self._lent.set_result(homes.lend(worker, self._own.peer.incarnation))
             crash_point("coordinator.memory_lent")
-        elif shared is not None and exchange.local:
+        elif shared is not None and exchange.workers_there:
             self.lender = Lender(self._own.address_key, self._own.peer, homes, shared)
         return partial(self._of_devices, homes, place_pieces(layout.plans, len(devices)))
 

@@ -77,7 +77,7 @@ class RunPlan:
             averages=config.train.average.kind is not None,
             batches_per_group=config.train.batches_per_group,
             lists_nbytes=layout.touched_lists.nbytes,
-            local=planned.exchange.without_room,
+            without_room=planned.exchange.without_room,
         )
 
     def guests(self, process: Peer) -> tuple[Peer, ...]:
@@ -126,7 +126,7 @@ class RunPlan:
             layout=self.layout,
             measured=planned.measured,
             total_steps=config.train.steps,
-            borrows=peer.index in planned.exchange.local,
+            borrows=peer.index in planned.exchange.workers_there,
             fingerprint=planned.fingerprint,
         )
 

@@ -56,7 +56,7 @@ def chosen(*names: str, plans: Any = PLANS, **settings: Any) -> Exchange:
 def test_auto_takes_the_first_workers_device() -> None:
     found = chosen("cuda:1", "cuda:0", "cuda:1")
     assert found == Exchange(("cuda:1",), workers=((0, 2),), why=WHY)
-    assert found.local == (0, 2)
+    assert found.workers_there == (0, 2)
     assert str(found) == f"gradients are added up on cuda:1: {WHY}"
 
 

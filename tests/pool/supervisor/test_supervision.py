@@ -401,10 +401,10 @@ def test_deaths_in_batches_are_told_on_until_the_batch_was_computed() -> None:
 def test_the_exchange_goes_where_a_worker_is_left_and_uses_the_memory_that_is_reserved() -> None:
     first = Exchange(("cuda:0",), ((0, 1),))
     second = after_loss(first, ["cuda:0"], {2: "cuda:1", 3: "cuda:2", 4: "cuda:1"})
-    assert (second.devices, second.local, second.without_room) == (("cuda:1",), (2, 4), (0, 1))
+    assert (second.devices, second.workers_there, second.without_room) == (("cuda:1",), (2, 4), (0, 1))
     assert str(second) == "gradients are added up on cuda:1: cuda:0 is lost"
     third = after_loss(second, ["cuda:1", "cuda:0"], {3: "cuda:2"})
-    assert (third.devices, third.local, third.without_room) == (("cuda:2",), (3,), (0, 1))
+    assert (third.devices, third.workers_there, third.without_room) == (("cuda:2",), (3,), (0, 1))
 
 
 def test_an_exchange_on_several_devices_goes_on_with_those_that_are_left() -> None:
