@@ -7,8 +7,7 @@ applied once, wherever the run is resumed. Pure, and free of torch.
 from __future__ import annotations
 
 import copy
-import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -65,9 +64,10 @@ def to_apply(
     return sorted(pending, key=lambda entry: entry.step), repeated
 
 
-def applied(state: Mapping[str, Any], override: Override) -> dict[str, Any]:
+def applied(state: Mapping[str, Any], override: Override, own: Sequence[Collection[str]] = ()) -> dict[str, Any]:
     """Numbers of optimizer and schedule with the override, as far as they have its key. A learning rate becomes the one
-    that is in force now. The state given stays as it is."""
+    that is in force now. `own`: the arguments that each of `optimizer.groups` sets, which stay. The state given stays
+    as it is."""
     if override.key == f"{OPTIMIZER}lr":
         return with_rates(state, lambda _: override.value)
     groups, schedulers = copy.deepcopy(state["groups"]), copy.deepcopy(state["schedulers"])
@@ -76,9 +76,10 @@ def applied(state: Mapping[str, Any], override: Override) -> dict[str, Any]:
         for scheduler in (each for each in schedulers if key in each):
             scheduler[key] = _like(scheduler[key], override.value)
     else:
-        for group in itertools.chain.from_iterable(groups):
-            if key in group:
-                group[key] = override.value
+        for of_bucket in groups:
+            for group, kept in zip(of_bucket, ((), *own), strict=True):
+                if key in group and key not in kept:
+                    group[key] = override.value
     return {**state, "groups": groups, "schedulers": schedulers}
 
 

@@ -75,9 +75,38 @@ class PoolDataConfig(DataConfig, DataFiles):
         return self
 
 
+class GroupConfig(Section):
+    """Tensors that the optimizer steps with other arguments."""
+
+    tensors: Annotated[
+        tuple[str, ...],
+        Field(strict=False, min_length=1, description="names of tensors; * and ? match any text and any character"),
+    ]
+    args: Annotated[dict[str, Any], Field(default_factory=dict, description="arguments beside optimizer.args")]
+
+
 class OptimizerConfig(Section):
+    """The optimizer, and groups of tensors that it steps with other arguments.
+
+    [[optimizer.groups]]
+    tensors = ["stacks.shared_*"]                      # of several groups that match, a tensor has the first
+    args = { weight_decay = 1e-3, lr = 2e-4 }          # the rest is optimizer.args
+
+    Schedule, plateau and a changed optimizer.args.lr act on all groups alike: the learning rate of a group stays the
+    same share of optimizer.args.lr. Other arguments that are changed when a run is resumed are changed in groups that
+    have no such argument of their own.
+    """
+
     name: Annotated[str, Field(description="optimizer class, by dotted name"), Effect.NUMERICS] = "pool.optim.Adam"
     args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments"), Effect.SAVED]
+    groups: Annotated[
+        tuple[GroupConfig, ...],
+        Field(
+            strict=False,  # JSON's arrays are lists
+            description="tables of tensors and args, for tensors that are stepped with other arguments",
+        ),
+        Effect.FIXED,
+    ] = ()
 
 
 class TrainConfig(Section):

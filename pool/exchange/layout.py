@@ -8,6 +8,7 @@ slots too, are never rounded. Free of torch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -90,6 +91,11 @@ class Layout:
 def prefix(member: int, members: int) -> str:
     """Returns the beginning of the names of a member's tensors; nothing if there is one member only."""
     return "" if members == 1 else f"member.{member}."
+
+
+def without_prefix(name: str) -> str:
+    """Returns the name of a tensor as its member's model has it."""
+    return re.sub(r"^member\.\d+\.", "", name)
 
 
 def joined(plans: Sequence[Plan]) -> Plan:

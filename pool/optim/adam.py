@@ -76,11 +76,26 @@ class Adam(NativeOptimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Raises ValueError for what another optimizer has left, unless it is torch's Adam or AdamW."""
         for group in state["param_groups"]:
-            group.setdefault("decoupled_weight_decay", False)
+            group.setdefault("decoupled_weight_decay", isinstance(self, AdamW))
         super().__setstate__(state)
         for group in self.param_groups:
             if group.get("amsgrad") or group.get("maximize"):
                 raise ValueError("state of another optimizer than Adam: it has amsgrad or maximize")
+
+
+class AdamW(Adam):
+    """torch.optim.AdamW to float32 rounding: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv
+    1711.05101)."""
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, decoupled_weight_decay=True)
 
 
 class SparseAdam(Adam):

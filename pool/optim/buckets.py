@@ -28,8 +28,8 @@ from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import rows_of
 from pool.kernels.fold import Addend
 from pool.optim.elementwise import ELEMENTWISE
-from pool.optim.factory import construct, tuples
-from pool.optim.names import load_class
+from pool.optim.factory import tuples
+from pool.optim.groups import Groups, own_rates
 from pool.optim.native import NativeOptimizer
 from pool.optim.plain_state import check_group
 from pool.optim.schedules import Parts, load_schedule, make_schedule
@@ -65,9 +65,13 @@ class BucketOptimizers:
         self._name = config.name
         self._schedule = schedule
         self._elementwise = config.name in ELEMENTWISE
+        self._groups = Groups(config, plan)
         self.parameters = [[part(index, bucket) for index in bucket.parameters] for bucket in plan.buckets]
-        make = load_class(config.name, "optimizer.name")
-        self._optimizers = [construct(make, members, config, "optimizer.args") for members in self.parameters]
+        self._order = [self._groups.order(bucket.parameters) for bucket in plan.buckets]  # in which it counts them
+        self._optimizers = [
+            self._groups.optimizer(dict(zip(bucket.parameters, members, strict=True)))
+            for bucket, members in zip(plan.buckets, self.parameters, strict=True)
+        ]
         for bucket, optimizer, members in zip(plan.buckets, self._optimizers, self.parameters, strict=True):
             if isinstance(optimizer, NativeOptimizer):
                 tables = (plan.parameters[index].sparse_field is not None for index in bucket.parameters)
@@ -88,7 +92,8 @@ class BucketOptimizers:
         """Updates the bucket's parameters; those whose grad is None are left alone, as in torch. Raises RunError for an
         error of the optimizer's code, which would come again in the coordinator's next life."""
         try:
-            self._optimizers[bucket].step()
+            with own_rates(self._optimizers[bucket]):
+                self._optimizers[bucket].step()
         except _OF_CODE as error:
             raise RunError(f"optimizer.name: {self._name}: fails: {in_words(error)}") from error
         self._join(bucket)
@@ -102,8 +107,10 @@ class BucketOptimizers:
         of an optimizer of `pool.optim` only."""
         optimizer: NativeOptimizer = self._optimizers[bucket]
         rows = self._plan.buckets[bucket].rows
-        for parameter, old, gradients in steps:
-            optimizer.fold_and_step(parameter, old, gradients, first_row=0 if rows is None else rows[0], scale=scale)
+        first_row = 0 if rows is None else rows[0]
+        with own_rates(optimizer):
+            for parameter, old, gradients in steps:
+                optimizer.fold_and_step(parameter, old, gradients, first_row=first_row, scale=scale)
         self._join(bucket)
 
     def end_step(self, step: int) -> None:
@@ -162,10 +169,10 @@ class BucketOptimizers:
         tensors: dict[str, Tensor] = {}
         divided = {name: _shape_of(parts) for name, parts in self.divided.items()}
         numbers: dict[str, dict[str, Any]] = {}
-        for b, (bucket, optimizer) in enumerate(zip(self._plan.buckets, self._optimizers, strict=True)):
+        for b, (order, optimizer) in enumerate(zip(self._order, self._optimizers, strict=True)):
             self._join(b)
             for i, entries in optimizer.state_dict()["state"].items():
-                name = self._plan.parameters[bucket.parameters[i]].name
+                name = self._plan.parameters[order[i]].name
                 numbers[name] = {}
                 for key, value in entries.items():
                     if isinstance(value, Tensor):
@@ -186,7 +193,7 @@ class BucketOptimizers:
         if override in self._overrides:
             return
         _, plain = self.state()
-        self.take_numbers(applied(json.loads(json.dumps(plain)), override))
+        self.take_numbers(applied(json.loads(json.dumps(plain)), override, self._groups.own))
         self._overrides.append(override)
 
     def take_numbers(self, plain: Mapping[str, Any]) -> None:
@@ -209,10 +216,11 @@ class BucketOptimizers:
         with _fitting():
             self._check_names(tensors, plain["numbers"])
             tensors = {name: self._where_it_lies(name, tensor) for name, tensor in tensors.items()}
-            for bucket, optimizer, groups in zip(self._plan.buckets, self._optimizers, plain["groups"], strict=True):
+            of_buckets = zip(self._plan.buckets, self._order, self._optimizers, plain["groups"], strict=True)
+            for bucket, order, optimizer, groups in of_buckets:
                 state = {
                     position: self._state_of(bucket, index, tensors, plain["numbers"])
-                    for position, index in enumerate(bucket.parameters)
+                    for position, index in enumerate(order)
                     if self._plan.parameters[index].name in plain["numbers"]
                 }
                 own_groups = optimizer.state_dict()["param_groups"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 ELEMENTWISE = frozenset(
     {
         "pool.optim.Adam",
+        "pool.optim.AdamW",
         "pool.optim.ClippedAdamW",
         "pool.optim.FTRL",
         "pool.optim.RowwiseAdagrad",

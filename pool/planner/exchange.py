@@ -103,7 +103,8 @@ def _problems(
     for member in config.members:
         made = load_class(member.optimizer.name, "optimizer.name")
         if _is_own(made) and not made.on_devices:
-            yield f"{member.optimizer.name} steps on a CPU alone; pool.optim.Adam, SparseAdam and torch's step there"
+            name = member.optimizer.name
+            yield f"{name} steps on a CPU alone; pool.optim.Adam, AdamW, SparseAdam and torch's step there"
     for tensor in (tensor for plan in plans for tensor in plan.parameters):
         if tensor.dtype != "float32":
             yield f"parameter {tensor.name} is {tensor.dtype}"

@@ -28,7 +28,7 @@ from pool.task.task import Progress
 from pool.tasks.chess.network import FileNetwork
 from pool.tasks.chess.positions import Block
 from pool.tasks.chess.training.config import LossConfig
-from pool.tasks.chess.training.loss import mean_loss, score_weight
+from pool.tasks.chess.training.loss import mean_loss, remapped, score_weight
 from pool.tasks.networks.network_files import families, read_file
 
 SECTIONS = ("data", "loss")  # that all networks share
@@ -97,7 +97,9 @@ def compare(
         if len(values) != len(first[0]):
             raise ConfigError(f"{net}: sees {len(values)} positions of the data, and {nets[0]} {len(first[0])}")
         output = torch.from_numpy(values / base.loss.output_unit)
-        loss = mean_loss(output, torch.from_numpy(score), torch.from_numpy(result), base.loss, weight)
+        loss = mean_loss(
+            output, remapped(torch.from_numpy(score), base.loss), torch.from_numpy(result), base.loss, weight
+        )
         difference = np.abs(values - first[0])
         rows.append(Compared(str(net), float(loss), float(difference.mean()), float(difference.max())))
     return Comparison(len(first[0]), weight, sorted(rows, key=lambda row: row.loss))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.kernels.fold import Addend, Touched
-from pool.optim import Adam, ClippedAdamW, SparseAdam
+from pool.optim import Adam, AdamW, ClippedAdamW, SparseAdam
 
 STEPS = 20
 Kind = type[Adam] | type[ClippedAdamW]
@@ -62,6 +62,17 @@ def test_the_weights_are_torchs_to_float32_rounding(ours: dict[str, Any], theirs
         torch.testing.assert_close(
             optimizer.state[own][key].double(), other.state[reference][key], rtol=1e-5, atol=1e-7
         )
+
+
+def test_adamw_is_adam_with_decoupled_weight_decay() -> None:
+    start = torch.randn(37, 21, generator=torch.Generator().manual_seed(1))
+    one, other = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    optimizers = AdamW([one], lr=0.02), Adam([other], lr=0.02, weight_decay=0.01, decoupled_weight_decay=True)
+    for gradient in gradients((37, 21), STEPS):
+        one.grad = other.grad = gradient
+        for optimizer in optimizers:
+            optimizer.step()
+    assert torch.equal(one, other)
 
 
 @pytest.mark.usefixtures("simd_level")

@@ -157,7 +157,7 @@ PROBLEMS: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
     "optimizer": (
         ("cuda:0",),
         {"optimizer": {"name": "pool.optim.RowwiseAdagrad"}},
-        "pool.optim.RowwiseAdagrad steps on a CPU alone; pool.optim.Adam, SparseAdam and torch's step there",
+        "pool.optim.RowwiseAdagrad steps on a CPU alone; pool.optim.Adam, AdamW, SparseAdam and torch's step there",
     ),
     "halves": (("cuda:0",), {"plans": HALVES}, "parameter bias is bfloat16"),
     "groups": (

@@ -148,7 +148,7 @@ def test_a_limit_that_the_type_of_the_gradients_can_not_hold_is_refused() -> Non
     ("name", "suggestion"),
     [
         ("Adam", "torch.optim.Adam or pool.optim.Adam"),
-        ("adamw", "torch.optim.AdamW"),
+        ("adamw", "torch.optim.AdamW or pool.optim.AdamW"),
         ("SGD", "torch.optim.SGD"),
         ("SparseAdam", "torch.optim.SparseAdam or pool.optim.SparseAdam"),
         ("torch.optim.Adamm", "torch.optim.Adam or pool.optim.Adam"),

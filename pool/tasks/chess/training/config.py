@@ -48,9 +48,11 @@ class LambdaPart(Section):
     """A stretch of the schedule of lambda."""
 
     start: Annotated[float, Field(ge=0, le=1, description="lambda at the part's first step")]
-    end: Annotated[
-        float | None, Field(ge=0, le=1, description="lambda where the part ends, linear in between; none keeps it")
-    ] = None
+    end: Annotated[float | None, Field(ge=0, le=1, description="lambda where the part ends; none keeps it")] = None
+    curve: Annotated[
+        Literal["line", "cosine"],
+        Field(description="its way from start to end; cosine: half a wave, flat at both ends"),
+    ] = "line"
     steps: Annotated[
         int | None, Field(gt=0, le=MOST_STEPS, description="steps that the part lasts; the last part has none")
     ] = None
@@ -68,9 +70,13 @@ class LossConfig(Section):
     The loss of a batch is the mean of its positions' by these weights. With an offset of 0 probability(x) is the
     sigmoid of x / scaling.
 
+    With mate_base, the score of a mate, |score| >= 31755, becomes
+    sign(score) * (mate_base + mate_scale * mate_decay ^ max(0, 32000 - |score|)), where 32000 - |score| is its plies.
+
     [[loss.lambda_parts]]                              # a warm-up: from the score towards the game's result
     start = 1.0
     end = 0.7
+    curve = "cosine"                                   # "line" if it is left out
     steps = 5000                                       # training steps; all but the last part need it
 
     [[loss.lambda_parts]]                              # a part without an end keeps lambda
@@ -106,10 +112,23 @@ class LossConfig(Section):
         tuple[LambdaPart, ...],
         Field(
             strict=False,  # JSON's arrays are lists
-            description="instead of lambda_start and lambda_end: tables of start, end and steps, one after the other",
+            description="instead of lambda_start and lambda_end: tables of start, end, curve and steps, in order",
         ),
         Effect.RESULT,
     ] = ()
+    mate_base: Annotated[
+        float,
+        Field(ge=0, le=1e6, description="score of the longest mates, internal units; 0: mates keep their scores"),
+        Effect.RESULT,
+    ] = 0.0
+    mate_scale: Annotated[
+        float, Field(ge=0, le=1e6, description="what the shortest mate has more, internal units"), Effect.RESULT
+    ] = 4000.0
+    mate_decay: Annotated[
+        float,
+        Field(ge=0, le=1, description="what remains of that with each ply that the mate is longer"),
+        Effect.RESULT,
+    ] = 0.85
     exponent: Annotated[float, Field(ge=1, le=8, description="power of the difference"), Effect.RESULT] = 2.5
     weight_boost: Annotated[
         float,

@@ -6,6 +6,8 @@ flat stretch for draws between them; see LossConfig for the formula and the mean
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -17,6 +19,7 @@ from pool.tasks.chess.cuda.win_rate_loss import serves, win_rate_loss
 from pool.tasks.chess.training.config import LossConfig
 
 FIELD = "features"  # two bags a sample: the inputs of the side to move, and of the other
+_MATE, _LONGEST_MATE = 32000, 245  # Stockfish's score of mate in 0, and the most plies that its scores count
 _LABELS = frozenset({"score", "result"})  # of the loss
 
 
@@ -38,7 +41,7 @@ def batch_loss(config: LossConfig, output: Tensor, batch: TensorBatch, progress:
     weight = score_weight(config, progress)
     if output.dtype in (torch.bfloat16, torch.float16):
         output = output.float()
-    labels = batch.dense["score"], batch.dense["result"]
+    labels = remapped(batch.dense["score"], config), batch.dense["result"]
     if serves(output, *labels):
         return win_rate_loss(output, *labels, _settings(config, weight), weighs=config.weighs)
     return mean_loss(output, *labels, config, weight)
@@ -54,7 +57,21 @@ def score_weight(config: LossConfig, progress: Progress) -> float:
     if part.end is None:
         return part.start
     steps = progress.total_steps - begins[index] if part.steps is None else part.steps
-    return part.start + (part.end - part.start) * min(1.0, (progress.step - begins[index]) / max(1, steps))
+    way = min(1.0, (progress.step - begins[index]) / max(1, steps))
+    if part.curve == "cosine":
+        way = (1 - math.cos(math.pi * way)) / 2
+    return part.start + (part.end - part.start) * way
+
+
+def remapped(score: Tensor, config: LossConfig) -> Tensor:
+    """Returns scores [B] with those of mates as LossConfig has them, float32 then: a longer mate is worth less, and the
+    best output is finite."""
+    if not config.mate_base:
+        return score
+    plain = score.float()
+    plies = (_MATE - plain.abs()).clamp(min=0)
+    mates = plain.sign() * (config.mate_base + config.mate_scale * config.mate_decay**plies)
+    return torch.where(plain.abs() >= _MATE - _LONGEST_MATE, mates, plain)
 
 
 def probability(score: Tensor, offset: float, scaling: float) -> Tensor:
@@ -75,7 +92,7 @@ def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig,
     if not config.weighs:
         return losses.mean()
     if config.asymmetry:
-        losses = losses * (1.0 + config.asymmetry * (predicted > target))
+        losses = losses * (1.0 + config.asymmetry * (predicted > target).to(losses.dtype))
     undecided = (wanted - 0.5).square() * wanted * (1.0 - wanted)
     weights = 1.0 + (2.0**config.weight_boost - 1.0) * undecided.pow(config.weight_power)
     mean: Tensor = (losses * weights).sum() / weights.sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections.abc import Sequence
@@ -14,8 +15,10 @@ from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.task.task import Progress
 from pool.tasks.chess.training.config import LossConfig
-from pool.tasks.chess.training.loss import mean_loss, probability, score_weight
-from tests.support.paths import DATA
+from pool.tasks.chess.training.loss import mean_loss, probability, remapped, score_weight
+from tests.support.paths import DATA, ROOT
+
+RECIPE = ROOT / "../shared/data/vectors/recipe"  # of nnue-pytorch itself: not in a clone
 
 
 def test_probabilities_and_losses_are_those_of_the_reference() -> None:
@@ -71,6 +74,56 @@ def test_lambda_can_be_made_of_parts() -> None:
     assert lambdas(whole, range(101), 100) == lambdas({"lambda_end": 0.75}, range(101), 100)
 
 
+def test_a_part_of_lambda_can_be_half_a_wave() -> None:
+    """Recipe C of 2026: 1 to 0.7 and back (recipe-2026.md b; to the error of its check, 1.4e-7)."""
+    down = {"start": 1.0, "end": 0.7, "curve": "cosine", "steps": 716_800}
+    up = {"start": 0.7, "end": 1.0, "curve": "cosine", "steps": 2_867_200}
+    steps = (0, 179_200, 358_400, 716_800, 1_433_600, 2_150_400, 3_584_000, 4_000_000)
+    found = lambdas({"lambda_parts": [down, up, {"start": 1.0}]}, steps, 4_096_000)
+
+    def hump(step: int) -> float:
+        if step >= 3_584_000:
+            return 0.0
+        if step < 716_800:
+            return (1 - math.cos(math.pi * step / 716_800)) / 2
+        return (1 + math.cos(math.pi * (step - 716_800) / 2_867_200)) / 2
+
+    assert found == pytest.approx([1 - 0.3 * hump(step) for step in steps], rel=1e-12)
+
+
+def test_scores_of_mates_are_remapped() -> None:
+    """The values of recipe-2026.md c; scores of tablebases, up to 31753, are no mates."""
+    score = torch.tensor([32000, 31999, 31950, -31999, 31755, 31754, -31753, 5, 0, 32001], dtype=torch.int16)
+    found = remapped(score, LossConfig(mate_base=4000.0))
+    expected = [8000, 7400, 4001.18, -7400, 4000, 31754, -31753, 5, 0, 8000]
+    assert found.tolist() == pytest.approx(expected, rel=1e-6)
+    assert remapped(score, LossConfig()) is score
+
+
+@pytest.mark.skipif(not RECIPE.exists(), reason="../shared/data is not here")
+def test_losses_and_slopes_are_those_of_the_recipe_of_2026() -> None:
+    """As nnue-pytorch computes them in float64, of each position alone."""
+    names = {"in_offset": "in_offset", "out_offset": "out_offset", "in_scaling": "in_scaling"}
+    names |= {"out_scaling": "out_scaling", "pow_exp": "exponent", "qp_asymmetry": "asymmetry"}
+    names |= {"w1": "weight_boost", "w2": "weight_power"}
+    names |= {f"tb_remap_{each}": f"mate_{each}" for each in ("base", "scale", "decay")}
+    document = json.loads((RECIPE / "loss.json").read_text())
+    rows = list(csv.DictReader((RECIPE / "loss.tsv").read_text().splitlines(), delimiter="\t"))
+    for name, case in document["settings"].items():
+        settings = {**document["defaults"], **case["settings"]}
+        config = LossConfig.model_validate({names[key]: float(value) for key, value in settings.items()})
+        for row in rows:
+            output = torch.tensor([float(row["prediction"]) / 600], dtype=torch.float64, requires_grad=True)
+            score = remapped(torch.tensor([int(row["score"])]), config)
+            result = torch.tensor([2 * float(row["result"]) - 1], dtype=torch.float64)
+            loss = mean_loss(output, score, result, config, float(row["lambda"]))
+            loss.backward()
+            near: dict[str, Any] = {"rel": 1e-12, "abs": 1e-17}
+            assert output.grad is not None
+            assert loss.item() == pytest.approx(float(row[f"{name}/loss"]), **near)
+            assert output.grad.item() == pytest.approx(600 * float(row[f"{name}/slope"]), **near)
+
+
 @pytest.mark.parametrize(
     ("task", "loss", "said"),
     [
@@ -82,7 +135,11 @@ def test_lambda_can_be_made_of_parts() -> None:
         ),
         ("stockfish", {"lambda_parts": [{"start": 1.5}]}, r"loss\.lambda_parts\.0\.start: .*less than or equal to 1"),
         ("stockfish", {"lambda_parts": [{"end": 0.5}]}, r"loss\.lambda_parts\.0\.start: field required"),
-        ("stockfish", {"lambda_parts": [{"start": 1, "stop": 0}]}, r"unknown key; allowed here: start, end, steps"),
+        (
+            "stockfish",
+            {"lambda_parts": [{"start": 1, "stop": 0}]},
+            r"unknown key; allowed here: start, end, curve, steps",
+        ),
         (
             "perspective",
             {"lambda_parts": [{"start": 1.0}], "lambda_end": 0.5},
