@@ -56,6 +56,7 @@ COMMANDS = {
     "status",
     "clean",
     "validate",
+    "rescore",
     "settings",
     "configs",
 }

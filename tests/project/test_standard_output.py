@@ -32,6 +32,7 @@ WRITES = {
 }
 REFUSES = {
     "pool convert": "net.nnue",
+    "pool rescore": f"net.nnue {SAMPLE}",
     "loader dedupe": SAMPLE,
     "loader shuffle": SAMPLE,
     "loader interleave": f"{SAMPLE}=1",

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from loader.engines.rescore import Report
     from loader.files.interruption import Interruption
 
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
 VERSION = 1  # another one if the same settings make other scores
 POSITIONS = "positions"  # key of the work's state: so many have their scores
 _LARGEST = 32000  # beyond it scores have meanings of their own
@@ -113,10 +115,10 @@ def rescore(
     from loader.engines.rescore_positions import count_storable
     from loader.files.interruption import interruptible
 
+    target = file_target(output, to)
     network = open_network(net, Choice(parse_member(member), averaged=averaged), config)
     sources = open_sources(files, input_format)
     refuse_empty(sources)
-    target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy)
     began, whole = time.monotonic(), 0
     size = sum(source.size for source in sources)

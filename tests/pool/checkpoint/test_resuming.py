@@ -102,6 +102,7 @@ FIXED = [
 
 
 CHOSEN: dict[str, Any] = {
+    "optimizer.groups": [{"tensors": ["*bias"], "args": {}}],
     "data.chess.king_buckets": [0] * 64,
     "data.chess.output_buckets": "single",
     "data.chess.filters.where": "ply > 3",

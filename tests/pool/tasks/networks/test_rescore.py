@@ -102,9 +102,10 @@ def test_killed_it_goes_on_and_makes_the_same_bytes(games: Path, tmp_path: Path)
     journal = tmp_path / "out.binpack.part.journal"
     command = [sys.executable, "-m", "pool", *words, "-o", str(out)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
-        wait_for(lambda: process.poll() is not None or (journal.exists() and journal.stat().st_size > 600), "work")
+        wait_for(lambda: process.poll() is not None or (journal.exists() and journal.stat().st_size > 300), "work")
         process.send_signal(signal.SIGKILL)
-    assert main([*words, "-o", str(out), "--threads", "2"]) == 0
+    if journal.exists() or not out.exists():  # else it was done before it could be killed
+        assert main([*words, "-o", str(out), "--threads", "2"]) == 0
     assert out.read_bytes() == whole.read_bytes()
 
 
