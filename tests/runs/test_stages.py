@@ -37,7 +37,7 @@ start_with = "checkpoint"
 data.batch_size = 32
 train = { steps = 14, batches_per_step = 3 }
 """
-TOY_STAGES = {**TOY, "train.checkpoint_every": 3}
+TOY_STAGES = {**TOY, "train.checkpoint_every": 3, "train.keep_every": 6}
 
 
 def write(tmp_path: Path, settings: Mapping[str, Any], stages: str = STAGES) -> Path:
