@@ -27,7 +27,7 @@ from loader.engines.rescore_positions import (
     KnownScores,
     Records,
     Tasks,
-    count_storable,
+    count_all,
     places,
     position_of,
     rescored,
@@ -69,15 +69,9 @@ def prepare(
     refuse_empty(sources)
     if not is_begun(out):
         check_free(out, expected_bytes(sources, target.format))
-    size, counted = sum(source.size for source in sources), 0
     with interruptible() as interruption:
         try_engine(settings.engine, interruption)
-        for positions, done in count_storable(sources, target.format):
-            interruption.check()
-            counted = positions
-            if progress is not None:
-                progress(done, size)
-    return counted
+        return count_all(sources, target.format, interruption.check, progress)
 
 
 def rescore(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from loader import _native
 from loader.chess.positions.entry import NO_SCORE, Entry, entry_of
 from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import SourceFile, parted_by_chunks
+from loader.formats.format import OnProgress
 
 # What a work file holds of each position: which it is, and its score, of the side to move, or why it has none.
 RECORD = np.dtype([("position", "<u8"), ("score", "<i2")])
@@ -94,6 +95,19 @@ def count_storable(sources: Sequence[SourceFile], target: PositionFormat) -> Ite
             yield writer.entries, before + source.offset(chunk + 1)
         source.check_end()
         before += source.size
+
+
+def count_all(
+    sources: Sequence[SourceFile], target: PositionFormat, check: Callable[[], object], progress: OnProgress | None
+) -> int:
+    """Returns how many positions the files have. `check`: called now and then. Raises as `count_storable`."""
+    size, counted = sum(source.size for source in sources), 0
+    for positions, done in count_storable(sources, target):
+        check()
+        counted = positions
+        if progress is not None:
+            progress(done, size)
+    return counted
 
 
 def rescored(

@@ -39,6 +39,13 @@ def lies_in_current_folder() -> bool:
     return _current_folder() == _ROOT
 
 
+def command_of(module: str, *arguments: str) -> list[str]:
+    """A command line that runs a module of ours with this Python: what lies in the current folder is not for it to
+    import, unless that is where we are ourselves."""
+    options = [] if lies_in_current_folder() else ["-P"]
+    return [sys.executable, *options, "-m", module, *arguments]
+
+
 def forget_current_folder() -> None:
     """Before anything else is imported."""
     if sys.path and sys.path[0] in ("", _current_folder()) and not sys.flags.safe_path and not lies_in_current_folder():

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from loader.files.whole_file import temporary
 from pool.checkpoint.state import BEST, FOLDER, LAST, STATE, verify
+from pool.crash_points import crash_point
 from pool.errors import CheckpointError, DamagedCheckpointError
 from pool.run_folder import files
+from pool.run_folder.access import FOLDER_MODE
 
 DAMAGED = "damaged-"
 LINKS = (LAST, BEST)
@@ -110,6 +112,25 @@ def _followed(where: Path) -> Path:
     if not (where / STATE).exists():
         raise CheckpointError(f"{where}: is no checkpoint folder: it has no {STATE}")
     return where
+
+
+def put(where: Path, step: int, write: Callable[[Path], object]) -> Path:
+    """Puts the checkpoint of a step into `where`: `write` fills a folder beside its place, which is read back and
+    renamed. Whatever fails, or wherever this process dies, the checkpoint is there as a whole or not at all. Raises
+    OSError, CheckpointError, and what `write` raises."""
+    target = step_path(where, step)
+    beside = temporary(target)
+    try:
+        beside.mkdir(mode=FOLDER_MODE)
+        write(beside)
+        verify(beside)
+        crash_point("coordinator.checkpoint_verified")
+        beside.rename(target)
+        crash_point("coordinator.checkpoint_renamed")
+    except BaseException:
+        files.remove_quietly(beside)
+        raise
+    return target
 
 
 def set_aside(path: Path) -> Path:

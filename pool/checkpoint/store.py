@@ -13,7 +13,6 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from loader.files.whole_file import temporary
 from pool.checkpoint import folder, tensor_file
 from pool.checkpoint.state import (
     AVERAGE,
@@ -36,7 +35,7 @@ from pool.checkpoint.tensor_file import Header, TensorBytes
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
 from pool.run_folder import files
-from pool.run_folder.access import FOLDER_MODE, make_folder
+from pool.run_folder.access import make_folder
 from pool.run_folder.strict_json import value_at
 
 DTYPES: dict[torch.dtype, str] = {getattr(torch, name): word for word, (name, _) in tensor_file.DTYPES.items()}
@@ -72,17 +71,7 @@ def save(
     make_folder(where)
     target = folder.step_path(where, checkpoint.step)
     if not _is_there(target):
-        beside = temporary(target)
-        try:
-            beside.mkdir(mode=FOLDER_MODE)
-            _write(beside, checkpoint)
-            verify(beside)
-            crash_point("coordinator.checkpoint_verified")
-            beside.rename(target)
-            crash_point("coordinator.checkpoint_renamed")
-        except BaseException:
-            files.remove_quietly(beside)
-            raise
+        folder.put(where, checkpoint.step, lambda beside: _write(beside, checkpoint))
     files.sync_folder(where)
     crash_point("coordinator.checkpoint_synced")
     best = checkpoint.validations.best

@@ -138,11 +138,12 @@ def _train_recipe(
     rerun: str | None,
     allow_different_numerics: bool,
 ) -> None:
-    from pool.stages.train import check_stages, lines, train_stages
+    from pool.commands.tables import show
+    from pool.stages.train import check_stages, table, train_stages
     from pool.supervisor.summary import command
 
     if list_stages:
-        sys.stdout.writelines(f"{line}\n" for line in lines(recipe))
+        show(table(recipe), left="stage")
     elif check:
         check_stages(recipe, print)
     else:

@@ -13,14 +13,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Self
 
 from loader.plugins.error_text import in_words
-from loader.plugins.modules import lies_in_current_folder
+from loader.plugins.modules import command_of
 from pool.device.lost import device_lost
 from pool.device.memory import out_of_memory
 
@@ -48,8 +47,7 @@ class SecondProcess:
         it is asked. Raises NotTriedError if there can't be another process."""
         self._deadline, self._is_ready = deadline, False
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        options = [] if lies_in_current_folder() else ["-P"]
-        command = [sys.executable, *options, "-m", module, *arguments, str(theirs.fileno())]
+        command = command_of(module, *arguments, str(theirs.fileno()))
         try:
             with theirs:
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])

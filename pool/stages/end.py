@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 from loader.exit_codes import EXIT_DONE
 from loader.files.whole_file import temporary
-from loader.plugins.modules import lies_in_current_folder
+from loader.plugins.modules import command_of
 from loader.stream.sources import NoFileError, find_files
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import AVERAGE, FOLDER, LAST, read_state
@@ -92,13 +91,7 @@ def _export(stage: Stage, folder: Path, output: Path) -> None:
     words += [] if is_bundled(stage.config.task) else ["--task", stage.config.task]
     for pattern in stage.own.permute:
         words += ["--permute", pattern]
-    options = [] if lies_in_current_folder() else ["-P"]
-    done = subprocess.run(
-        [sys.executable, *options, "-m", "pool", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
+    done = subprocess.run(command_of("pool", *words), stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip() or ended(done.returncode)
         raise PoolError(f"stage {stage.name}: its network can't be written: {why}", abs(done.returncode))

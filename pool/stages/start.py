@@ -6,7 +6,6 @@ run that is resumed (I9): there is no other way to begin it again after a death.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import os
 import shutil
@@ -14,11 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from loader.files.whole_file import temporary
 from loader.section import Effect
 from loader.stream.interface import Cursor
 from pool.checkpoint.fingerprint import LAYOUT
-from pool.checkpoint.folder import checkpoints, locate, point, step_path
+from pool.checkpoint.folder import checkpoints, locate, point, put
 from pool.checkpoint.state import (
     CHUNK_SUMS,
     FOLDER,
@@ -36,7 +34,7 @@ from pool.config.key_path import walk
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ResourceError
 from pool.run_folder import files
-from pool.run_folder.access import FOLDER_MODE, make_folder
+from pool.run_folder.access import make_folder
 from pool.run_folder.strict_json import value_at
 from pool.supervisor.prepare import data_files
 from pool.task.start import KEY
@@ -50,33 +48,21 @@ def begin_with_checkpoint(config: Config, start: Path) -> None:
         if checkpoints(folder):
             return
         source = locate(start)
-        state = verify(source)
+        own = _state(config, verify(source), source)
         make_folder(config.run_dir)
         make_folder(folder)
         files.sweep(folder)
-        _write(config, source, state, folder)
+        target = put(folder, own.step, lambda beside: _write(beside, source, own))
+        files.sync_folder(folder)
+        point(folder, LAST, target)
     except OSError as error:
         raise ResourceError(f"{error.filename or folder}: {error.strerror}") from None
 
 
-def _write(config: Config, source: Path, state: SavedState, folder: Path) -> None:
-    """Writes it beside its place, and renames it when all is on the disk."""
-    target = step_path(folder, state.step)
-    beside = temporary(target)
-    try:
-        beside.mkdir(mode=FOLDER_MODE)
-        own = _state(config, state, source)
-        for name in own.files:
-            _copy(source / name, beside / name)
-        files.write_new(beside / STATE, [encode_state(own)])
-        verify(beside)
-        beside.rename(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            shutil.rmtree(beside)
-        raise
-    files.sync_folder(folder)
-    point(folder, LAST, target)
+def _write(beside: Path, source: Path, own: SavedState) -> None:
+    for name in own.files:
+        _copy(source / name, beside / name)
+    files.write_new(beside / STATE, [encode_state(own)])
 
 
 def _state(config: Config, state: SavedState, start: Path) -> SavedState:

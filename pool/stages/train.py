@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,25 +111,35 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
             _compare(stage, stage.parent, made)
 
 
-def lines(recipe: Recipe) -> Iterator[str]:
-    """A table of the stages: key, state, steps, network, test."""
-    rows = [("stage", "key", "state", "steps", "network", "test")]
-    for place in places(recipe):
-        own, network = place.stage.own, end.network_of(place.folder)
-        tested = "passed" if end.is_tested(place.folder) else "to do"
-        rows.append(
+def table(recipe: Recipe) -> list[tuple[str, ...]]:
+    """Returns headings, then a row a stage: key, state, steps, network, test."""
+    return [
+        ("stage", "key", "state", "steps", "network", "test"),
+        *(
             (
                 place.stage.name,
                 place.key,
                 "done" if place.is_trained else place.state,
                 f"{max(place.step, 0):,} of {place.stage.config.train.steps:,}",
-                network.name if network else "to do" if own.export else "-",
-                tested if own.test else "-",
+                _network(place),
+                _test(place),
             )
-        )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()
+            for place in places(recipe)
+        ),
+    ]
+
+
+def _network(place: Place) -> str:
+    if not place.stage.own.export:
+        return "-"
+    network = end.network_of(place.folder)
+    return "to do" if network is None else network.name
+
+
+def _test(place: Place) -> str:
+    if not place.stage.own.test:
+        return "-"
+    return "passed" if end.is_tested(place.folder) else "to do"
 
 
 def _train(

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from loader.plugins.modules import lies_in_current_folder
+from loader.plugins.modules import command_of
 from pool.config.tree import Config
 from pool.process import lifeline, prctl
 from pool.protocol.identity import Peer
@@ -120,13 +120,11 @@ def arguments(peer: Peer, config: Config, theirs: socket.socket) -> list[str]:
 
 
 def _exec(peer: Peer, config: Config, theirs: socket.socket, output: int) -> int:
-    """The pid. What lies in the current folder is not for it to import, unless that is where we are ourselves."""
+    """The pid."""
     os.set_inheritable(theirs.fileno(), True)
-    options = [] if lies_in_current_folder() else ["-P"]
-    python = [sys.executable, *options, "-m", "pool.process.forkserver"]
     return os.posix_spawn(
         sys.executable,
-        [*python, *arguments(peer, config, theirs)],
+        command_of("pool.process.forkserver", *arguments(peer, config, theirs)),
         environment(),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

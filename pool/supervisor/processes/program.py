@@ -7,11 +7,10 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from loader.plugins.modules import lies_in_current_folder
+from loader.plugins.modules import command_of
 from pool.supervisor.resources.logs import cut_log, open_log
 
 MOST_OUTPUT = 64 << 10  # bytes of the end of its output that are read
@@ -35,13 +34,12 @@ class Program:
         writes is added to these logs; `folder`: a descriptor that it gets. Raises OSError."""
         self._output, self._errors = open_log(output), open_log(errors)
         self._begins = {fd: os.fstat(fd).st_size for fd in (self._output, self._errors)}  # of what it writes
-        options = [] if lies_in_current_folder() else ["-P"]
         try:
             with os.fdopen(os.memfd_create("input"), "w+b") as file:
                 file.write(standard_input)
                 file.seek(0)
                 self._process = subprocess.Popen(
-                    [sys.executable, *options, "-m", module, str(os.getpid()), *arguments],
+                    command_of(module, str(os.getpid()), *arguments),
                     stdin=file,
                     stdout=self._output,
                     stderr=self._errors,

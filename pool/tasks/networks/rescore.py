@@ -112,7 +112,7 @@ def rescore(
     from loader.chess.positions.input import open_sources, refuse_empty
     from loader.cli.position_progress import position_progress
     from loader.cli.terminal import byte_progress
-    from loader.engines.rescore_positions import count_storable
+    from loader.engines.rescore_positions import count_all
     from loader.files.interruption import interruptible
 
     target = file_target(output, to)
@@ -120,15 +120,10 @@ def rescore(
     sources = open_sources(files, input_format)
     refuse_empty(sources)
     prepared(sources, target.format, lossy=lossy)
-    began, whole = time.monotonic(), 0
-    size = sum(source.size for source in sources)
+    began = time.monotonic()
     with interruptible() as interruption:
         with byte_progress(f"checking {output.name}") as progress:
-            for positions, done in count_storable(sources, target.format):
-                interruption.check()
-                whole = positions
-                if progress is not None:
-                    progress(done, size)
+            whole = count_all(sources, target.format, interruption.check, progress)
         with position_progress(whole) as report:
             identity = {"network": start_digest(net), "--ema": averaged, "--member": member, "--scale": scale}
             _write(Teacher(network, scale, threads), sources, whole, target, output, identity, report, interruption)
