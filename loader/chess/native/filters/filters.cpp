@@ -100,7 +100,8 @@ void Filter::thin_out(stream::RecordBuffer& buffer, std::uint64_t epoch, std::ui
     const std::span<Record> records = buffer.as<Record>();
     ByPieceCount histogram{};
     for (const Record& record : records) ++histogram[piece_count_of(record)];
-    const ByPieceCount thresholds = piece_count_thresholds(histogram, settings_.piece_count_wanted, settings_.piece_count_least);
+    const ByPieceCount thresholds =
+        piece_count_thresholds(histogram, settings_.piece_count_wanted, settings_.piece_count_least);
     std::size_t count = 0;
     for (std::size_t i = 0; i < kept.size(); ++i) {
         const std::uint64_t threshold = thresholds[piece_count_of(records[i])];

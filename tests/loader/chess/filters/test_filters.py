@@ -218,7 +218,12 @@ FILTERS = {
     ),
     "all": FilterConfig(
         skip_zero_placeholders=True,
-        skip_in_check=True, skip_captures=True, skip_ply_up_to=0, random_skip=0.5, win_draw_loss=True, piece_count=True
+        skip_in_check=True,
+        skip_captures=True,
+        skip_ply_up_to=0,
+        random_skip=0.5,
+        win_draw_loss=True,
+        piece_count=True,
     ),
 }
 
