@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,10 +26,11 @@ import torch
 import sparsepool
 from benchmarks.rotated import ROOT
 from pool import _native
+from pool.optim.adam import adam_numbers
 
 DTYPES = ("float32", "bfloat16")
 ROWS, COLUMNS, TOUCHED = 22_528, 1_024, 0.57
-ADAM: dict[str, Any] = {"learning_rate": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.0}
+ADAM = adam_numbers({"lr": 1e-3, "betas": (0.9, 0.999), "weight_decay": 0.0, "decoupled_weight_decay": False}, 3, 1e-8)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def parts(repeats: int) -> dict[str, float]:
 
     def step(gradients: Sequence[torch.Tensor]) -> None:
         sources = list(zip(gradients, lists, strict=True))
-        _native.adam_rows(weights, old, mean, square, sources, decoupled=False, step=3, scale=0.5, **ADAM)
+        _native.adam_rows(weights, old, [mean, square], sources, constants=ADAM, scale=0.5)
 
     for out, table, rows in zip(rounded, tables, lists, strict=True):
         _native.round_rows(out, table, rows)

@@ -31,11 +31,12 @@ from torch import Tensor, nn
 from benchmarks.networks import NETWORKS, tables
 from benchmarks.rotated import ROOT, SAMPLE
 from pool.kernels import backend
-from pool.kernels.adam import AdamStep, AdamTensors, adam
 from pool.kernels.cuda import launcher
 from pool.kernels.finite import Outcomes
 from pool.kernels.fold import Addend, Fold
+from pool.kernels.rule import step
 from pool.nn.batch import TensorBatch
+from pool.optim.adam import ADAM, adam_numbers
 from pool.task.task import Progress
 from tests.gpu.stub_driver.machine import Machine
 
@@ -65,7 +66,8 @@ class Step:
         for layer in tables(self._model).values():
             layer.rows_sink = self
         self._moments: dict[Tensor, list[Tensor]] = {p: [torch.zeros_like(p) for _ in range(3)] for p in parameters}
-        self._adam = AdamStep(1e-3, 0.9, 0.999, 1e-8, 0.0, decoupled=False, step=1)
+        settings = {"lr": 1e-3, "betas": (0.9, 0.999), "weight_decay": 0.0, "decoupled_weight_decay": False}
+        self._adam = adam_numbers(settings, 1, 1e-8)
 
     def _dense(self, parameter: nn.Parameter) -> None:
         if parameter.grad is not None:
@@ -93,7 +95,7 @@ class Step:
         with torch.no_grad():
             for parameter, gradient in self._gradients.items():
                 mean, square, new = self._moments[parameter]
-                adam(AdamTensors(new, parameter.detach(), mean, square), Fold([gradient]), self._adam)
+                step(ADAM, new, parameter.detach(), [mean, square], Fold([gradient]), self._adam)
         times.append(time.process_time())
         return tuple(end - begin for begin, end in itertools.pairwise(times))
 

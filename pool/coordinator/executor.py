@@ -114,7 +114,7 @@ class Executor:
     def _commit(self, action: Commit) -> None:
         learning_rates = self._state.learning_rates
         with self._stopwatch.committing(action.step):
-            self._models.commit(action.step)  # with clip_norm, all of the update
+            self._models.commit(action.step)  # of a whole step, all of the update
             self._models.publish(action.step + 1)
             crash_point("coordinator.after_publish")
         if action.validated_next:

@@ -139,8 +139,8 @@ class TrainedMember:
         if not self._buffers_taken:
             self._copy_buffers(self._exchange.buffers(step), step + 1)
         self._buffers_taken = False
-        if self.steps.clip_norm is not None:
-            self.steps.clip_norm.step(step)
+        if self.steps.whole is not None:
+            self.steps.whole.step(step)
         self._exchange.gather()
 
     def commit(self, step: int) -> None:

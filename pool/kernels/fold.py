@@ -11,7 +11,7 @@ feature first_row + r.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -75,7 +75,7 @@ def fold(out: Tensor, job: Fold) -> None:
     """out = (sum of the gradients) * scale; `out` may be one of them. Queued, on a device."""
     match backend_of(out.device):
         case "cpu" if out.dtype == torch.float32:
-            run_native(_NATIVE, [out], job, worthwhile(out.numel(), MEMORY_BOUND))
+            run_native(_NATIVE, [out], job, threads=worthwhile(out.numel(), MEMORY_BOUND))
         case "cuda" if job.is_of_rows:
             cuda.fold_rows(out, job.gradients, job.lists, job.places, job.scale, job.first_row, job.touched_only)
         case "cuda":
@@ -95,20 +95,16 @@ _NATIVE = NativeKernels(_native.fold, _native.fold_rows)
 
 
 def run_native(
-    kernels: NativeKernels,
-    tensors: Sequence[Tensor],
-    job: Fold,
-    threads: int,
-    settings: Mapping[str, Any] | None = None,
+    kernels: NativeKernels, tensors: Sequence[Tensor | Sequence[Tensor]], job: Fold, **settings: Any
 ) -> None:
-    """Runs one of the two on tensors that the sum is for, all in a CPU's memory. `settings`: its constants."""
-    constants = {"places": job.places, "scale": job.scale, "threads": threads, **(settings or {})}
+    """Runs one of the two on tensors that the sum is for, and lists of such, all in a CPU's memory."""
+    settings |= {"places": job.places, "scale": job.scale}
     if job.is_of_rows:
         rows = [(addend.gradient, addend.touched) for addend in job.addends]
-        kernels.rows(*tensors, rows, first_row=job.first_row, touched_only=job.touched_only, **constants)
+        kernels.rows(*tensors, rows, first_row=job.first_row, touched_only=job.touched_only, **settings)
     else:
-        flat = [tensor.view(-1) for tensor in tensors]
-        kernels.dense(*flat, [gradient.view(-1) for gradient in job.gradients], **constants)
+        flat = [each.view(-1) if isinstance(each, Tensor) else [one.view(-1) for one in each] for each in tensors]
+        kernels.dense(*flat, [gradient.view(-1) for gradient in job.gradients], **settings)
 
 
 class RowSum(NamedTuple):

@@ -9,7 +9,10 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.kernels.fold import NativeKernels
+from pool.kernels.rule import Rule
 from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
+
+_RULE = Rule(NativeKernels(_native.adagrad, _native.adagrad_rows))
 
 
 class RowwiseAdagrad(NativeOptimizer):
@@ -49,5 +52,4 @@ class RowwiseAdagrad(NativeOptimizer):
         return {"sum": old.new_full(shape, group["initial_accumulator_value"])}
 
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
-        settings = {"learning_rate": group["lr"], "epsilon": group["eps"], "weight_decay": group["weight_decay"]}
-        return Pass(NativeKernels(_native.adagrad, _native.rowwise_adagrad), (state["sum"],), settings)
+        return Pass(_RULE, [state["sum"]], [group["lr"], group["eps"], group["weight_decay"]])

@@ -7,15 +7,57 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from pool.kernels.adam import NATIVE, AdamStep, AdamTensors, adam
-from pool.kernels.fold import Fold
+from pool import _native
+from pool.kernels.fold import NativeKernels
+from pool.kernels.rule import Rule, root
 from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
+
+
+class AdamNumbers(NamedTuple):
+    """The constants of a step of Adam, as pool/kernels/rules.cuh has them."""
+
+    mean_rate: float
+    square_keep: float
+    square_rate: float
+    step_size: float
+    root_scale: float
+    epsilon: float
+    decay: float
+    shrink: float
+
+
+def adam_numbers(group: Group, step: float, epsilon: float) -> AdamNumbers:
+    """Returns those of step number `step`, from 1."""
+    beta1, beta2 = group["betas"]
+    decoupled, decay = group["decoupled_weight_decay"], group["weight_decay"]
+    return AdamNumbers(
+        mean_rate=1 - beta1,
+        square_keep=beta2,
+        square_rate=1 - beta2,
+        step_size=group["lr"] / (1 - beta1**step),
+        root_scale=1 / math.sqrt(1 - beta2**step),
+        epsilon=epsilon,
+        decay=0.0 if decoupled else decay,
+        shrink=1 - group["lr"] * decay if decoupled else 1.0,
+    )
+
+
+def _stepped(old: Tensor, states: Sequence[Tensor], gradient: Tensor, constants: Sequence[float]) -> Sequence[Tensor]:
+    step, (mean, square) = AdamNumbers(*constants), states
+    gradient = gradient + old * step.decay
+    weights = old * step.shrink
+    mean = mean + (gradient - mean) * step.mean_rate
+    square = square * step.square_keep + gradient * step.square_rate * gradient
+    return weights - mean * step.step_size / (root(square) * step.root_scale + step.epsilon), mean, square
+
+
+ADAM = Rule(NativeKernels(_native.adam, _native.adam_rows), "Adam", _stepped)
 
 
 class Adam(NativeOptimizer):
@@ -55,19 +97,8 @@ class Adam(NativeOptimizer):
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:
         state["step"] += 1
         step = float(state["step"])
-        settings = {
-            "learning_rate": group["lr"],
-            "beta1": group["betas"][0],
-            "beta2": group["betas"][1],
-            "epsilon": self._epsilon(group, step, is_table=is_table),
-            "weight_decay": group["weight_decay"],
-            "decoupled": group["decoupled_weight_decay"],
-            "step": step,
-        }
-        return Pass(NATIVE, (state["exp_avg"], state["exp_avg_sq"]), settings)
-
-    def step_on_device(self, weights: Tensor, old: Tensor, job: Fold, how: Pass) -> None:
-        adam(AdamTensors(weights, old, *how.state), job, AdamStep(**how.settings))
+        epsilon = self._epsilon(group, step, is_table=is_table)
+        return Pass(ADAM, [state["exp_avg"], state["exp_avg_sq"]], adam_numbers(group, step, epsilon))
 
     def _epsilon(self, group: Group, step: float, *, is_table: bool) -> float:  # noqa: ARG002
         epsilon: float = group["eps"]

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.kernels.fold import NativeKernels
-from pool.optim.adam import check_betas
+from pool.kernels.rule import Rule
+from pool.optim.adam import AdamNumbers, check_betas
 from pool.optim.native import (
     Group,
     NativeOptimizer,
@@ -20,6 +21,8 @@ from pool.optim.native import (
     check_not_negative,
     check_positive,
 )
+
+_RULE = Rule(NativeKernels(_native.clipped_adamw, _native.clipped_adamw_rows))
 
 
 class ClippedAdamW(NativeOptimizer):
@@ -64,14 +67,16 @@ class ClippedAdamW(NativeOptimizer):
         return {"exp_avg": torch.zeros_like(old), "exp_avg_sq": torch.zeros_like(old)}
 
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
-        settings = {
-            "learning_rate": group["lr"],
-            "beta1": group["betas"][0],
-            "beta2": group["betas"][1],
-            "epsilon": group["eps"],
-            "weight_decay": group["weight_decay"],
-            "lowest": group["min_weight"],
-            "highest": group["max_weight"],
-        }
-        moments = state["exp_avg"], state["exp_avg_sq"]
-        return Pass(NativeKernels(_native.clipped_adamw, _native.clipped_adamw_rows), moments, settings)
+        beta1, beta2 = group["betas"]
+        numbers = AdamNumbers(
+            mean_rate=1 - beta1,
+            square_keep=beta2,
+            square_rate=1 - beta2,
+            step_size=group["lr"],
+            root_scale=1.0,
+            epsilon=group["eps"],
+            decay=0.0,
+            shrink=1 - group["lr"] * group["weight_decay"],
+        )
+        states = [state["exp_avg"], state["exp_avg_sq"]]
+        return Pass(_RULE, states, [*numbers, group["min_weight"], group["max_weight"]])

@@ -9,6 +9,7 @@ ELEMENTWISE = frozenset(
         "pool.optim.AdamW",
         "pool.optim.ClippedAdamW",
         "pool.optim.FTRL",
+        "pool.optim.RangerLite",
         "pool.optim.RowwiseAdagrad",
         "pool.optim.SparseAdam",
         *(

@@ -10,7 +10,10 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.kernels.fold import NativeKernels
+from pool.kernels.rule import Rule
 from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
+
+_RULE = Rule(NativeKernels(_native.ftrl, _native.ftrl_rows))
 
 
 class FTRL(NativeOptimizer):
@@ -39,5 +42,5 @@ class FTRL(NativeOptimizer):
         return {"linear": linear, "square": torch.zeros_like(old)}
 
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
-        settings = {"learning_rate": group["lr"], "beta": group["beta"], "l1": group["l1"], "l2": group["l2"]}
-        return Pass(NativeKernels(_native.ftrl, _native.ftrl_rows), (state["linear"], state["square"]), settings)
+        constants = [1 / group["lr"], group["beta"], group["l1"], group["l2"]]
+        return Pass(_RULE, [state["linear"], state["square"]], constants)

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pool.kernels.backend import backend_of
-from pool.kernels.fold import Addend, Fold, NativeKernels, run_native, within
+from pool.kernels.fold import Addend, Fold, within
+from pool.kernels.rule import Rule, step
 from pool.kernels.threads import MEMORY_BOUND, SCATTERED, worthwhile
 
 Group = Mapping[str, Any]
@@ -26,11 +26,11 @@ _LOWEST, _HIGHEST = 1.18e-38, 3.4e38  # that float32 holds as normal numbers
 
 @dataclass(frozen=True)
 class Pass:
-    """How one parameter is stepped: by kernels, with tensors of the state and constants of the step."""
+    """How one parameter is stepped: by a rule, with tensors of the state and the constants of the step."""
 
-    kernels: NativeKernels
-    state: Sequence[Tensor]
-    settings: Mapping[str, Any]
+    rule: Rule
+    states: Sequence[Tensor]
+    constants: Sequence[float]
 
 
 class NativeOptimizer(torch.optim.Optimizer):
@@ -43,6 +43,7 @@ class NativeOptimizer(torch.optim.Optimizer):
 
     touched_only: ClassVar[bool] = False  # whether a table's untouched rows are left alone, so that nobody writes them
     on_devices: ClassVar[bool] = False  # steps parameters on an accelerator, too, with the same bits
+    whole_norm: ClassVar[bool] = False  # is given the norm of the whole gradient before each step
     entries: ClassVar[frozenset[str]]  # of a parameter's state
 
     # torch's own, without the decorator that hides them from torch.compile: it imports torch._dynamo, 1 s of imports
@@ -63,6 +64,11 @@ class NativeOptimizer(torch.optim.Optimizer):
                     "torch.optim take others"
                 )
 
+    @property
+    def shown_every(self) -> int:
+        """Its weights are to be looked at after steps that are multiples of this."""
+        return 1
+
     @abstractmethod
     def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:
         """Returns the state of a parameter before its first step, whose weights are `old`."""
@@ -71,9 +77,9 @@ class NativeOptimizer(torch.optim.Optimizer):
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:
         """Counts the parameter's next step, and returns how it is made."""
 
-    def step_on_device(self, weights: Tensor, old: Tensor, job: Fold, how: Pass) -> None:
-        """Makes that step of `weights` on an accelerator, from `old`; where `on_devices` says that there is one."""
-        raise NotImplementedError
+    def take_norm(self, squares: float, size: int) -> None:
+        """Takes the squares of the next step's whole gradient, added up, and how many numbers that has; of an optimizer
+        with `whole_norm`."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -108,11 +114,7 @@ class NativeOptimizer(torch.optim.Optimizer):
         if not state:
             state.update(self.first_state(old, group, is_table=is_table))
         how = self.one_pass(state, group, is_table=is_table)
-        if backend_of(parameter.device) == "cpu":
-            tensors = (parameter.data, old, *how.state)
-            run_native(how.kernels, tensors, job, self._threads(parameter, job), how.settings)
-        else:
-            self.step_on_device(parameter.data, old, job, how)
+        step(how.rule, parameter.data, old, how.states, job, how.constants, self._threads(parameter, job))
 
     def _threads(self, parameter: Tensor, job: Fold) -> int:
         if not (job.is_of_rows and self.touched_only):

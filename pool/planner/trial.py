@@ -32,6 +32,7 @@ from pool.exchange.tensors import torch_dtype
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.joined_state import states_of
+from pool.optim.native import NativeOptimizer
 from pool.optim.schedules import skip_to
 
 LONGEST = 16  # of a dimension of the small tensors
@@ -89,6 +90,7 @@ def _tried(config: Config, plan: Plan) -> _Tried:
         raise ConfigError(f"{error}{_culprit(config, small)}") from None
     _try_schedule(config, plan)
     _try_clipping(config, small)
+    _check_steps(config, small)
     sizes = [tensor.nbytes for tensor in (*plan.parameters, *plan.buffers)]
     for tensor, tried in zip(plan.parameters, small.parameters, strict=True):
         for name, state in tensors.items():
@@ -246,6 +248,22 @@ def _try_schedule(config: Config, plan: Plan) -> None:
             optimizers.set_rates(lambda rate: rate)
         except CheckpointError as error:
             raise ConfigError(f"schedule.plateau: the learning rate can't be reduced: {error}") from None
+
+
+def _check_steps(config: Config, plan: Plan) -> None:
+    """Weights are looked at where the optimizer wants it. Raises ConfigError."""
+    optimizer, train = _optimizers(config, plan).of(0), config.train
+    every = optimizer.shown_every if isinstance(optimizer, NativeOptimizer) else 1
+    keys = ["steps", "checkpoint_every", "validate_every", "keep_every", "export_every"]
+    steps = {f"train.{key}": getattr(train, key) or 0 for key in keys}
+    if train.average.kind is not None:
+        steps |= {"train.average.start": train.average.start, "train.average.every": train.average.every}
+    for key, step in steps.items():
+        if step % every:
+            raise ConfigError(
+                f"{key}: {step} is no multiple of {every}: {config.optimizer.name} looks ahead every {every} steps "
+                "(optimizer.args.lookahead_steps), and the weights are to be looked at then"
+            )
 
 
 def one_optimizer(config: Config, plan: Plan) -> BucketOptimizers:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pool.kernels.adam import AdamStep, AdamTensors, adam
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda import sparse as sparse_sums
 from pool.kernels.finite import Outcomes
-from pool.kernels.fold import Addend, Fold
+from pool.kernels.fold import Addend
 from pool.nn.sparse_linear import SparseLinear
-from pool.optim.adam import Adam
+from pool.optim import Adam, RangerLite
+from pool.optim.native import NativeOptimizer
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
@@ -54,17 +54,19 @@ def test_the_layer_agrees_with_the_cpus() -> None:
     torch.testing.assert_close(*(gradient for _, gradient in found), rtol=1e-5, atol=1e-5)
 
 
-def test_a_step_of_adam_has_the_bits_of_the_cpus() -> None:
-    parameter = torch.nn.Parameter(torch.randn(4096))
-    weights = parameter.detach().clone().to(DEVICE)
-    mean, square = torch.zeros_like(weights), torch.zeros_like(weights)
+@pytest.mark.parametrize("kind", [Adam, RangerLite])
+def test_a_step_has_the_bits_of_the_cpus(kind: type[NativeOptimizer]) -> None:
     gradients = [torch.randn(4096) for _ in range(4)]
-    step = AdamStep(learning_rate=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8, weight_decay=0.0, decoupled=False, step=1)
-    there = [Addend(place, gradient.to(DEVICE), None) for place, gradient in enumerate(gradients)]
-    adam(AdamTensors(weights, weights.clone(), mean, square), Fold(there, 0.25), step)
-    addends = [Addend(place, gradient, None) for place, gradient in enumerate(gradients)]
-    Adam([parameter]).fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
-    assert torch.equal(weights.cpu(), parameter.data)
+    weights = torch.randn(4096)
+    found = []
+    for device in (torch.device("cpu"), DEVICE):
+        parameter = torch.nn.Parameter(weights.to(device, copy=True))
+        optimizer = kind([parameter])
+        addends = [Addend(place, gradient.to(device), None) for place, gradient in enumerate(gradients)]
+        optimizer.take_norm(1.0, 4096)
+        optimizer.fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
+        found.append(parameter.data.cpu())
+    assert torch.equal(*found)
 
 
 @pytest.mark.parametrize("version", ["SFNNv5", "SFNNv16"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -94,8 +94,8 @@ class SumThenStep:
         clip_value: float | None,
         waits: bool,
     ) -> None:
-        """`clip_value`: the sum is clamped to -clip_value .. clip_value; `waits`: `update` only adds up, and `ClipNorm`
-        steps all buckets when the last one is summed."""
+        """`clip_value`: the sum is clamped to -clip_value .. clip_value; `waits`: `update` only adds up, and
+        `WholeStep` steps all buckets when the last one is summed."""
         self._bucket = bucket
         self._parts = parts
         self._optimizers = optimizers
@@ -142,26 +142,36 @@ class SumThenStep:
         return [part.total for part in self._parts if part.total is not None]
 
 
-class ClipNorm:
-    """Gradient clipping as torch.nn.utils.clip_grad_norm_ does it: the whole gradient is scaled by limit / (norm +
-    1e-6), never up. So no bucket is stepped before all are summed, and the step ends with it.
+class WholeStep:
+    """The step of all buckets at once, where it needs the norm of the whole gradient: no bucket is stepped before all
+    are summed, and the step ends with it.
 
     The norm's bits depend on the plan alone, not on threads or devices: the squares of each part are added up in a
     fixed order, and the sums of the parts exactly.
     """
 
-    def __init__(self, limit: float, buckets: Sequence[SumThenStep]) -> None:
+    def __init__(
+        self, limit: float | None, buckets: Sequence[SumThenStep], optimizers: Sequence[Any], size: int
+    ) -> None:
+        """`limit`: of the norm (train.clip_norm), as torch.nn.utils.clip_grad_norm_ keeps it: the whole gradient is
+        scaled by limit / (norm + 1e-6), never up. `optimizers`: of the buckets; `size`: numbers of the gradient."""
         self._limit = limit
         self._buckets = buckets
+        self._told = [each for each in optimizers if isinstance(each, NativeOptimizer) and each.whole_norm]
+        self._size = size
 
     def step(self, step: int) -> None:
         """Steps all buckets: all are summed."""
         totals = [total for bucket in self._buckets for total in bucket.totals]
-        squares = [sum_of_squares(total) for total in totals]  # queued on each device, before one is waited for
-        factor = self._limit / (math.sqrt(math.fsum(map(float, squares))) + 1e-6)
+        parts = [sum_of_squares(total) for total in totals]  # queued on each device, before one is waited for
+        squares = math.fsum(map(float, parts))
+        factor = 1.0 if self._limit is None else self._limit / (math.sqrt(squares) + 1e-6)
         if factor < 1.0:
+            squares *= factor * factor
             for total in totals:
                 total.mul_(factor)
+        for optimizer in self._told:
+            optimizer.take_norm(squares, self._size)
         for bucket in self._buckets:
             bucket.step(step)
 
@@ -203,7 +213,7 @@ class BucketSteps:
 
     buckets: list[BucketStep]  # by number
     parts: list[ParameterPart]  # of all buckets
-    clip_norm: ClipNorm | None  # ends each step, if there is one
+    whole: WholeStep | None  # ends each step, if there is one
     changes: Changes  # which rows of tables the steps have changed
 
 
@@ -216,15 +226,17 @@ def choose(
     parts = [_parts(b, plan, optimizers, exchange, changes) for b in range(len(plan.buckets))]
     buckets: list[BucketStep] = []
     summed: list[SumThenStep] = []
-    waits = train.clip_norm is not None
+    made = [optimizers.of(b) for b in range(len(plan.buckets))]
+    waits = train.clip_norm is not None or any(isinstance(each, NativeOptimizer) and each.whole_norm for each in made)
     for b, own in enumerate(parts):
-        if isinstance(optimizers.of(b), NativeOptimizer) and not waits and train.clip_value is None:
+        if isinstance(made[b], NativeOptimizer) and not waits and train.clip_value is None:
             buckets.append(OnePass(b, own, optimizers, scale, stopwatch))
             continue
         summed.append(SumThenStep(b, own, optimizers, scale, stopwatch, clip_value=train.clip_value, waits=waits))
         buckets.append(summed[-1])
-    clip_norm = None if train.clip_norm is None else ClipNorm(train.clip_norm, summed)
-    return BucketSteps(buckets, [part for own in parts for part in own], clip_norm, changes)
+    size = sum(math.prod(parameter.shape) for parameter in plan.parameters)
+    whole = WholeStep(train.clip_norm, summed, made, size) if waits else None
+    return BucketSteps(buckets, [part for own in parts for part in own], whole, changes)
 
 
 def _changes(plan: Plan, optimizers: BucketOptimizers) -> Changes:

@@ -1,6 +1,6 @@
-"""Gradients of a step added up along its tree (I2), alone or along with Adam, on a device: src/fold.cu, adam.cu,
-find_rows.cu. `pool.kernels.fold` and `pool.kernels.adam` say what they take. A table's gradients are the touched rows
-alone, one after the other, numbered by `touched`."""
+"""Gradients of a step added up along its tree (I2), alone or along with an optimizer's step, on a device: src/fold.cu,
+step.cu, find_rows.cu. `pool.kernels.fold` and `pool.kernels.rule` say what they take. A table's gradients are the
+touched rows alone, one after the other, numbered by `touched`."""
 
 from __future__ import annotations
 
@@ -45,38 +45,39 @@ def fold_rows(
     run(out.device, source, "fold_rows", Extent(rows, columns // width), *arguments)
 
 
-def adam(
-    state: Sequence[Tensor], old: Tensor, gradients: Sequence[Tensor], places: Sequence[int], step: Sequence[float]
+def step(
+    rule: str, tensors: Sequence[Tensor], gradients: Sequence[Tensor], places: Sequence[int], numbers: Sequence[float]
 ) -> None:
-    """Steps `state` (weights, mean, square) from `old` with the fold of the gradients; `step`: the scale of their sum,
-    then `AdamNumbers`."""
-    weights, mean, square = state
+    """Steps `tensors` (weights, from old; states) with the fold of the gradients, by a rule of rules.cuh. `numbers`:
+    the scale of their sum, then the rule's."""
+    weights = tensors[0]
     leaves, narrow, sources = _sources(gradients, places)
-    width = width_of(weights.numel(), weights, old, mean, square, *gradients)
-    source = Source.of("adam.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
-    arguments = sources, _state(weights, old, mean, square), _step(step), weights.numel()
-    run(weights.device, source, "adam", Extent(weights.numel() // width, 1), *arguments)
+    width = width_of(weights.numel(), *tensors, *gradients)
+    source = Source.of("step.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow, STEP=rule)
+    arguments = sources, _state(tensors), structure(numbers=(Float, numbers)), weights.numel()
+    run(weights.device, source, "step", Extent(weights.numel() // width, 1), *arguments)
 
 
-def adam_rows(
-    state: Sequence[Tensor],
-    old: Tensor,
+def step_rows(
+    rule: str,
+    tensors: Sequence[Tensor],
     gradients: Sequence[Tensor],
     touched: Sequence[Tensor],
     places: Sequence[int],
-    step: Sequence[float],
+    numbers: Sequence[float],
     which: Sequence[int],
 ) -> None:
     """Steps a table [rows, columns]. `which`: the first row, and 1 if rows that no gradient has are neither read nor
-    written (SparseAdam)."""
-    (weights, mean, square), (first_row, touched_only) = state, which
+    written."""
+    weights, (first_row, touched_only) = tensors[0], which
     leaves, narrow, sources = _sources(gradients, places)
     rows, columns = weights.shape
     row_numbers = _row_numbers(touched, places, leaves, first_row, rows)
-    width = width_of(columns, weights, old, mean, square, *gradients)
-    source = Source.of("adam.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
-    arguments = sources, row_numbers, _state(weights, old, mean, square), _step(step), rows, columns, touched_only
-    run(weights.device, source, "adam_rows", Extent(rows, columns // width), *arguments)
+    width = width_of(columns, *tensors, *gradients)
+    source = Source.of("step.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow, STEP=rule)
+    by = structure(numbers=(Float, numbers))
+    arguments = sources, row_numbers, _state(tensors), by, rows, columns, touched_only
+    run(weights.device, source, "step_rows", Extent(rows, columns // width), *arguments)
 
 
 def leaves_of(places: Sequence[int]) -> tuple[int, list[int]]:
@@ -104,13 +105,9 @@ def _sources(gradients: Sequence[Tensor], places: Sequence[int]) -> tuple[int, i
     return leaves, 1, structure(at=(Pointer, sources), narrow=(UInt32, words))
 
 
-def _state(*tensors: Tensor) -> bytes:
+def _state(tensors: Sequence[Tensor]) -> bytes:
     assert all(tensor.dtype == torch.float32 for tensor in tensors)
     return structure(at=(Pointer, tensors))
-
-
-def _step(numbers: Sequence[float]) -> bytes:
-    return structure(numbers=(Float, numbers))
 
 
 def _row_numbers(touched: Sequence[Tensor], places: Sequence[int], leaves: int, first_row: int, rows: int) -> Tensor:

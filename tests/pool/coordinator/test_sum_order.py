@@ -42,6 +42,7 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     "sum, then step": {"optimizer": {"name": "torch.optim.SGD", "args": {"lr": 1.0}}},
     "clipped": {"optimizer": {"name": "pool.optim.Adam"}, "train": {"clip_value": 1e30}},
     "at the end of the step": {"optimizer": {"name": "pool.optim.Adam"}, "train": {"clip_norm": 1e30}},
+    "with its norm": {"optimizer": {"name": "pool.optim.RangerLite"}},
     "one pass": {"optimizer": {"name": "pool.optim.Adam"}},
     "touched rows": {"optimizer": {"name": "pool.optim.SparseAdam"}},
 }
@@ -111,8 +112,8 @@ class Step:
                 self.book.losses[batch] = (0.0,)
             self.advance()
         assert self.book.complete
-        if self.steps.clip_norm is not None:
-            self.steps.clip_norm.step(0)
+        if self.steps.whole is not None:
+            self.steps.whole.step(0)
 
     def advance(self) -> None:
         for action in self.book.advance(self.work.get, starved=self.draw.random() < 0.7):
@@ -178,8 +179,8 @@ def test_a_step_without_batches_leaves_the_weights_though_the_one_before_had_som
     assert any(tensor.any() for tensor in step.exchange.weights(1))
     for b, bucket in enumerate(step.steps.buckets):
         bucket.update(Update(0, b, batches=0, fold=None))
-    if step.steps.clip_norm is not None:
-        step.steps.clip_norm.step(0)
+    if step.steps.whole is not None:
+        step.steps.whole.step(0)
     for old, new in zip(step.exchange.weights(0), step.exchange.weights(1), strict=True):
         assert torch.equal(old, new)
 

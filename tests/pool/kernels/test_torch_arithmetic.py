@@ -10,12 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.adam import AdamStep, AdamTensors, adam_by_torch
+from pool.kernels import rule
 from pool.kernels.fold import Addend, Fold, fold_by_torch
-from pool.optim import Adam, SparseAdam
+from pool.optim import Adam, AdamW, RangerLite, SparseAdam
+from pool.optim.native import NativeOptimizer
 
 PLACES = [[5], [0, 1, 2, 3], [0, 2, 3], [3, 17, 33, 34]]
 FIRST, ROWS, COLUMNS = 20, 300, 8
+STEPPERS: list[type[NativeOptimizer]] = [Adam, AdamW, RangerLite]
 
 
 def numbers(*shape: int, seed: int) -> Tensor:
@@ -76,38 +78,35 @@ def test_gradients_of_bfloat16_are_added_up_as_their_float32() -> None:
     assert bits(found) == bits(wanted)
 
 
-@pytest.mark.parametrize("decoupled", [False, True])
-def test_steps_of_adam(decoupled: bool) -> None:
-    settings = {"weight_decay": 0.1, "decoupled_weight_decay": decoupled}
-    parameter = nn.Parameter(numbers(10_000, seed=99))
-    optimizer = Adam([parameter], 0.003, (0.9, 0.99), 1e-7, **settings)  # type: ignore[arg-type]
-    weights, mean, square = parameter.detach().clone(), torch.zeros(10_000), torch.zeros(10_000)
-    for step in range(1, 5):
-        gradients = [numbers(10_000, seed=10 * step + place) for place in (0, 1, 2)]
-        addends = [Addend(place, gradient, None) for place, gradient in enumerate(gradients)]
-        optimizer.fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
-        constants = AdamStep(
-            learning_rate=0.003, beta1=0.9, beta2=0.99, epsilon=1e-7, weight_decay=0.1, decoupled=decoupled, step=step
-        )
-        tensors = AdamTensors(weights, weights.clone(), mean, square)
-        adam_by_torch(tensors, Fold(addends, 0.25), constants.numbers)
-        state = optimizer.state[parameter]
-        assert bits(weights, mean, square) == bits(parameter, state["exp_avg"], state["exp_avg_sq"])
+@pytest.mark.parametrize("kind", STEPPERS, ids=lambda kind: kind.__name__)
+def test_steps(kind: type[NativeOptimizer], monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = range(1, 8)  # so that RangerLite looks ahead
+
+    def stepped() -> list[bytes]:
+        parameter = nn.Parameter(numbers(10_000, seed=99))
+        optimizer = kind([parameter], 0.003, weight_decay=0.1)
+        for step in steps:
+            gradients = [numbers(10_000, seed=10 * step + place) for place in (0, 1, 2)]
+            addends = [Addend(place, gradient, None) for place, gradient in enumerate(gradients)]
+            optimizer.take_norm(float(step), 10_000)
+            optimizer.fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
+        return bits(parameter, *optimizer.state[parameter].values())
+
+    wanted = stepped()
+    monkeypatch.setattr(rule, "backend_of", lambda _: "torch")
+    assert stepped() == wanted
 
 
-@pytest.mark.parametrize("touched_only", [False, True])
-def test_steps_of_a_table(touched_only: bool) -> None:
-    parameter = nn.Parameter(numbers(ROWS, COLUMNS, seed=99))
-    optimizer = (SparseAdam if touched_only else Adam)([parameter], 0.003, (0.9, 0.99), 1e-7)
-    weights, mean, square = parameter.detach().clone(), torch.zeros(ROWS, COLUMNS), torch.zeros(ROWS, COLUMNS)
-    for step, places in enumerate(PLACES, start=1):
-        addends = rows_of(places)
-        optimizer.fold_and_step(parameter, parameter.data.clone(), addends, first_row=FIRST, scale=0.25)
-        epsilon = 1e-7 / (1 - 0.99**step) ** 0.5 if touched_only else 1e-7
-        constants = AdamStep(
-            learning_rate=0.003, beta1=0.9, beta2=0.99, epsilon=epsilon, weight_decay=0.0, decoupled=False, step=step
-        )
-        tensors = AdamTensors(weights, weights.clone(), mean, square)
-        adam_by_torch(tensors, Fold(addends, 0.25, FIRST, touched_only), constants.numbers)
-        state = optimizer.state[parameter]
-        assert bits(weights, mean, square) == bits(parameter, state["exp_avg"], state["exp_avg_sq"])
+@pytest.mark.parametrize("kind", [*STEPPERS, SparseAdam], ids=lambda kind: kind.__name__)
+def test_steps_of_a_table(kind: type[NativeOptimizer], monkeypatch: pytest.MonkeyPatch) -> None:
+    def stepped() -> list[bytes]:
+        parameter = nn.Parameter(numbers(ROWS, COLUMNS, seed=99))
+        optimizer = kind([parameter], 0.003)
+        for step, places in enumerate(2 * PLACES, start=1):
+            optimizer.take_norm(float(step), ROWS * COLUMNS)
+            optimizer.fold_and_step(parameter, parameter.data.clone(), rows_of(places), first_row=FIRST, scale=0.25)
+        return bits(parameter, *optimizer.state[parameter].values())
+
+    wanted = stepped()
+    monkeypatch.setattr(rule, "backend_of", lambda _: "torch")
+    assert stepped() == wanted

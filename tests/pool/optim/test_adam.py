@@ -254,21 +254,20 @@ def test_other_dtypes_are_refused() -> None:
 
 
 def test_what_does_not_fit_is_a_value_error_and_changes_nothing() -> None:
-    settings: dict[str, Any] = {
-        "learning_rate": 0.1, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-8, "weight_decay": 0.0, "decoupled": False,
-        "step": 1.0,
-    }  # fmt: skip
     weights = torch.ones(4, 16)
-    tensors = weights, weights.clone(), torch.zeros(4, 16), torch.zeros(4, 16)
+    tensors = weights, weights.clone(), [torch.zeros(4, 16), torch.zeros(4, 16)]
+    settings = {"constants": [0.5] * 8}
     touched = np.array([0, 3], np.uint16)
     with pytest.raises(ValueError, match="source 0 is \\[3, 16\\], but weights is \\[4, 16\\]"):
         _native.adam_rows(*tensors, [(torch.ones(3, 16), touched)], **settings)
     with pytest.raises(ValueError, match="touched of source 0 is not strictly ascending"):
         _native.adam_rows(*tensors, [(torch.ones(4, 16), touched[::-1].copy())], **settings)
-    with pytest.raises(ValueError, match="mean is \\[4, 15\\]"):
-        _native.adam_rows(weights, weights, torch.zeros(4, 15), weights, [], **settings)
-    with pytest.raises(ValueError, match="step must be at least 1"):
-        _native.adam_rows(*tensors, [(torch.ones(4, 16), touched)], **{**settings, "step": 0.0})
+    with pytest.raises(ValueError, match="state 0 is \\[4, 15\\]"):
+        _native.adam_rows(weights, weights, [torch.zeros(4, 15), weights], [], **settings)
+    with pytest.raises(ValueError, match="there are 1 states, must be 2"):
+        _native.adam_rows(weights, weights, [weights], [], **settings)
+    with pytest.raises(ValueError, match="there are 7 constants, must be 8"):
+        _native.adam_rows(*tensors, [(torch.ones(4, 16), touched)], constants=[0.5] * 7)
     assert torch.equal(weights, torch.ones(4, 16))
 
 

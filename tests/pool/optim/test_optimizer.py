@@ -16,8 +16,10 @@ from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.exchange.tensors import rows_of
+from pool.kernels.fold import Addend
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
+from pool.optim.native import NativeOptimizer
 from pool.planner.trial import state_nbytes
 from tests.support.schedules import rates, scheduled
 
@@ -60,8 +62,15 @@ def train(plan: Plan, name: str, steps: int, optimizers: BucketOptimizers | None
     for _ in range(steps):
         gradients = [torch.randn(shape) for shape in (TABLE, BIAS)]
         for b, bucket in enumerate(plan.buckets):
-            for index, parameter in zip(bucket.parameters, made.parameters[b], strict=True):
-                parameter.grad = rows_of(gradients[index], bucket)
+            parts = [rows_of(gradients[index], bucket) for index in bucket.parameters]
+            of_parts = list(zip(made.parameters[b], parts, strict=True))
+            optimizer = made.of(b)
+            if isinstance(optimizer, NativeOptimizer) and optimizer.whole_norm:
+                optimizer.take_norm(1.0, 4824)
+                made.fold_and_step(b, [(each, each.data, [Addend(0, part, None)]) for each, part in of_parts], 1.0)
+                continue
+            for parameter, part in of_parts:
+                parameter.grad = part
             made.step(b)
     return made, parameters
 
@@ -87,6 +96,7 @@ def test_a_table_stepped_in_parts_has_the_bits_of_the_whole(name: str) -> None:
         "pool.optim.ClippedAdamW",
         "pool.optim.RowwiseAdagrad",
         "pool.optim.FTRL",
+        "pool.optim.RangerLite",
         "torch.optim.Adam",
         "torch.optim.SGD",
     ],

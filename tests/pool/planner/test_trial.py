@@ -144,6 +144,23 @@ def test_a_limit_that_the_type_of_the_gradients_can_not_hold_is_refused() -> Non
     assert state_nbytes(config(tree), [plan()]) > 0
 
 
+RANGER = {"optimizer": {"name": "pool.optim.RangerLite"}}
+SHOWN = {"steps": 100, "checkpoint_every": 50, "validate_every": 10, "keep_every": 50, "export_every": 50}
+
+
+def test_weights_are_looked_at_where_lookahead_ends() -> None:
+    assert state_nbytes(config({**RANGER, "train": SHOWN}), [plan()]) > 0
+    for key in SHOWN:
+        with pytest.raises(ConfigError, match=rf"^train\.{key}: 12 is no multiple of 5: pool\.optim\.RangerLite looks"):
+            state_nbytes(config({**RANGER, "train": {**SHOWN, key: 12}}), [plan()])
+    average = {"kind": "swa", "start": 50, "every": 1}
+    with pytest.raises(ConfigError, match=r"^train\.average\.every: 1 is no multiple of 5"):
+        state_nbytes(config({**RANGER, "train": {**SHOWN, "average": average}}), [plan()])
+    args = {"optimizer": {**RANGER["optimizer"], "args": {"lookahead_steps": 3}}}
+    with pytest.raises(ConfigError, match=r"^train\.steps: 100 is no multiple of 3"):
+        state_nbytes(config({**args, "train": SHOWN}), [plan()])
+
+
 @pytest.mark.parametrize(
     ("name", "suggestion"),
     [

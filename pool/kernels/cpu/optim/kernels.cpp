@@ -1,7 +1,6 @@
 #include "optim/kernels.h"
 
 #include "common/isa.h"
-#include "optim/rules_kernel.h"
 #include "optim/step_kernel.h"
 
 // Row-wise Adagrad: one accumulator a row, so a row's gradient is summed up twice, for its squares and for the step.
@@ -30,10 +29,10 @@ inline void row_gradient(Numbers numbers, const Addends& from, const Vec scale, 
 
 // In 16 lanes, which then are added up by halves: the same order for vectors of any width.
 template <class Numbers>
-inline float sum_of_squares(Numbers numbers, const AdagradStep& step, const Addends& from, const float* old,
+inline float sum_of_squares(Numbers numbers, const Step<rules::Adagrad>& step, const Addends& from, const float* old,
                             std::size_t columns) {
     const Vec scale = Vec::all(step.to.scale);
-    const Vec decay = Vec::all(step.decay);
+    const Vec decay = Vec::all(step.by.decay);
     Vec lanes[kLineVecs];
     for (Vec& lane : lanes) lane = Vec::zero();
     for (std::size_t k = 0; k < columns; k += Vec::kWidth) {
@@ -53,10 +52,11 @@ inline float sum_of_squares(Numbers numbers, const AdagradStep& step, const Adde
     return sums[0];
 }
 
-void rowwise_adagrad(const AdagradStep& step, const RowSources& sources, std::size_t columns, const Block& block) {
+void rowwise_adagrad(const Step<rules::Adagrad>& step, const RowSources& sources, std::size_t columns,
+                     const Block& block) {
     const Stepped& to = step.to;
     const Vec scale = Vec::all(to.scale);
-    const Vec decay = Vec::all(step.decay);
+    const Vec decay = Vec::all(step.by.decay);
     const auto soon = [&](std::size_t r) INLINED {
         for (std::size_t place = r * columns; place < (r + 1) * columns; place += kLine) {
             __builtin_prefetch(to.old + place);
@@ -70,7 +70,7 @@ void rowwise_adagrad(const AdagradStep& step, const RowSources& sources, std::si
             float* weights = to.weights + r * columns;
             float& accumulator = to.states[0][r];
             accumulator += sum_of_squares(numbers, step, from, old, columns) / static_cast<float>(columns);
-            const Vec rate = Vec::all(step.rate / (__builtin_sqrtf(accumulator) + step.epsilon));
+            const Vec rate = Vec::all(step.by.rate / (__builtin_sqrtf(accumulator) + step.by.epsilon));
             for (std::size_t k = 0; k < columns; k += Vec::kWidth) {
                 Vec gradient[1];
                 row_gradient(numbers, from, scale, k, columns, gradient);
@@ -93,14 +93,14 @@ void rowwise_adagrad(const AdagradStep& step, const RowSources& sources, std::si
 }
 
 }  // namespace
-}  // namespace sparsepool
 
-const sparsepool::StepKernels sparsepool::StepKernels::SPARSEPOOL_ISA{
-    {sparsepool::step_all<sparsepool::AdamRule, sparsepool::AdamStep>,
-     sparsepool::step_rows<sparsepool::AdamRule, sparsepool::AdamStep>},
-    {sparsepool::step_all<sparsepool::AdagradRule, sparsepool::AdagradStep>, sparsepool::rowwise_adagrad},
-    {sparsepool::step_all<sparsepool::FtrlRule, sparsepool::FtrlStep>,
-     sparsepool::step_rows<sparsepool::FtrlRule, sparsepool::FtrlStep>},
-    {sparsepool::step_all<sparsepool::ClippedAdamWRule, sparsepool::ClippedAdamWStep>,
-     sparsepool::step_rows<sparsepool::ClippedAdamWRule, sparsepool::ClippedAdamWStep>},
+const StepKernels StepKernels::SPARSEPOOL_ISA{
+    .adam = {step_all<rules::Adam>, step_rows<rules::Adam>},
+    .ranger_lite = {step_all<rules::RangerLite>, step_rows<rules::RangerLite>},
+    .ranger_lite_lookahead = {step_all<rules::RangerLiteLookahead>, step_rows<rules::RangerLiteLookahead>},
+    .clipped_adamw = {step_all<rules::ClippedAdamW>, step_rows<rules::ClippedAdamW>},
+    .adagrad = {step_all<rules::Adagrad>, rowwise_adagrad},
+    .ftrl = {step_all<rules::Ftrl>, step_rows<rules::Ftrl>},
 };
+
+}  // namespace sparsepool

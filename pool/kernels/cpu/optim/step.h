@@ -2,44 +2,53 @@
 
 #include <vector>
 
+#include "base/lists.h"
+#include "base/matrix.h"
+#include "common/crash_point.h"
+#include "common/parallel.h"
+#include "common/simd.h"
 #include "fold/sources.h"
 #include "optim/kernels.h"
 
-// What a step of any optimizer works on, and the walks over it. Sums are fold.h's, bit for bit; each number, or each
-// row, is computed by itself, so threads and the way that a tensor is cut in pieces change nothing.
+// The walks over what an optimizer steps. Sums are fold.h's, bit for bit; each number, or each row, is computed by
+// itself, so threads and the way that a tensor is cut in pieces change nothing.
 namespace sparsepool {
 
-// All of one size, unless an optimizer says otherwise; `weights` is the new version, `old` the one before, which may be
-// the same memory. `states`: as many as the optimizer has.
-struct StepTensors {
-    float* weights;
-    const float* old;
-    float* states[2];
-    double scale;  // of the summed gradients
-};
+template <template <class> class Rule>
+using Kernels = OptimizerKernels<Rule> StepKernels::*;
 
-// Whose gradient is the fold of the sources.
-struct DenseGradient {
-    std::size_t size;
-    const Sources& sources;
-};
+inline bool worth_streaming(const Stepped& to, std::size_t rows, std::size_t columns) {
+    return !to.touched_only && to.weights != to.old && worth_streaming(to.weights, rows, columns);
+}
 
-// For a table of which a source defines only the rows it touched; row r belongs to feature first_row + r. With
-// `touched_only`, rows that no source touched are left alone, and so are those of `weights`.
-struct RowGradient {
-    std::size_t rows, columns;
-    const std::vector<RowSource>& sources;
-    std::size_t first_row;
-    bool touched_only;
-};
+// `size` numbers.
+template <template <class> class Rule>
+void walk(Kernels<Rule> rule, Step<Rule> step, const Sources& sources, std::size_t size, std::size_t threads) {
+    constexpr std::size_t kUnit = 4096;  // floats: a thread's share is whole pages
+    check_threads(threads);
+    step.to.stream = worth_streaming(step.to, 1, size / 16 * 16);
+    const auto& kernels = simd::kernels<StepKernels>().*rule;
+    const Joins joins(sources);
+    run_parts(threads, [&](std::size_t part) {
+        kernels.all(step, joins.of(sources), joins.held(), border(size, kUnit, part, threads),
+                    border(size, kUnit, part + 1, threads));
+    });
+}
 
-Stepped stepped(const StepTensors& tensors, const DenseGradient& gradient);
-Stepped stepped(const StepTensors& tensors, const RowGradient& gradient);
-
-// `to` of the step is made by `stepped` from the same gradient.
-template <class Step>
-void walk(const OptimizerKernels<Step>& kernels, const Step& step, const DenseGradient& gradient, std::size_t threads);
-template <class Step>
-void walk(const OptimizerKernels<Step>& kernels, const Step& step, const RowGradient& gradient, std::size_t threads);
+// A table, of which a source defines only the rows that it touched; row r belongs to feature first_row + r.
+template <template <class> class Rule>
+void walk(Kernels<Rule> rule, Step<Rule> step, const std::vector<RowSource>& sources, std::size_t first_row,
+          std::size_t rows, std::size_t columns, std::size_t threads) {
+    check_threads(threads);
+    step.to.stream = worth_streaming(step.to, rows, columns);
+    const auto& kernels = simd::kernels<StepKernels>().*rule;
+    RowWalk walks(sources, first_row, threads);
+    run_parts(threads, [&](std::size_t part) {
+        const auto [before, after] = walks.halves(part, rows, columns, step.to.touched_only);
+        kernels.rows(step, walks.of(part), columns, before);
+        if (part == 0) crash_point("coordinator.mid_step");
+        kernels.rows(step, walks.of(part), columns, after);
+    });
+}
 
 }  // namespace sparsepool

@@ -9,6 +9,25 @@
 namespace sparsepool {
 namespace {
 
+// The rule with each constant in all places of a vector.
+template <template <class> class Rule>
+Rule<Vec> spread(const Rule<float>& by) {
+    constexpr std::size_t kNumbers = sizeof(by) / sizeof(float);
+    float numbers[kNumbers];
+    Vec each[kNumbers];
+    __builtin_memcpy(numbers, &by, sizeof(by));
+    for (std::size_t n = 0; n < kNumbers; ++n) each[n] = Vec::all(numbers[n]);
+    Rule<Vec> out;
+    static_assert(sizeof(out) == sizeof(each));
+    __builtin_memcpy(&out, each, sizeof(out));
+    return out;
+}
+
+template <template <class> class Rule>
+inline void apply(const Rule<Vec>& by, Vec gradient, Vec& weight, Vec (&state)[Rule<Vec>::kStates]) {
+    Rule<Vec>::apply(by, gradient, weight, state, [](Vec square) { return square.root(); });
+}
+
 // `n` numbers from place i of the tensors on, from place `at` of the sources on.
 struct Span {
     Addends from;
@@ -27,9 +46,10 @@ inline void gradients_of(Sources count, const Span& span, Vec scale, const Load&
 }
 
 // kWide vectors from number k of the span on.
-template <std::size_t kWide, class Sources, class Numbers, class Rule>
-inline void step_vecs(Sources count, Numbers numbers, const Stepped& to, const Rule& rule, Vec scale, const Span& span,
-                      std::size_t k) {
+template <std::size_t kWide, class Sources, class Numbers, template <class> class Rule>
+inline void step_vecs(Sources count, Numbers numbers, const Stepped& to, const Rule<Vec>& by, Vec scale,
+                      const Span& span, std::size_t k) {
+    constexpr std::size_t kStates = Rule<Vec>::kStates;
     Vec gradients[kWide];
     const auto load = [=, at = span.at + k](const Source& source, std::size_t v) {
         return numbers.load(source, at + v * Vec::kWidth);
@@ -39,56 +59,58 @@ inline void step_vecs(Sources count, Numbers numbers, const Stepped& to, const R
     for (std::size_t v = 0; v < kWide; ++v) {
         const std::size_t place = span.i + k + v * Vec::kWidth;
         Vec weight = Vec::load(to.old + place);
-        Vec state[Rule::kStates];
+        Vec state[kStates];
         UNROLL
-        for (std::size_t s = 0; s < Rule::kStates; ++s) state[s] = Vec::load(to.states[s] + place);
-        rule(gradients[v], weight, state);
+        for (std::size_t s = 0; s < kStates; ++s) state[s] = Vec::load(to.states[s] + place);
+        apply(by, gradients[v], weight, state);
         if (to.stream) {
             weight.stream(to.weights + place);
         } else {
             weight.store(to.weights + place);
         }
         UNROLL
-        for (std::size_t s = 0; s < Rule::kStates; ++s) state[s].store(to.states[s] + place);
+        for (std::size_t s = 0; s < Rule<Vec>::kWritten; ++s) state[s].store(to.states[s] + place);
     }
 }
 
-template <class Numbers, class Rule>
-inline void step_part(Numbers numbers, const Stepped& to, const Rule& rule, Vec scale, const Span& span,
+template <class Numbers, template <class> class Rule>
+inline void step_part(Numbers numbers, const Stepped& to, const Rule<Vec>& by, Vec scale, const Span& span,
                       std::size_t k) {
+    constexpr std::size_t kStates = Rule<Vec>::kStates;
     const std::size_t place = span.i + k;
     const std::size_t n = span.n - k;
     const auto load = [&](const Source& source, std::size_t) { return numbers.load_part(source, span.at + k, n); };
     Vec gradients[1];
     gradients_of(AnyCount{}, span, scale, load, gradients);
     Vec weight = Vec::load_part(to.old + place, n);
-    Vec state[Rule::kStates];
+    Vec state[kStates];
     UNROLL
-    for (std::size_t s = 0; s < Rule::kStates; ++s) state[s] = Vec::load_part(to.states[s] + place, n);
-    rule(gradients[0], weight, state);
+    for (std::size_t s = 0; s < kStates; ++s) state[s] = Vec::load_part(to.states[s] + place, n);
+    apply(by, gradients[0], weight, state);
     weight.store_part(to.weights + place, n);
     UNROLL
-    for (std::size_t s = 0; s < Rule::kStates; ++s) state[s].store_part(to.states[s] + place, n);
+    for (std::size_t s = 0; s < Rule<Vec>::kWritten; ++s) state[s].store_part(to.states[s] + place, n);
 }
 
-template <class Numbers, class Rule>
-[[gnu::always_inline]] inline void step_span(Numbers numbers, const Stepped& to, const Rule& rule, const Span& span) {
+template <class Numbers, template <class> class Rule>
+[[gnu::always_inline]] inline void step_span(Numbers numbers, const Stepped& to, const Rule<Vec>& by,
+                                             const Span& span) {
     const Vec scale = Vec::all(to.scale);
     std::size_t k = 0;
     constexpr std::size_t kBlock = 4;  // of sums that are made side by side
     by_count(span.from, [&](auto count) {
         for (; k + kBlock * Vec::kWidth <= span.n; k += kBlock * Vec::kWidth) {
-            step_vecs<kBlock>(count, numbers, to, rule, scale, span, k);
+            step_vecs<kBlock>(count, numbers, to, by, scale, span, k);
         }
-        for (; k + Vec::kWidth <= span.n; k += Vec::kWidth) step_vecs<1>(count, numbers, to, rule, scale, span, k);
+        for (; k + Vec::kWidth <= span.n; k += Vec::kWidth) step_vecs<1>(count, numbers, to, by, scale, span, k);
     });
-    if (k < span.n) step_part(numbers, to, rule, scale, span, k);
+    if (k < span.n) step_part(numbers, to, by, scale, span, k);
 }
 
-template <class Rule, class Step>
-void step_all(const Step& step, const Addends& from, Held held, std::size_t first, std::size_t last) {
-    by_held(held,
-            [&](auto numbers) { step_span(numbers, step.to, Rule(step), {from, false, first, first, last - first}); });
+template <template <class> class Rule>
+void step_all(const Step<Rule>& step, const Addends& from, Held held, std::size_t first, std::size_t last) {
+    const Rule<Vec> by = spread(step.by);
+    by_held(held, [&](auto numbers) { step_span(numbers, step.to, by, {from, false, first, first, last - first}); });
     fence();
 }
 
@@ -110,13 +132,13 @@ void each_stepped_row(const Stepped& to, const RowSources& sources, std::size_t 
     each_touched_row(sources, columns, block, soon, row);
 }
 
-template <class Rule, class Step>
-void step_rows(const Step& step, const RowSources& sources, std::size_t columns, const Block& block) {
-    const Rule rule(step);
+template <template <class> class Rule>
+void step_rows(const Step<Rule>& step, const RowSources& sources, std::size_t columns, const Block& block) {
+    const Rule<Vec> by = spread(step.by);
     by_held(sources.held, [&](auto numbers) {
         const auto one_row = [&](std::size_t r, const Addends& from)
-                                 INLINED { step_span(numbers, step.to, rule, {from, true, 0, r * columns, columns}); };
-        each_stepped_row<Rule::kStates>(step.to, sources, columns, block, one_row);
+                                 INLINED { step_span(numbers, step.to, by, {from, true, 0, r * columns, columns}); };
+        each_stepped_row<Rule<Vec>::kStates>(step.to, sources, columns, block, one_row);
     });
     fence();
 }

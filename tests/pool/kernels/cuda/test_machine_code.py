@@ -27,6 +27,10 @@ SUMS: dict[str, dict[str, int | str]] = {
     "odd": {"BFLOAT16": 0, "WIDTH": 1, "INDEX": "uint16", "VALUES": 0},
 }
 STACKS = {"BUCKETS": 8, "ALL": 0}
+FOLDS = {  # of so many leaves; of 64 with bfloat16 some bytes are spilled
+    **{f"{leaves}": {"LEAVES": leaves, "NARROW": 0} for leaves in (1, 4, 16, 64)},
+    **{f"bfloat16 {leaves}": {"LEAVES": leaves, "NARROW": 1} for leaves in (4, 16)},
+}
 SOURCES = {
     **{f"list_sums {name}": Source.of("list_sums.cu", **constants) for name, constants in SUMS.items()},
     **{
@@ -56,15 +60,11 @@ SOURCES = {
         CHESS / "bucket_difference.cu", BFLOAT16=0, WIDTH=1, BUCKETS=8, VALUES=0, INDEX="uint16"
     ),
     "find_rows": Source.of("find_rows.cu", BFLOAT16=0, WIDTH=1, LEAVES=4, INDEX="uint16"),
+    **{f"fold {name}": Source.of("fold.cu", BFLOAT16=0, WIDTH=4, **leaves) for name, leaves in FOLDS.items()},
     **{
-        f"{file} {leaves}": Source.of(f"{file}.cu", BFLOAT16=0, WIDTH=4, LEAVES=leaves, NARROW=0)
-        for file in ("fold", "adam")
-        for leaves in (1, 4, 16, 64)
-    },
-    **{
-        f"{file} bfloat16 {leaves}": Source.of(f"{file}.cu", BFLOAT16=0, WIDTH=4, LEAVES=leaves, NARROW=1)
-        for file in ("fold", "adam")
-        for leaves in (4, 16)  # of 64 some bytes are spilled
+        f"step {rule} {name}": Source.of("step.cu", BFLOAT16=0, WIDTH=4, STEP=rule, **leaves)
+        for rule in ("Adam", "RangerLite", "RangerLiteLookahead")
+        for name, leaves in FOLDS.items()
     },
 }
 # Blocks of 128 threads that find room on a multiprocessor at least: docs/explanation/gpu.md has these numbers.
@@ -76,7 +76,7 @@ BLOCKS = {
     "column_sums": {"column_sums": 8},
     "stacked_linear 2": {"stacked_products": 7, "stacked_inputs": 9, "stacked_pieces": 6},
     "layer_stacks 2 0": {"stacks_forward": 4, "stacks_backward": 9},
-    "adam 4": {"adam": 12, "adam_rows": 12},
+    "step Adam 4": {"step": 12, "step_rows": 12},
     "fold 4": {"fold": 12, "fold_rows": 12},
 }
 IN_FLIGHT = {  # kernels that must have so many rows on their way
@@ -86,7 +86,7 @@ IN_FLIGHT = {  # kernels that must have so many rows on their way
     "first_stage float32 0": {"first_stage": 4, "first_stage_backward": 4},
     "first_stage bfloat16 0": {"first_stage": 4},
     "column_sums": {"column_sums": 8},
-    "adam 4": {"adam": 4, "adam_rows": 4},
+    "step Adam 4": {"step": 4, "step_rows": 4},
     "fold 4": {"fold": 4, "fold_rows": 4},
 }
 CONSTANT = re.compile(r"HFMA2\S* R\d+, -RZ, RZ, ")  # -0 times 0 plus a constant: how one comes into a register
@@ -147,7 +147,7 @@ def test_rows_are_moved_by_128_bits_and_several_at_a_time(compiled: Compiled, so
 
 @EVERY
 def test_no_product_is_contracted_with_a_sum(compiled: Compiled, architecture: str) -> None:
-    """Divisions and roots are sequences of contracted steps that end in the rounded result; only Adam has them."""
+    """Divisions and roots are sequences of contracted steps that end in the rounded result; only steps have them."""
     for source in ("list_sums values", "first_stage float32 2", "fold 4"):
         code = compiled(source, architecture)
         for name, instructions in code.instructions.items():

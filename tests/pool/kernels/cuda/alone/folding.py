@@ -1,8 +1,9 @@
-"""Fold and Adam, against the CPU's kernels: the same bits."""
+"""Sums and steps, against the CPU's kernels: the same bits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.kernels import backend
-from pool.kernels.adam import AdamStep
 from pool.kernels.cuda import fold as kernels
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Argument, Extent
 from pool.kernels.fold import Addend
-from pool.optim.adam import Adam, SparseAdam
+from pool.optim import Adam, AdamW, RangerLite, SparseAdam
+from pool.optim.adam import adam_numbers
+from pool.optim.native import NativeOptimizer
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 
 PLACES = [
@@ -32,7 +34,9 @@ PLACES = [
     list(range(9)),
     [3, 17, 33, 34],
 ]
-SETTINGS = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-7, "weight_decay": 0.1}
+SETTINGS = {"lr": 0.003, "betas": (0.9, 0.99), "weight_decay": 0.1, "decoupled_weight_decay": True}
+ADAM = [0.5, *adam_numbers(SETTINGS, 3, 1e-7)]  # scale, then the constants of a step
+STEPPERS: list[type[NativeOptimizer]] = [Adam, AdamW, RangerLite]
 
 
 @pytest.fixture(autouse=True)
@@ -110,15 +114,14 @@ def test_a_fold_of_rows_has_the_bits_of_the_cpus(places: list[int], columns: int
 def test_gradients_of_bfloat16_give_the_bits_of_their_float32(which: set[int], columns: int) -> None:
     """Also beside others; of all four operations."""
     first_row, rows, places = 20, 30, [0, 2, 3]
-    constants = AdamStep(**SETTINGS, decoupled=True, step=3).numbers
 
     def computed(gradients: list[Tensor], dense: list[Tensor]) -> list[bytes]:
         state = [numbers(rows, columns, seed=s).abs() for s in range(6)]
         kernels.fold(state[0], dense, places, 0.5)
-        kernels.adam([state[1], state[2], state[3]], state[1], dense, places, [0.5, *constants])
+        kernels.step("Adam", [state[1], state[1], state[2], state[3]], dense, places, ADAM)
         kernels.fold_rows(state[4], gradients, lists, places, 0.5, first_row, True)
-        which = [first_row, 0]
-        kernels.adam_rows([state[5], state[2], state[3]], state[5], gradients, lists, places, [0.5, *constants], which)
+        tensors = [state[5], state[5], state[2], state[3]]
+        kernels.step_rows("Adam", tensors, gradients, lists, places, ADAM, [first_row, 0])
         return bits(*state)
 
     gradients, lists = touched_rows(3, columns, rows, first_row, torch.uint32)
@@ -130,56 +133,62 @@ def test_gradients_of_bfloat16_give_the_bits_of_their_float32(which: set[int], c
 
 @pytest.mark.parametrize("places", [[0], [0, 1, 2, 3], [3, 17, 33, 34]], ids=str)
 @pytest.mark.parametrize("size", [7, 64])
-@pytest.mark.parametrize("decoupled", [False, True])
+@pytest.mark.parametrize("kind", STEPPERS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("in_place", [False, True])
-def test_steps_of_adam_have_the_bits_of_the_cpus(places: list[int], size: int, decoupled: bool, in_place: bool) -> None:
-    parameter = nn.Parameter(numbers(size, seed=99))
-    optimizer = Adam([parameter], 0.003, (0.9, 0.99), 1e-7, 0.1, decoupled_weight_decay=decoupled)
-    weights, mean, square = parameter.detach().clone(), torch.zeros(size), torch.zeros(size)
-    for step in range(1, 6):
-        gradients = [numbers(size, seed=10 * step + s) for s in range(len(places))]
-        addends = [Addend(place, gradient, None) for place, gradient in zip(places, gradients, strict=True)]
-        optimizer.fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
-        constants = AdamStep(**SETTINGS, decoupled=decoupled, step=step).numbers
-        old = weights if in_place else weights.clone()
-        kernels.adam([weights, mean, square], old, gradients, places, [0.25, *constants])
-        state = optimizer.state[parameter]
-        assert bits(weights, mean, square) == bits(parameter.data, state["exp_avg"], state["exp_avg_sq"])
+def test_steps_have_the_bits_of_the_cpus(
+    places: list[int], size: int, kind: type[NativeOptimizer], in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stepped() -> list[bytes]:
+        parameter = nn.Parameter(numbers(size, seed=99))
+        optimizer = kind([parameter], 0.003, (0.9, 0.99), 1e-7, 0.1)  # type: ignore[arg-type]
+        for step in range(1, 7):
+            gradients = [numbers(size, seed=10 * step + s) for s in range(len(places))]
+            addends = [Addend(place, gradient, None) for place, gradient in zip(places, gradients, strict=True)]
+            old = parameter.data if in_place else parameter.data.clone()
+            optimizer.take_norm(float(step), size)
+            optimizer.fold_and_step(parameter, old, addends, scale=0.25)
+        return bits(parameter.data, *optimizer.state[parameter].values())
+
+    wanted = stepped()
+    monkeypatch.setattr(backend, "NATIVE", "cuda")
+    assert stepped() == wanted
 
 
-@pytest.mark.parametrize("kind", [torch.uint16, torch.uint32], ids=str)
+@pytest.mark.parametrize("index", [torch.uint16, torch.uint32], ids=str)
 @pytest.mark.parametrize("columns", [3, 8])
-@pytest.mark.parametrize("touched_only", [False, True])
-def test_steps_of_a_table_have_the_bits_of_the_cpus(kind: torch.dtype, columns: int, touched_only: bool) -> None:
+@pytest.mark.parametrize("kind", [*STEPPERS, SparseAdam], ids=lambda kind: kind.__name__)
+def test_steps_of_a_table_have_the_bits_of_the_cpus(
+    index: torch.dtype, columns: int, kind: type[NativeOptimizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
     first_row, rows, places = 20, 30, [0, 1, 3]
-    parameter = nn.Parameter(numbers(rows, columns, seed=99))
-    optimizer = (SparseAdam if touched_only else Adam)([parameter], 0.003, (0.9, 0.99), 1e-7)
-    weights, mean, square = parameter.detach().clone(), torch.zeros(rows, columns), torch.zeros(rows, columns)
-    settings = SETTINGS | {"weight_decay": 0.0, "decoupled": False}
-    for step in range(1, 4):
-        gradients, lists = touched_rows(3, columns, rows, first_row, kind)
-        addends = [
-            Addend(p, a.gradient, a.touched)
-            for p, a in zip(places, whole(gradients, lists, rows, first_row), strict=True)
-        ]
-        optimizer.fold_and_step(parameter, parameter.data.clone(), addends, first_row=first_row, scale=0.25)
-        epsilon = 1e-7 / (1 - 0.99**step) ** 0.5 if touched_only else 1e-7
-        constants = AdamStep(**settings | {"epsilon": epsilon}, step=step).numbers
-        stepped, which = [weights, mean, square], [first_row, int(touched_only)]
-        kernels.adam_rows(stepped, weights.clone(), gradients, lists, places, [0.25, *constants], which)
-        state = optimizer.state[parameter]
-        assert bits(weights, mean, square) == bits(parameter.data, state["exp_avg"], state["exp_avg_sq"])
+
+    def stepped(*, compact: bool) -> list[bytes]:
+        parameter = nn.Parameter(numbers(rows, columns, seed=99))
+        optimizer = kind([parameter], 0.003, (0.9, 0.99), 1e-7)  # type: ignore[arg-type]
+        for step in range(1, 7):
+            gradients, lists = touched_rows(3, columns, rows, first_row, index)
+            full = whole(gradients, lists, rows, first_row)
+            there = [
+                Addend(0, g, each.touched, numbers) for g, each, numbers in zip(gradients, full, lists, strict=True)
+            ]
+            addends = [replace(each, place=p) for p, each in zip(places, there if compact else full, strict=True)]
+            optimizer.take_norm(float(step), rows * columns)
+            optimizer.fold_and_step(parameter, parameter.data.clone(), addends, first_row=first_row, scale=0.25)
+        return bits(parameter.data, *optimizer.state[parameter].values())
+
+    wanted = stepped(compact=False)
+    monkeypatch.setattr(backend, "NATIVE", "cuda")
+    assert stepped(compact=True) == wanted
 
 
 def test_blocks_and_orders_change_no_bit(cpu: CpuLauncher) -> None:
     gradients, lists = touched_rows(3, 8, 30, 0, torch.uint16)
-    constants = AdamStep(**SETTINGS, decoupled=True, step=3).numbers
 
     def stepped() -> list[bytes]:
         tensors = [numbers(30, 8, seed=1), numbers(30, 8, seed=2), numbers(30, 8, seed=3).abs()]
-        kernels.adam_rows(tensors, tensors[0], gradients, lists, [0, 1, 2], [0.5, *constants], [0, 0])
+        kernels.step_rows("Adam", [tensors[0], *tensors], gradients, lists, [0, 1, 2], ADAM, [0, 0])
         dense = [tensor.clone() for tensor in tensors]
-        kernels.adam(dense, dense[0], [numbers(30, 8, seed=4)], [0], [0.5, *constants])
+        kernels.step("Adam", [dense[0], *dense], [numbers(30, 8, seed=4)], [0], ADAM)
         return bits(*tensors, *dense)
 
     wanted = stepped()

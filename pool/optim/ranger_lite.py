@@ -1,0 +1,147 @@
+"""nnue-pytorch's RangerLite: Adam with positive-negative momentum, lookahead and a stable weight decay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from pool import _native
+from pool.kernels.fold import NativeKernels
+from pool.kernels.norm import sum_of_squares
+from pool.kernels.rule import Rule, root
+from pool.optim.adam import check_betas
+from pool.optim.native import Group, NativeOptimizer, Pass, State, as_number, check_not_negative, check_positive
+
+_LOWEST_NORM = 1e-7  # of the variance
+
+
+class RangerLite(NativeOptimizer):
+    """RangerLite to float32 rounding, for float32 parameters (official-stockfish/nnue-pytorch 9f72946,
+    model/optimizers/ranger_lite.py).
+
+    Two means of the gradient take turns (Xie et al., arXiv 2103.17182), `momentum` is their k. Every `lookahead_steps`
+    steps the weights go a share `lookahead_alpha` of the way from the slow ones to where they are, and both are the
+    same then (Zhang et al., arXiv 1907.08610). Weight decay is divided by the root of the mean variance of all
+    parameters. State: `step`; `odd_mean` and `even_mean`, of the steps that they are changed in; `exp_avg_sq`; `slow`;
+    `square_norm`, the sum of `exp_avg_sq` over all parameters. ValueError for other parameters, and for hyperparameters
+    out of range.
+
+    What is validated, averaged and exported is to be the slow weights: after steps that are multiples of
+    `lookahead_steps` the weights are these.
+    """
+
+    on_devices = True
+    whole_norm = True
+    entries: ClassVar[frozenset[str]] = frozenset(
+        {"step", "odd_mean", "even_mean", "exp_avg_sq", "slow", "square_norm"}
+    )
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-7,
+        weight_decay: float = 0.0,
+        momentum: float = 1.0,
+        lookahead_steps: int = 5,
+        lookahead_alpha: float = 0.5,
+    ) -> None:
+        check_not_negative(lr=lr, weight_decay=weight_decay, momentum=momentum)
+        check_positive(eps=eps)
+        check_betas(betas)
+        if not isinstance(lookahead_steps, int) or lookahead_steps < 1:
+            raise ValueError(f"lookahead_steps must be a whole number from 1 on, not {lookahead_steps!r}")
+        if not 0 < as_number("lookahead_alpha", lookahead_alpha) <= 1:
+            raise ValueError(f"lookahead_alpha must be above 0 and at most 1, not {lookahead_alpha!r}")
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "lookahead_steps": lookahead_steps,
+            "lookahead_alpha": lookahead_alpha,
+        }
+        super().__init__(params, defaults)
+        self._squares, self._size = 0.0, 1
+
+    @property
+    def shown_every(self) -> int:
+        return math.lcm(*(group["lookahead_steps"] for group in self.param_groups))
+
+    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
+        means = {name: torch.zeros_like(old) for name in ("odd_mean", "even_mean", "exp_avg_sq")}
+        norm = torch.zeros((), dtype=torch.float64)
+        return {"step": torch.zeros(()), **means, "slow": old.clone(), "square_norm": norm}
+
+    def take_norm(self, squares: float, size: int) -> None:
+        self._squares, self._size = squares, size
+
+    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
+        beta1, beta2 = group["betas"]
+        k, rate = group["momentum"], group["lr"]
+        state["step"] += 1
+        state["square_norm"].mul_(beta2).add_((1 - beta2) * self._squares)
+        step = int(state["step"])
+        even = step + step % 2
+        correction = 1 - beta2**step
+        variance = math.sqrt(float(state["square_norm"]) / correction / self._size)
+        constants = [
+            1 - beta1**2,
+            beta2,
+            1 - beta2,
+            1 + k,
+            k,
+            rate / (1 - beta1**even) / math.hypot(1 + k, k),
+            1 / math.sqrt(correction),
+            group["eps"],
+            1 - group["weight_decay"] * rate / max(variance, _LOWEST_NORM),
+        ]
+        mean, other = state["odd_mean"], state["even_mean"]
+        if step % 2 == 0:
+            mean, other = other, mean
+        if step % group["lookahead_steps"]:
+            return Pass(_STEP, [mean, state["exp_avg_sq"], other], constants)
+        alpha = group["lookahead_alpha"]
+        return Pass(_LOOKAHEAD, [mean, state["exp_avg_sq"], state["slow"], other], [*constants, alpha, 1 - alpha])
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        squares = math.fsum(float(sum_of_squares(gradient)) for gradient in gradients)
+        self.take_norm(squares, sum(parameter.numel() for parameter in parameters))
+        super().step(closure)
+
+
+def _stepped(old: Tensor, states: Sequence[Tensor], gradient: Tensor, constants: Sequence[float]) -> Sequence[Tensor]:
+    mean_rate, square_keep, square_rate, mean_share, other_share, step_size, root_scale, epsilon, shrink = constants
+    mean, square, other = states
+    weights = old * shrink
+    square = square * square_keep + gradient * square_rate * gradient
+    mean = mean + (gradient - mean) * mean_rate
+    both = mean * mean_share - other * other_share
+    return weights - both * step_size / (root(square) * root_scale + epsilon), mean, square
+
+
+def _looked_ahead(
+    old: Tensor, states: Sequence[Tensor], gradient: Tensor, constants: Sequence[float]
+) -> Sequence[Tensor]:
+    *of_step, fast_share, slow_share = constants
+    mean, square, slow, other = states
+    weights, mean, square = _stepped(old, [mean, square, other], gradient, of_step)
+    weights = weights * fast_share + slow * slow_share
+    return weights, mean, square, weights
+
+
+_STEP = Rule(NativeKernels(_native.ranger_lite, _native.ranger_lite_rows), "RangerLite", _stepped)
+_LOOKAHEAD = Rule(
+    NativeKernels(_native.ranger_lite_lookahead, _native.ranger_lite_lookahead_rows),
+    "RangerLiteLookahead",
+    _looked_ahead,
+)

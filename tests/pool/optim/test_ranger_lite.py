@@ -1,0 +1,139 @@
+"""RangerLite: its formula in double precision, the peer's own numbers, and the norm that it is given."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pool.optim import RangerLite
+
+START = {"rows": torch.randn(40, 21, generator=torch.Generator().manual_seed(1)), "bias": torch.linspace(-1, 1, 33)}
+PEERS = {"momentum": 1.0, "lookahead_steps": 5, "lookahead_alpha": 0.5}
+
+
+def reference(
+    start: Mapping[str, Tensor], gradients: Iterator[Mapping[str, Tensor]], settings: Mapping[str, Any]
+) -> Iterator[dict[str, Tensor]]:
+    """The weights after each step, float64, as the page of formulas says."""
+    rate, k, decay = settings["lr"], settings["momentum"], settings["weight_decay"]
+    b1, b2 = settings["betas"]
+    weights = {name: each.double().clone() for name, each in start.items()}
+    slow = {name: each.clone() for name, each in weights.items()}
+    means = [{name: torch.zeros_like(each) for name, each in weights.items()} for _ in range(2)]
+    squares = {name: torch.zeros_like(each) for name, each in weights.items()}
+    for t, gradient in enumerate(gradients, 1):
+        for name, g in gradient.items():
+            squares[name] = b2 * squares[name] + (1 - b2) * g.double() ** 2
+        total = sum(float(each.sum()) for each in squares.values()) / (1 - b2**t)
+        norm = max(1e-7, math.sqrt(total / sum(each.numel() for each in weights.values())))
+        mean, other = means[(t + 1) % 2], means[t % 2]
+        for name, g in gradient.items():
+            weights[name] *= 1 - decay * rate / norm
+            mean[name] = b1**2 * mean[name] + (1 - b1**2) * g.double()
+            way = ((1 + k) * mean[name] - k * other[name]) / math.sqrt((1 + k) ** 2 + k**2)
+            size = rate / (1 - b1 ** (2 * math.ceil(t / 2)))
+            weights[name] -= size * way / (squares[name].sqrt() / math.sqrt(1 - b2**t) + settings["eps"])
+            if t % settings["lookahead_steps"] == 0:
+                share = settings["lookahead_alpha"]
+                slow[name] = share * weights[name] + (1 - share) * slow[name]
+                weights[name] = slow[name].clone()
+        yield {name: each.clone() for name, each in weights.items()}
+
+
+@pytest.mark.usefixtures("simd_level")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"weight_decay": 0.01},
+        {"momentum": 0.5, "lookahead_steps": 3, "lookahead_alpha": 0.8, "betas": (0.8, 0.95), "eps": 1e-5},
+        {"momentum": 0.0, "lookahead_alpha": 1.0},
+    ],
+    ids=["defaults", "decay", "others", "neither"],
+)
+def test_the_weights_are_those_of_the_formula(settings: dict[str, Any]) -> None:
+    own = {name: nn.Parameter(each.clone()) for name, each in START.items()}
+    optimizer = RangerLite(own.values(), lr=0.01, **settings)
+    group = optimizer.param_groups[0]
+    generator = torch.Generator().manual_seed(2)
+    gradients = [
+        {name: torch.randn(each.shape, generator=generator) for name, each in START.items()} for _ in range(17)
+    ]
+    for gradient, wanted in zip(gradients, reference(START, iter(gradients), group), strict=True):
+        for name, parameter in own.items():
+            parameter.grad = gradient[name]
+        optimizer.step()
+        for name, parameter in own.items():
+            torch.testing.assert_close(parameter.detach().double(), wanted[name], rtol=3e-6, atol=3e-6)
+    assert {float(optimizer.state[each]["step"]) for each in own.values()} == {17}
+
+
+@pytest.mark.parametrize("variant", ["base32", "decay32"])
+def test_the_weights_are_the_peers(variant: str, shared_data: Path) -> None:
+    """With a group whose weights decay."""
+    folder = shared_data / "vectors/recipe"
+    plan = json.loads((folder / "rangerlite.json").read_text())
+    with (folder / "rangerlite_gradients.tsv").open() as file:
+        gradients = list(csv.DictReader(file, delimiter="\t"))
+    with (folder / "rangerlite.tsv").open() as file:
+        lines = [line for line in csv.DictReader(file, delimiter="\t") if line["variant"] == variant]
+    shapes = plan["shapes"]
+
+    def numbers(name: str, text: str) -> Tensor:
+        return torch.tensor([float(number) for number in text.split(",")], dtype=torch.float64).view(shapes[name])
+
+    own = {name: nn.Parameter(torch.tensor(plan["start"][name]).view(shape).float()) for name, shape in shapes.items()}
+    decays = plan["variants"][variant].get("weight_decay", [0, 0, 0])
+    groups = [{"params": [each], "weight_decay": d} for each, d in zip(own.values(), decays, strict=True)]
+    optimizer = RangerLite(groups, lr=0.01, **PEERS)  # type: ignore[arg-type]
+    compared = 0
+    for line in gradients:
+        for name, parameter in own.items():
+            parameter.grad = numbers(name, line[name]).float()
+        optimizer.step()
+        for wanted in lines:
+            if wanted["step"] == line["step"] and wanted["what"] == "weights":
+                name = wanted["tensor"]
+                torch.testing.assert_close(
+                    own[name].detach().double(), numbers(name, wanted["values"]), rtol=2e-6, atol=2e-7
+                )
+                compared += 1
+    keys = {"grad_ma": "odd_mean", "neg_grad_ma": "even_mean", "variance_ma": "exp_avg_sq", "lookahead_params": "slow"}
+    for wanted in lines:
+        if (key := wanted["what"].removeprefix("state/")) in keys:
+            name = wanted["tensor"]
+            found = optimizer.state[own[name]][keys[key]]
+            torch.testing.assert_close(found.double(), numbers(name, wanted["values"]), rtol=1e-5, atol=1e-8)
+            compared += 1
+    assert compared > 40
+
+
+def test_the_norm_is_that_of_all_parameters() -> None:
+    """A parameter that does not change decays by what the others' gradients are."""
+    still, moving = nn.Parameter(torch.ones(8)), nn.Parameter(torch.ones(8))
+    optimizer = RangerLite([still, moving], lr=0.01, weight_decay=0.1)
+    still.grad, moving.grad = torch.zeros(8), torch.full((8,), 2.0)
+    optimizer.step()
+    torch.testing.assert_close(still.detach(), torch.full((8,), 1 - 0.1 * 0.01 / math.sqrt(2)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lookahead_steps": 0}, "lookahead_steps must be a whole number from 1 on, not 0"),
+        ({"lookahead_steps": 2.5}, "lookahead_steps must be a whole number"),
+        ({"lookahead_alpha": 0}, "lookahead_alpha must be above 0 and at most 1"),
+        ({"momentum": -1}, "momentum must not be negative"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RangerLite([nn.Parameter(torch.zeros(3))], **settings)
