@@ -253,9 +253,9 @@ _NNUE_PYTORCH = """
 | entries without a score (32002) | `skip_no_score`, on by default |
 | scores of 0 as placeholders | `skip_zero_placeholders` |
 
-There the pieces are counted as a thread reads on, here in each chunk. Where the wanted shares need less thinning than to
-`piece_count_least`, the same shares are reached here with more positions kept. At the first entries of a chunk no score
-before them is known.
+There the pieces are counted as a thread reads on, here in each chunk. Where the wanted shares need less thinning than
+to `piece_count_least`, the same shares are reached here with more positions kept. At the first entries of a chunk no
+score before them is known.
 """
 
 _KING_BUCKETS = (0, 1, 2, 3, 4, 4, 5, 5, *(6,) * 4, *(7,) * 4, *(8,) * 8, *(9,) * 8)
