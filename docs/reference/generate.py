@@ -202,6 +202,7 @@ With B samples, bags 0 to B - 1 are the side to move's view and bags B to 2B - 1
 """
 
 _NEEDS = {
+    "skip_zero_placeholders": PLY,
     "skip_captures": MOVE,
     "skip_promotions": MOVE,
     "skip_ply_up_to": PLY,
@@ -247,10 +248,14 @@ _NNUE_PYTORCH = """
 | `early_fen_skipping = n` | `skip_ply_up_to = n` |
 | `filtered` | `skip_in_check`, `skip_captures` |
 | `wld_filtered` | `win_draw_loss` |
-| `pc_y0` to `pc_y4` | `piece_count_curve = [pc_y0, pc_y1, pc_y2, pc_y3, pc_y4]`; the counts are those of a chunk |
+| `pc_y0` to `pc_y4` | `piece_count_curve = [pc_y0, pc_y1, pc_y2, pc_y3, pc_y4]` and `piece_count_least = 0.025` |
 | `soft_early_fen_skipping = n`, `ply_x1` to `ply_y4` | `keep_by_ply = [ply_x1, ply_y1, ..., ply_x4, ply_y4, n, 1]` |
 | entries without a score (32002) | `skip_no_score`, on by default |
-| scores of 0 as placeholders | `where = "score != 0"` |
+| scores of 0 as placeholders | `skip_zero_placeholders` |
+
+There the pieces are counted as a thread reads on, here in each chunk. Where the wanted shares need less thinning than
+to `piece_count_least`, the same shares are reached here with more positions kept. At the first entries of a chunk no
+score before them is known.
 """
 
 _KING_BUCKETS = (0, 1, 2, 3, 4, 4, 5, 5, *(6,) * 4, *(7,) * 4, *(8,) * 8, *(9,) * 8)

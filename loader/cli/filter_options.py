@@ -39,6 +39,10 @@ MaxScoreAgainstResult = Annotated[
         help="Not beyond N in a drawn game; not below -N for the winner of another.",
     ),
 ]
+SkipZeroPlaceholders = Annotated[
+    bool,
+    typer.Option("--skip-zero-placeholders", help="No zeros in decided games behind scores beyond 100 or -100."),
+]
 SkipInCheck = Annotated[bool, typer.Option("--skip-in-check", help="No positions in check.")]
 SkipCaptures = Annotated[bool, typer.Option("--skip-captures", help="No captures.")]
 SkipPromotions = Annotated[bool, typer.Option("--skip-promotions", help="No promotions.")]
@@ -61,6 +65,17 @@ PieceCountCurve = Annotated[
         "--piece-count-curve", metavar="A,B,C,D,E", help="The same, towards shares given for 0, 8, 16, 24, 32 pieces."
     ),
 ]
+PieceCountLeast = Annotated[
+    float,
+    typer.Option(
+        "--piece-count-least",
+        min=0,
+        max=1,
+        metavar="SHARE",
+        help="Of the most frequent piece count at least.",
+        show_default=False,
+    ),
+]
 Viriformat = Annotated[
     Path | None, typer.Option("--viriformat", metavar="FILE", help="By a TOML file of viriformat's Filter.")
 ]
@@ -74,6 +89,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "where": (Where, ""),
     "max_score": (MaxScore, None),
     "max_score_against_result": (MaxScoreAgainstResult, None),
+    "skip_zero_placeholders": (SkipZeroPlaceholders, False),
     "skip_in_check": (SkipInCheck, False),
     "skip_captures": (SkipCaptures, False),
     "skip_promotions": (SkipPromotions, False),
@@ -83,6 +99,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "win_draw_loss": (WinDrawLoss, False),
     "piece_count": (PieceCount, False),
     "piece_count_curve": (PieceCountCurve, ""),
+    "piece_count_least": (PieceCountLeast, 0.1),
     "viriformat": (Viriformat, None),
     "keep_no_score": (KeepNoScore, False),
 }

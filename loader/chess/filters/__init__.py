@@ -45,6 +45,14 @@ class FilterConfig(Section):
     skip_no_score: Annotated[
         bool, Field(description="skip entries whose score is the placeholder 32002"), Effect.FIXED
     ] = True
+    skip_zero_placeholders: Annotated[
+        bool,
+        Field(
+            description="skip entries of decided games whose score is 0 where the last score before it in the game was "
+            "beyond 100 or -100: zeros that mean no score; for files that hold games in order"
+        ),
+        Effect.FIXED,
+    ] = False
     skip_in_check: Annotated[bool, Field(description="skip positions whose side to move is in check"), Effect.FIXED] = (
         False
     )
@@ -73,7 +81,7 @@ class FilterConfig(Section):
         bool,
         Field(
             description="thin out common piece counts, chunk by chunk, towards shares of 2 - ((count - 16) / 16)^2; "
-            "exactly if that leaves a tenth of each count, else as near as leaving a tenth allows"
+            "exactly if that leaves piece_count_least of each count, else as near as leaving this allows"
         ),
         Effect.FIXED,
     ] = False
@@ -120,6 +128,16 @@ class FilterConfig(Section):
         ),
         Effect.FIXED,
     ] = ()
+    piece_count_least: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1,
+            description="the share that piece_count leaves of the most frequent count at least; 0: the wanted shares "
+            "exactly",
+        ),
+        Effect.FIXED,
+    ] = 0.1
     viriformat: Annotated[ViriformatRules, BeforeValidator(table_or_file)] = ViriformatRules()
 
     @field_validator("where")
@@ -161,6 +179,7 @@ def needs(filters: FilterConfig) -> list[Need]:
     found = [
         Need(key, part)
         for key, part, on in (
+            ("skip_zero_placeholders", PLY, filters.skip_zero_placeholders),
             ("skip_captures", MOVE, filters.skip_captures),
             ("skip_promotions", MOVE, filters.skip_promotions),
             ("skip_ply_up_to", PLY, filters.skip_ply_up_to >= 0),

@@ -10,12 +10,14 @@ from loader.chess.filters.where import compile_condition
 
 _SAME = (
     "skip_no_score",
+    "skip_zero_placeholders",
     "skip_in_check",
     "skip_captures",
     "skip_promotions",
     "skip_ply_up_to",
     "random_skip",
     "win_draw_loss",
+    "piece_count_least",
 )
 
 

@@ -37,9 +37,18 @@ def filters_to_count(filters: FilterConfig | None, seed: int) -> Sequence[NamedF
     """None: none."""
     if filters is None:
         return ()
-    on = {key: value for key in FilterConfig.model_fields if (value := getattr(filters, key)) != _off(key)}
+    least = filters.piece_count_least  # of piece_count and its curve, no filter itself
+    on = {
+        key: value
+        for key in FilterConfig.model_fields
+        if key != "piece_count_least" and (value := getattr(filters, key)) != _off(key)
+    }
     alone = [
-        NamedFilter(key, _shown(value), _filter(FilterConfig(**{"skip_no_score": False, key: value}), seed))
+        NamedFilter(
+            key,
+            _shown(value),
+            _filter(FilterConfig(**{"skip_no_score": False, "piece_count_least": least, key: value}), seed),
+        )
         for key, value in on.items()
     ]
     return (*alone, NamedFilter(TOGETHER, "", _filter(filters, seed)))

@@ -56,7 +56,7 @@ class StockfishModel(nn.Module):
             limit = (table.inputs + (self.num_virtual if table.first == 0 else 0)) ** -0.5
             rows = table.rows if table.first else slice(0, table.inputs + self.num_virtual)
             self.transformer.weight[rows].uniform_(-limit, limit)
-        limit = (halfka.INPUTS + self.num_virtual) ** -0.5
+        limit = (self.version.inputs + self.num_virtual) ** -0.5
         assert self.transformer.bias is not None
         self.transformer.bias.uniform_(-limit, limit)
         self.psqt.weight.zero_()

@@ -157,8 +157,12 @@ class LayerStacks(nn.Module):
         return self._clipped(torch.cat([y.square() * self.version.square_factor(layer), y], dim=1))
 
     def _clipped(self, y: Tensor) -> Tensor:
-        return self._cut(functional.hardtanh(y, 0.0, self.version.largest_float_input))
+        highest = self.version.largest_float_input
+        if not self.cuts_activations:
+            return functional.hardtanh(y, 0.0, highest)
+        # as nnue-pytorch: a clamp passes the gradient at its ends, where all lies that is cut to 0 or to the highest
+        return self._cut(y).clamp(0.0, highest)
 
     def _cut(self, x: Tensor) -> Tensor:
         """Cuts off what integers do not hold."""
-        return floored(x, self.version.input_one) if self.cuts_activations else x
+        return floored(x, self.version.input_one)

@@ -99,6 +99,7 @@ void bind_settings(nb::module_& module) {
     nb::class_<FilterSettings>(module, "FilterSettings", "Which entries are left out; see loader.chess.filters.")
         .def(nb::init<>())
         .def_rw("skip_no_score", &FilterSettings::skip_no_score)
+        .def_rw("skip_zero_placeholders", &FilterSettings::skip_zero_placeholders)
         .def_rw("skip_in_check", &FilterSettings::skip_in_check)
         .def_rw("skip_captures", &FilterSettings::skip_captures)
         .def_rw("skip_promotions", &FilterSettings::skip_promotions)
@@ -106,6 +107,7 @@ void bind_settings(nb::module_& module) {
         .def_rw("random_skip", &FilterSettings::random_skip)
         .def_rw("win_draw_loss", &FilterSettings::win_draw_loss)
         .def_rw("piece_count", &FilterSettings::piece_count)
+        .def_rw("piece_count_least", &FilterSettings::piece_count_least)
         .def_rw("piece_count_wanted", &FilterSettings::piece_count_wanted)
         .def_rw("where", &FilterSettings::where)
         .def_prop_rw(

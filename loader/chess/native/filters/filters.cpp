@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <span>
 
 #include "chess/native/board/bitboard.h"
@@ -23,9 +24,9 @@ double wanted(const std::vector<double>& given, std::size_t count) {
 }
 
 // Keep probabilities min(1, alpha * ratio), ratio = wanted share / actual share. Where alpha = 1 / (largest
-// ratio) the result has the wanted distribution exactly; but no count is thinned to less than a tenth for it, unless
+// ratio) the result has the wanted distribution exactly; but no count is thinned to less than `least` for it, unless
 // it is not wanted at all.
-ByPieceCount piece_count_thresholds(const ByPieceCount& histogram, const std::vector<double>& given) {
+ByPieceCount piece_count_thresholds(const ByPieceCount& histogram, const std::vector<double>& given, double least) {
     double total = 0.0;
     double wanted_total = 0.0;
     for (std::size_t count = 0; count < histogram.size(); ++count) {
@@ -43,7 +44,7 @@ ByPieceCount piece_count_thresholds(const ByPieceCount& histogram, const std::ve
     }
     ByPieceCount thresholds{};
     if (largest == 0.0) return thresholds;
-    const double alpha = std::max(1.0 / largest, 0.1 / smallest);
+    const double alpha = std::max(1.0 / largest, least / smallest);
     for (std::size_t count = 0; count < histogram.size(); ++count) {
         thresholds[count] = threshold_of(alpha * ratio[count]);
     }
@@ -84,6 +85,7 @@ void Filter::apply(stream::RecordBuffer& buffer, std::size_t begin, std::uint32_
     for (std::uint32_t i = 0; i < records.size(); ++i) {
         const Record record = records[i];
         bool passes = passes_fixed(record);
+        if (settings_.skip_zero_placeholders) passes = passes & !is_zero_placeholder(record, kept);
         if (draws_) passes = passes & passes_random(record, words + 4 * std::size_t{i});
         if (conditions) passes = passes & (kept.holds[i] != 0);
         *out = record;
@@ -98,7 +100,8 @@ void Filter::thin_out(stream::RecordBuffer& buffer, std::uint64_t epoch, std::ui
     const std::span<Record> records = buffer.as<Record>();
     ByPieceCount histogram{};
     for (const Record& record : records) ++histogram[piece_count_of(record)];
-    const ByPieceCount thresholds = piece_count_thresholds(histogram, settings_.piece_count_wanted);
+    const ByPieceCount thresholds =
+        piece_count_thresholds(histogram, settings_.piece_count_wanted, settings_.piece_count_least);
     std::size_t count = 0;
     for (std::size_t i = 0; i < kept.size(); ++i) {
         const std::uint64_t threshold = thresholds[piece_count_of(records[i])];
@@ -112,6 +115,15 @@ void Filter::thin_out(stream::RecordBuffer& buffer, std::uint64_t epoch, std::ui
 
 random::Counter Filter::counter_of(std::uint32_t entry, std::uint64_t chunk, std::uint64_t epoch) {
     return {entry, static_cast<std::uint32_t>(chunk), static_cast<std::uint32_t>(epoch), 0};
+}
+
+// nnue-pytorch's rule, which is asked about every entry of the chunk in its order.
+bool Filter::is_zero_placeholder(const Record& record, Kept& kept) {
+    const bool follows = record.ply > kept.last_ply && kept.last_score != kNoScore;
+    const bool found = follows && std::abs(kept.last_score) > 100 && record.result != 0 && record.score == 0;
+    kept.last_ply = record.ply;
+    if (record.score != kNoScore && !found) kept.last_score = record.score;
+    return found;
 }
 
 // All conditions are worked out: which of them fails is as good as random, and guessing wrong costs more.

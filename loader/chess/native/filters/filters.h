@@ -17,6 +17,7 @@ namespace sparsepool::chess {
 // loader/chess/filters says what each means.
 struct FilterSettings {
     bool skip_no_score = true;
+    bool skip_zero_placeholders = false;
     bool skip_in_check = false;
     bool skip_captures = false;
     bool skip_promotions = false;
@@ -24,6 +25,7 @@ struct FilterSettings {
     double random_skip = 0.0;
     bool win_draw_loss = false;
     bool piece_count = false;
+    double piece_count_least = 0.1;
     std::vector<double> piece_count_wanted;                    // [33], shares in proportion; empty: the usual ones
     std::vector<std::shared_ptr<const where::Program>> where;  // all must hold
     Chances chances;
@@ -38,6 +40,8 @@ class Filter {
 
     // What is remembered of a chunk, and memory to be used again.
     struct Kept {
+        int last_ply = -1;                   // of the entry before
+        int last_score = kNoScore;           // the last one that was neither missing nor a placeholder
         bool numbers = false;                // whether those of the entries are wanted
         std::vector<std::uint32_t> entries;  // their numbers, if they are, or the piece count's filter will need them
         std::vector<std::uint32_t> words;
@@ -61,6 +65,7 @@ class Filter {
     enum Word : unsigned { kRandomSkip, kWinDrawLoss, kPieceCount, kChance };
 
     [[nodiscard]] static random::Counter counter_of(std::uint32_t entry, std::uint64_t chunk, std::uint64_t epoch);
+    [[nodiscard]] static bool is_zero_placeholder(const Record& record, Kept& kept);
     [[nodiscard]] bool passes_fixed(const Record& record) const;
     [[nodiscard]] bool passes_random(const Record& record, const std::uint32_t* words) const;
     void run_where(std::span<const Record> records, Kept& kept) const;

@@ -13,9 +13,10 @@ import numpy.typing as npt
 import pytest
 from scipy.interpolate import CubicHermiteSpline
 
-from loader._native import win_draw_loss_probability
+from loader._native import Filter, win_draw_loss_probability
 from loader.chess.filters import FilterConfig
 from loader.chess.filters.curves import chances_by_ply, shares_by_piece_count
+from loader.chess.filters.native_settings import filter_settings
 from loader.chess.filters.viriformat import NO_LIMIT, ViriformatRules
 from loader.chess.source import ChessSource
 from loader.files.identity import identify
@@ -82,6 +83,8 @@ def keep_fixed(records: Records, filters: FilterConfig) -> npt.NDArray[np.bool_]
         (PROMOTION, filters.skip_promotions),
     ):
         keep &= ((records["flags"] & flag) == 0) | (not on)
+    if filters.skip_zero_placeholders:
+        keep &= ~zero_placeholders(records)
     score, result = records["score"].astype(int), records["result"].astype(int)
     keep &= abs(score) <= filters.max_score
     for limit in (filters.max_score_against_result, filters.viriformat.max_eval_incorrectness):
@@ -91,6 +94,19 @@ def keep_fixed(records: Records, filters: FilterConfig) -> npt.NDArray[np.bool_]
         assert filters.where == WHERE
         keep &= (records["ply"] >= 16) & (abs(score) < 300) & ((records["flags"] & IN_CHECK) == 0)
     return np.asarray(keep) & keep_viriformat(records, filters.viriformat)
+
+
+def zero_placeholders(records: Records) -> npt.NDArray[np.bool_]:
+    """recipe-2026.md h, an entry at a time."""
+    found, last_ply, last_score = [], -1, 32002
+    for score, ply, result in zip(*(records[name].tolist() for name in ("score", "ply", "result")), strict=True):
+        found.append(
+            score == 0 and result != 0 and ply > last_ply and last_score != 32002 and not -100 <= last_score <= 100
+        )
+        last_ply = ply
+        if score != 32002 and not found[-1]:
+            last_score = score
+    return np.array(found, dtype=bool)
 
 
 def keep_viriformat(records: Records, rules: ViriformatRules) -> npt.NDArray[np.bool_]:
@@ -159,7 +175,7 @@ def slow_filter(records: Records, filters: FilterConfig, seed: int, epoch: int, 
         there = histogram > 0
         ratio = wanted[there] / wanted.sum() * histogram.sum() / histogram[there]
         by_count = np.zeros(33)
-        by_count[there] = max(1 / ratio.max(), 0.1 / ratio[ratio > 0].min()) * ratio
+        by_count[there] = max(1 / ratio.max(), filters.piece_count_least / ratio[ratio > 0].min()) * ratio
         keep &= uniform[:, 2] < by_count[counts]
     return records[keep]
 
@@ -182,7 +198,10 @@ FILTERS = {
     "where": FilterConfig(where=WHERE),
     "scores": FilterConfig(max_score=500, max_score_against_result=200),
     "plies by chance": FilterConfig(keep_by_ply=(3, 0.1, 30, 0.25, 60, 0.9)),
+    "zero placeholders": FilterConfig(skip_zero_placeholders=True, skip_no_score=False),
     "piece count by a curve": FilterConfig(piece_count_curve=CURVE),
+    "piece count as nnue-pytorch has it": FilterConfig(piece_count_curve=CURVE, piece_count_least=0.025),
+    "piece count exactly": FilterConfig(piece_count=True, piece_count_least=0.0),
     "viriformat": FilterConfig(viriformat=VIRIFORMAT),
     "viriformat by chance": FilterConfig(
         viriformat=ViriformatRules(
@@ -198,7 +217,13 @@ FILTERS = {
         where=WHERE, keep_by_ply=(0, 0.1, 40, 0.9), piece_count_curve=CURVE, win_draw_loss=True, random_skip=0.1
     ),
     "all": FilterConfig(
-        skip_in_check=True, skip_captures=True, skip_ply_up_to=0, random_skip=0.5, win_draw_loss=True, piece_count=True
+        skip_zero_placeholders=True,
+        skip_in_check=True,
+        skip_captures=True,
+        skip_ply_up_to=0,
+        random_skip=0.5,
+        win_draw_loss=True,
+        piece_count=True,
     ),
 }
 
@@ -225,9 +250,50 @@ def test_survivors_are_those_of_an_independent_computation(name: str, game_files
                 assert batch.dense[field].tolist() == wanted[field].tolist()
 
 
+def test_zeros_that_stand_for_no_score_are_found() -> None:
+    """score, ply, result of entries in the order of the file; whether it is kept."""
+    entries = [
+        (0, 6, 1, 1),  # nothing is before it
+        (101, 7, -1, 1),
+        (0, 8, 1, 0),
+        (0, 9, -1, 0),  # behind a placeholder the score before it still counts
+        (32002, 10, 1, 1),  # as it does behind no score
+        (0, 11, -1, 0),
+        (0, 3, 1, 1),  # another game
+        (0, 4, -1, 1),  # whose first score was a zero
+        (-101, 5, 0, 1),
+        (0, 6, 0, 1),  # of a draw
+        (100, 7, 1, 1),
+        (0, 8, 1, 1),
+        (-4000, 9, 1, 1),
+        (0, 9, 1, 1),  # the ply has not grown
+    ]
+    records = np.zeros(len(entries), RECORD)
+    for name, values in zip(("score", "ply", "result"), list(zip(*entries, strict=True))[:3], strict=True):
+        records[name] = values
+    settings = filter_settings(FilterConfig(skip_zero_placeholders=True, skip_no_score=False))
+    chosen = Filter(settings, 5).choose(records.view(np.uint8).reshape(-1, 32), 0)
+    assert chosen.tolist() == [kept for *_, kept in entries]
+    assert zero_placeholders(records).tolist() == [not kept for *_, kept in entries]
+
+
+def test_the_least_share_is_that_of_the_most_frequent_piece_count() -> None:
+    records = np.zeros(8000, RECORD)
+    records["occupied"] = np.where(np.arange(8000) % 80, 2**16 - 1, 2**15 - 1)  # of 80, 79 have 16 pieces
+    counts = piece_counts(records)
+    kept = {}
+    for least in (0.0, 0.1, 0.5, 1.0):
+        settings = filter_settings(FilterConfig(piece_count=True, piece_count_least=least))
+        chosen = Filter(settings, 5).choose(records.view(np.uint8).reshape(-1, 32), 0).astype(bool)
+        assert chosen[counts == 15].all()  # wanted as often, and rare
+        kept[least] = chosen[counts == 16].mean()
+    assert kept == pytest.approx({0.0: 1 / 79, 0.1: 0.1, 0.5: 0.5, 1.0: 1.0}, abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
+        ({"piece_count_least": 1.5}, "less than or equal to 1"),
         ({"where": "plies > 3"}, "column 1: 'plies' is no name; there are ply, score"),
         ({"keep_by_ply": (0, 0.5, 20)}, "an odd number of numbers"),
         ({"keep_by_ply": (20, 0.5, 20, 1)}, "the plies do not ascend"),

@@ -106,6 +106,7 @@ def test_several_formats_serve_one_run(files: dict[str, Path]) -> None:
         ({"skip_captures": True}, "text", "move"),
         ({"skip_ply_up_to": 0}, "bulletformat", "ply"),
         ({"win_draw_loss": True}, "bulletformat", "ply"),
+        ({"skip_zero_placeholders": True}, "bulletformat", "ply"),
     ],
 )
 def test_a_filter_that_needs_what_files_lack_is_refused(

@@ -17,9 +17,13 @@ from pool.task.task import Progress
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.loss import mean_loss, probability, remapped
 from pool.tasks.chess.training.score_share import scheduled
-from tests.support.paths import DATA, ROOT
+from tests.support.paths import DATA
 
-RECIPE = ROOT / "../shared/data/vectors/recipe"  # of nnue-pytorch itself: not in a clone
+RECIPE = json.loads((DATA / "recipe/settings.json").read_text())  # by nnue-pytorch's names
+
+
+def recipe_rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((DATA / f"recipe/{name}.tsv").read_text().splitlines(), delimiter="\t"))
 
 
 def test_probabilities_and_losses_are_those_of_the_reference() -> None:
@@ -75,21 +79,30 @@ def test_lambda_can_be_made_of_parts() -> None:
     assert lambdas(whole, range(101), 100) == lambdas({"lambda_end": 0.75}, range(101), 100)
 
 
-def test_a_part_of_lambda_can_be_half_a_wave() -> None:
-    """Recipe C of 2026: 1 to 0.7 and back (recipe-2026.md b; to the error of its check, 1.4e-7)."""
-    down = {"start": 1.0, "end": 0.7, "curve": "cosine", "steps": 716_800}
-    up = {"start": 0.7, "end": 1.0, "curve": "cosine", "steps": 2_867_200}
-    steps = (0, 179_200, 358_400, 716_800, 1_433_600, 2_150_400, 3_584_000, 4_000_000)
-    found = lambdas({"lambda_parts": [down, up, {"start": 1.0}]}, steps, 4_096_000)
+def in_parts(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """nnue-pytorch's settings of lambda as parts: a line, or a cosine to a middle value and one back."""
+    start, end = case["start_lambda"], case["end_lambda"]
+    steps = case.get("lambda_schedule_steps", case["max_steps"])
+    if not (delta := case.get("lambda_cycle_delta", 0.0)):
+        return [{"start": start, "end": end, "steps": steps}, {"start": end}]
+    assert start == end
+    there = round(case["lambda_cycle_warmup_pct"] * steps)
+    middle = round(start + delta, 12)
+    ways = [
+        {"start": start, "end": middle, "curve": "cosine", "steps": there},
+        {"start": middle, "end": end, "curve": "cosine", "steps": steps - there},
+    ]
+    taken = [way for way in ways if way["steps"]]
+    return [*taken, {"start": taken[-1]["end"]}]
 
-    def hump(step: int) -> float:
-        if step >= 3_584_000:
-            return 0.0
-        if step < 716_800:
-            return (1 - math.cos(math.pi * step / 716_800)) / 2
-        return (1 + math.cos(math.pi * (step - 716_800) / 2_867_200)) / 2
 
-    assert found == pytest.approx([1 - 0.3 * hump(step) for step in steps], rel=1e-12)
+@pytest.mark.parametrize("name", RECIPE["lambda"])
+def test_lambda_is_that_of_the_recipes_of_2026(name: str) -> None:
+    rows = [row for row in recipe_rows("lambda") if row["case"] == name]
+    steps = [int(row["step"]) for row in rows]
+    found = lambdas({"lambda_parts": in_parts(RECIPE["lambda"][name])}, steps, max(*steps, 6_000_000))
+    assert len(rows) >= 4
+    assert found == pytest.approx([float(row["lambda"]) for row in rows], rel=1e-15, abs=1e-15)
 
 
 def test_scores_of_mates_are_remapped() -> None:
@@ -101,28 +114,25 @@ def test_scores_of_mates_are_remapped() -> None:
     assert remapped(score, LossConfig()) is score
 
 
-@pytest.mark.skipif(not RECIPE.exists(), reason="../shared/data is not here")
-def test_losses_and_slopes_are_those_of_the_recipe_of_2026() -> None:
+@pytest.mark.parametrize("name", [name for name in RECIPE["loss"] if name != "all"])
+def test_losses_and_slopes_are_those_of_the_recipes_of_2026(name: str) -> None:
     """As nnue-pytorch computes them in float64, of each position alone."""
     names = {"in_offset": "in_offset", "out_offset": "out_offset", "in_scaling": "in_scaling"}
     names |= {"out_scaling": "out_scaling", "pow_exp": "exponent", "qp_asymmetry": "asymmetry"}
     names |= {"w1": "weight_boost", "w2": "weight_power"}
     names |= {f"tb_remap_{each}": f"mate_{each}" for each in ("base", "scale", "decay")}
-    document = json.loads((RECIPE / "loss.json").read_text())
-    rows = list(csv.DictReader((RECIPE / "loss.tsv").read_text().splitlines(), delimiter="\t"))
-    for name, case in document["settings"].items():
-        settings = {**document["defaults"], **case["settings"]}
-        config = LossConfig.model_validate({names[key]: float(value) for key, value in settings.items()})
-        for row in rows:
-            output = torch.tensor([float(row["prediction"]) / 600], dtype=torch.float64, requires_grad=True)
-            score = remapped(torch.tensor([int(row["score"])]), config)
-            result = torch.tensor([2 * float(row["result"]) - 1], dtype=torch.float64)
-            loss = mean_loss(output, score, result, config, float(row["lambda"]))
-            loss.backward()
-            near: dict[str, Any] = {"rel": 1e-12, "abs": 1e-17}
-            assert output.grad is not None
-            assert loss.item() == pytest.approx(float(row[f"{name}/loss"]), **near)
-            assert output.grad.item() == pytest.approx(600 * float(row[f"{name}/slope"]), **near)
+    settings = {**RECIPE["loss"]["all"], **RECIPE["loss"][name]}
+    config = LossConfig.model_validate({names[key]: float(value) for key, value in settings.items()})
+    for row in recipe_rows("loss"):
+        output = torch.tensor([float(row["prediction"]) / 600], dtype=torch.float64, requires_grad=True)
+        score = remapped(torch.tensor([int(row["score"])]), config)
+        result = torch.tensor([2 * float(row["result"]) - 1], dtype=torch.float64)
+        loss = mean_loss(output, score, result, config, float(row["lambda"]))
+        loss.backward()
+        near: dict[str, Any] = {"rel": 1e-13, "abs": 1e-17}
+        assert output.grad is not None
+        assert loss.item() == pytest.approx(float(row[f"{name}/loss"]), **near)
+        assert output.grad.item() == pytest.approx(600 * float(row[f"{name}/slope"]), **near)
 
 
 @pytest.mark.parametrize(

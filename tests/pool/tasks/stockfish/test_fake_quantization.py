@@ -17,6 +17,7 @@ from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.inference import evaluate
 from pool.tasks.stockfish.model import StockfishModel
 from pool.tasks.stockfish.quantization import dequantize
+from pool.tasks.stockfish.stacks import LayerStacks
 from pool.tasks.stockfish.task import StockfishTask
 from pool.tasks.stockfish.versions import NUM_BUCKETS, OUTPUT_UNIT, VERSIONS
 from pool.tasks.stockfish.versions import bucket as bucket_of
@@ -117,6 +118,22 @@ def test_activations_that_are_cut_still_teach_every_layer() -> None:
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None
         assert parameter.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize("name", ["SFNNv5", "SFNNv16"])
+def test_gradients_pass_where_an_activation_is_cut_to_an_end_of_its_range(name: str) -> None:
+    """recipe-2026.md f: the floor comes first, and the clamp passes the gradient at its ends."""
+    version = VERSIONS[name]
+    stacks = LayerStacks(version, 32, shared_fc_0=False, fake_quantization=EVERYTHING)
+    step, highest = 1 / version.input_one, version.largest_float_input
+    inside = [0.25 * step, 0.5, highest + 0.25 * step]
+    outside = [-0.25 * step, highest + 1.25 * step]
+    y = torch.tensor([inside + outside], requires_grad=True)
+    cut = stacks._clipped(y)
+    cut.sum().backward()  # type: ignore[no-untyped-call]
+    assert cut[0].tolist() == pytest.approx([0, version.input_one // 2 * step, highest, 0, highest])
+    assert y.grad is not None
+    assert y.grad[0].tolist() == [1, 1, 1, 0, 0]
 
 
 def test_rows_are_rounded_where_they_are_summed_alone() -> None:

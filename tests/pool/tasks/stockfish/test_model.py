@@ -150,6 +150,23 @@ def test_floats_and_integers_agree_up_to_the_floors(name: str) -> None:
     assert evaluate(net, positions).value.std() > 1000
 
 
+@pytest.mark.parametrize("factorized", [False, True])
+@pytest.mark.parametrize("name", ["SFNNv5", "SFNNv16"])
+def test_initial_values_spread_by_the_number_of_inputs(name: str, factorized: bool) -> None:
+    """Rows by the inputs of their set, the bias by all of the network (recipe-2026.md g)."""
+    torch.manual_seed(2)
+    config = ModelConfig.model_validate({"version": name, "l1": 32, "factorized": factorized})
+    model = StockfishModel(config)
+    virtual = 768 if factorized else 0
+    halfka, *others = config.architecture.tables
+    rows = [(halfka.rows, halfka.inputs + virtual), *((table.rows, table.inputs) for table in others)]
+    spread = [(model.transformer.weight[where], inputs) for where, inputs in rows]
+    assert model.transformer.bias is not None
+    every = sum(table.inputs for table in config.architecture.tables) + virtual
+    for values, inputs in (*spread, (model.transformer.bias, every)):
+        assert 0.8 * inputs**-0.5 < values.abs().max().item() <= inputs**-0.5
+
+
 def test_an_exported_small_net_evaluates_as_its_floats(tmp_path: Path) -> None:
     torch.manual_seed(2)
     task = create_task(ModelConfig(l1=32, factorized=True), LossConfig())
