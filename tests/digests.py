@@ -1,4 +1,5 @@
-"""Prints SHA-256 of weights and optimizer state of eight runs: equal before and after a change that keeps numbers.
+"""Prints SHA-256 of weights and optimizer state of eight runs and of three stages of a recipe: equal before and after
+a change that keeps numbers.
 
     python -m tests.digests > before.txt; git switch CHANGE; python -m tests.digests | diff before.txt -
 
@@ -17,8 +18,11 @@ from typing import Any
 
 from pool.config.load import parse_config
 from tests.chaos.oracle import CHESS, SETTINGS
+from tests.chaos.test_recipe import SETTINGS as RECIPE
+from tests.chaos.test_recipe import STAGES
 from tests.support.ensembles import ensemble
 from tests.support.paths import ROOT
+from tests.support.recipes import digests, train, write
 from tests.support.runs import TOY, Ended, command, pids_of, run, run_well, steps_done
 from tests.support.wait import wait_for
 
@@ -80,6 +84,9 @@ def main() -> None:
         for name, disturbed in (("resumed", resumed), ("killed", killed)):
             print(f"{disturbed(Path(folder) / name).digest()}  {name}", flush=True)
         print(f"{run(Path(folder) / 'whole', {**ADAM, 'train.steps': 40}).digest()}  undisturbed", flush=True)
+        train(write(Path(folder) / "recipe", RECIPE, STAGES))
+        for name, digest in digests(Path(folder) / "recipe/runs").items():
+            print(f"{digest}  {name} stage", flush=True)
 
 
 if __name__ == "__main__":

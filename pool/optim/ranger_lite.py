@@ -76,8 +76,8 @@ class RangerLite(NativeOptimizer):
 
     def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
         means = {name: torch.zeros_like(old) for name in ("odd_mean", "even_mean", "exp_avg_sq")}
-        norm = torch.zeros((), dtype=torch.float64)
-        return {"step": torch.zeros(()), **means, "slow": old.clone(), "square_norm": norm}
+        # no tensor: torch brings those of a loaded state to the type of their parameter
+        return {"step": torch.zeros(()), **means, "slow": old.clone(), "square_norm": 0.0}
 
     def take_norm(self, squares: float, size: int) -> None:
         self._squares, self._size = squares, size
@@ -86,11 +86,11 @@ class RangerLite(NativeOptimizer):
         beta1, beta2 = group["betas"]
         k, rate = group["momentum"], group["lr"]
         state["step"] += 1
-        state["square_norm"].mul_(beta2).add_((1 - beta2) * self._squares)
+        state["square_norm"] = beta2 * state["square_norm"] + (1 - beta2) * self._squares
         step = int(state["step"])
         even = step + step % 2
         correction = 1 - beta2**step
-        variance = math.sqrt(float(state["square_norm"]) / correction / self._size)
+        variance = math.sqrt(state["square_norm"] / correction / self._size)
         constants = [
             1 - beta1**2,
             beta2,

@@ -8,18 +8,17 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 from tests.support.paths import ROOT
-from tests.support.runs import STOCKFISH, TOY, Ended, run_well, toml
+from tests.support.recipes import digests, stage, train, write
+from tests.support.runs import STOCKFISH, TOY, Ended, run_well
 from tests.support.wait import wait_for
-from tests.support.warm import call_pool
 
 STAGES = """
 [[stage]]
@@ -40,27 +39,6 @@ train = { steps = 14, batches_per_step = 3 }
 TOY_STAGES = {**TOY, "train.checkpoint_every": 3, "train.keep_every": 6}
 
 
-def write(tmp_path: Path, settings: Mapping[str, Any], stages: str = STAGES) -> Path:
-    config = tmp_path / "recipe.toml"
-    config.write_text(toml({**settings, "run.dir": str(tmp_path / "runs")}) + stages)
-    return config
-
-
-def train(config: Path, *options: str, code: int = 0) -> str:
-    done = call_pool("train", str(config), *options, timeout=280)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
-
-
-def folder(runs: Path, name: str) -> Path:
-    (found,) = runs.glob(f"{name}-????????????")
-    return found
-
-
-def digests(runs: Path) -> dict[str, str]:
-    return {name: Ended(folder(runs, name), 0, "", "").digest() for name in ("first", "second", "third")}
-
-
 def all_files(runs: Path) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in runs.rglob("*") if path.is_file()}
 
@@ -73,13 +51,13 @@ def _ended_or_made(process: subprocess.Popen[bytes], runs: Path, files: int) -> 
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recipe that was trained without any trouble; its folder."""
     tmp_path = tmp_path_factory.mktemp("recipe")
-    train(write(tmp_path, TOY_STAGES))
+    train(write(tmp_path, TOY_STAGES, STAGES))
     return tmp_path
 
 
 def test_stages_begin_with_what_the_one_before_leaves(done: Path, tmp_path: Path) -> None:
     """Each is the run that its user would have begun by hand."""
-    first, second, third = (folder(done / "runs", name) for name in ("first", "second", "third"))
+    first, second, third = (stage(done / "runs", name) for name in ("first", "second", "third"))
     settings = {
         **TOY_STAGES,
         "optimizer.args.lr": 0.003,
@@ -110,7 +88,7 @@ def test_what_is_done_is_left_alone_by_anybody(done: Path) -> None:
 
 @pytest.mark.parametrize("devices", [["fake:0"], ["fake:0", "fake:1", "fake:2", "fake:3"]])
 def test_the_bits_do_not_depend_on_the_number_of_workers(done: Path, tmp_path: Path, devices: list[str]) -> None:
-    train(write(tmp_path, {**TOY_STAGES, "pool.devices": devices}))
+    train(write(tmp_path, {**TOY_STAGES, "pool.devices": devices}, STAGES))
     assert digests(tmp_path / "runs") == digests(done / "runs")
 
 
@@ -124,11 +102,11 @@ def test_a_change_of_a_late_stage_trains_no_early_one(done: Path, tmp_path: Path
     train(config, "--rerun", "second")
     names = sorted(path.name.partition("-")[0] + path.suffix for path in (tmp_path / "runs").iterdir())
     assert names == ["first", "second", "second.1", "third", "third", "third.1"]
-    assert Ended(folder(tmp_path / "runs", "second"), 0, "", "").digest() == digests(done / "runs")["second"]
+    assert Ended(stage(tmp_path / "runs", "second"), 0, "", "").digest() == digests(done / "runs")["second"]
 
 
 def test_until_ends_with_a_stage_and_the_next_call_goes_on(done: Path, tmp_path: Path) -> None:
-    config = write(tmp_path, TOY_STAGES)
+    config = write(tmp_path, TOY_STAGES, STAGES)
     assert "done up to first" in train(config, "--until", "first")
     assert not list((tmp_path / "runs").glob("second-*"))
     train(config)
@@ -138,7 +116,7 @@ def test_until_ends_with_a_stage_and_the_next_call_goes_on(done: Path, tmp_path:
 
 def test_killed_again_and_again_it_ends_with_the_same_bits(done: Path, tmp_path: Path) -> None:
     """At any moment: in a stage, between two, while a checkpoint is handed on."""
-    config = write(tmp_path, TOY_STAGES)
+    config = write(tmp_path, TOY_STAGES, STAGES)
     moments = random.Random(17)
     runs = tmp_path / "runs"
     for _ in range(12):
@@ -167,7 +145,7 @@ name = "only"
 """
     config = write(tmp_path, settings, stages)
     train(config)
-    only = folder(tmp_path / "runs", "only")
+    only = stage(tmp_path / "runs", "only")
     (network,) = only.glob("nn-????????????.nnue")
     assert (only / "test.log").read_text() == f"tested {network}\n"
     checkpoints = all_files(only / "checkpoints")
@@ -186,7 +164,7 @@ name = "only"
 
 
 def test_check_looks_at_all_stages_before_the_first_begins(tmp_path: Path) -> None:
-    said = train(write(tmp_path, TOY_STAGES), "--check")
+    said = train(write(tmp_path, TOY_STAGES, STAGES), "--check")
     assert [line for line in said.splitlines() if line.startswith("Stage")] == [
         f"Stage {name}: new" for name in ("first", "second", "third")
     ]
@@ -197,7 +175,7 @@ def test_check_looks_at_all_stages_before_the_first_begins(tmp_path: Path) -> No
 
 
 def test_options_of_recipes_and_of_runs_are_told_apart(tmp_path: Path) -> None:
-    config = write(tmp_path, TOY_STAGES)
+    config = write(tmp_path, TOY_STAGES, STAGES)
     assert "--override: " in train(config, "--override", "optimizer.args.lr=1", code=2)
     plain = write(tmp_path, TOY_STAGES, "")
     assert "--list: " in train(plain, "--list", code=2)
@@ -207,7 +185,7 @@ def test_a_stage_that_another_command_ends_is_left_to_it(tmp_path: Path) -> None
     config = write(tmp_path, {**STOCKFISH, "train.validate_every": 0, "train.steps": 1}, '[[stage]]\nname = "only"\n')
     train(config)
     config.write_text(config.read_text().replace("[[stage]]", "[stages]\nexport = true\n[[stage]]"))
-    only = folder(tmp_path / "runs", "only")
+    only = stage(tmp_path / "runs", "only")
     with (only / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert f"{only} is in use by another run" in train(config, code=69)

@@ -25,6 +25,7 @@ NAMES = [
     "stockfish-15.1",
     "stockfish-19",
     "stockfish-2022",
+    "stockfish-2026",
     "threats",
 ]
 ONE = "stockfish-15.1"

@@ -90,7 +90,7 @@ def test_steps(kind: type[NativeOptimizer], monkeypatch: pytest.MonkeyPatch) -> 
             addends = [Addend(place, gradient, None) for place, gradient in enumerate(gradients)]
             optimizer.take_norm(float(step), 10_000)
             optimizer.fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
-        return bits(parameter, *optimizer.state[parameter].values())
+        return bits(parameter, *map(torch.as_tensor, optimizer.state[parameter].values()))
 
     wanted = stepped()
     monkeypatch.setattr(rule, "backend_of", lambda _: "torch")
@@ -105,7 +105,7 @@ def test_steps_of_a_table(kind: type[NativeOptimizer], monkeypatch: pytest.Monke
         for step, places in enumerate(2 * PLACES, start=1):
             optimizer.take_norm(float(step), ROWS * COLUMNS)
             optimizer.fold_and_step(parameter, parameter.data.clone(), rows_of(places), first_row=FIRST, scale=0.25)
-        return bits(parameter, *optimizer.state[parameter].values())
+        return bits(parameter, *map(torch.as_tensor, optimizer.state[parameter].values()))
 
     wanted = stepped()
     monkeypatch.setattr(rule, "backend_of", lambda _: "torch")

@@ -125,6 +125,25 @@ def test_the_norm_is_that_of_all_parameters() -> None:
     torch.testing.assert_close(still.detach(), torch.full((8,), 1 - 0.1 * 0.01 / math.sqrt(2)))
 
 
+def test_it_goes_on_from_its_state_to_the_bit() -> None:
+    """In the middle of lookahead; torch brings tensors of a loaded state to the type of their parameter."""
+
+    def stepped(steps: int, state: Mapping[str, Any] | None = None, weights: Tensor | None = None) -> Any:
+        parameter = nn.Parameter(START["rows"].clone() if weights is None else weights.clone())
+        optimizer = RangerLite([parameter], lr=0.01, weight_decay=0.01)
+        if state is not None:
+            optimizer.load_state_dict(dict(state))
+        first = 0 if state is None else 7
+        for step in range(first, first + steps):
+            parameter.grad = torch.sin(START["rows"] + step)
+            optimizer.step()
+        return parameter.detach(), optimizer.state_dict()
+
+    whole, _ = stepped(12)
+    half, state = stepped(7)
+    assert torch.equal(stepped(5, state, half)[0], whole)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

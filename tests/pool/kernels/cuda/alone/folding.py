@@ -55,6 +55,10 @@ def bits(*tensors: Tensor) -> list[bytes]:
     return [tensor.numpy().tobytes() for tensor in tensors]
 
 
+def state_of(optimizer: NativeOptimizer, parameter: Tensor) -> list[Tensor]:
+    return [torch.as_tensor(value) for value in optimizer.state[parameter].values()]
+
+
 def touched_rows(
     count: int, columns: int, rows: int, first_row: int, kind: torch.dtype
 ) -> tuple[list[Tensor], list[Tensor]]:
@@ -147,7 +151,7 @@ def test_steps_have_the_bits_of_the_cpus(
             old = parameter.data if in_place else parameter.data.clone()
             optimizer.take_norm(float(step), size)
             optimizer.fold_and_step(parameter, old, addends, scale=0.25)
-        return bits(parameter.data, *optimizer.state[parameter].values())
+        return bits(parameter.data, *state_of(optimizer, parameter))
 
     wanted = stepped()
     monkeypatch.setattr(backend, "NATIVE", "cuda")
@@ -174,7 +178,7 @@ def test_steps_of_a_table_have_the_bits_of_the_cpus(
             addends = [replace(each, place=p) for p, each in zip(places, there if compact else full, strict=True)]
             optimizer.take_norm(float(step), rows * columns)
             optimizer.fold_and_step(parameter, parameter.data.clone(), addends, first_row=first_row, scale=0.25)
-        return bits(parameter.data, *optimizer.state[parameter].values())
+        return bits(parameter.data, *state_of(optimizer, parameter))
 
     wanted = stepped(compact=False)
     monkeypatch.setattr(backend, "NATIVE", "cuda")
