@@ -31,7 +31,8 @@ from pool.task.task import Progress, Task
 from pool.tasks.chess.network import Network, NetworkTask
 from pool.tasks.chess.positions import Position
 from pool.tasks.chess.training.config import LossConfig
-from pool.tasks.chess.training.loss import FIELD, mean_loss, score_weight
+from pool.tasks.chess.training.loss import FIELD, mean_loss
+from pool.tasks.chess.training.score_share import scheduled
 
 NETWORKS = ("SFNNv5@64", "SFNNv16@64", "simple@128", "king-buckets@128", "multi-layer@128")
 EVERYTHING = ("rows", "dense", "activations")
@@ -81,7 +82,7 @@ def losses(config: Config, task: Task, model: Any, file: Path, positions: int) -
     exported = task.network(model)
     loss = config.loss
     assert isinstance(loss, LossConfig)
-    share = score_weight(loss, Progress(0, 1))
+    share = scheduled(loss, Progress(0, 1)).base
     found: list[list[float]] = []
     for batch, _ in zip(batches(config, file), range(positions // BATCH), strict=False):
         labels = batch.dense["score"], batch.dense["result"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -37,4 +38,4 @@ class OneByOne:
                 yield torch.full((1,), torch.nan, device=self._device)
             else:
                 seed_for(member.seed, batch.number, self._device)
-                yield member.loss(batch, progress, backward=True).reshape(1)
+                yield member.loss(batch, replace(progress, seed=member.seed), backward=True).reshape(1)

@@ -23,11 +23,20 @@ def seed_all(seed: int) -> None:
 
 def seed_for(seed: int, what: int | str, device: torch.device) -> None:
     """Seeds all of them, and that of the device, for a batch by its number, or for anything else by a word."""
-    number = int.from_bytes(hashlib.blake2b(f"{seed} {what}".encode(), digest_size=8).digest(), "little")
+    number = _number(seed, what)
     seed_all(number)
     if device.type != "cpu":
         with torch.accelerator.device_index(device.index):  # or that of the current device would be seeded
             torch.get_device_module(device).manual_seed(number)
+
+
+def generator_for(seed: int, what: str) -> torch.Generator:
+    """A generator of its own for something by a word."""
+    return torch.Generator().manual_seed(_number(seed, what))
+
+
+def _number(seed: int, what: int | str) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{seed} {what}".encode(), digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True)

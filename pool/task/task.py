@@ -20,6 +20,7 @@ class Progress:
 
     step: int
     total_steps: int
+    seed: int | None = None  # the run's, of what is drawn for a step; none in validations, which draw nothing
 
     @property
     def fraction(self) -> float:

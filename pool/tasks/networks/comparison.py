@@ -28,7 +28,8 @@ from pool.task.task import Progress
 from pool.tasks.chess.network import FileNetwork
 from pool.tasks.chess.positions import Block
 from pool.tasks.chess.training.config import LossConfig
-from pool.tasks.chess.training.loss import mean_loss, remapped, score_weight
+from pool.tasks.chess.training.loss import mean_loss, remapped
+from pool.tasks.chess.training.score_share import scheduled
 from pool.tasks.networks.network_files import families, read_file
 
 SECTIONS = ("data", "loss")  # that all networks share
@@ -90,7 +91,7 @@ def compare(
         if hasattr(error, "offset") or isinstance(error, ConfigError):
             raise
         raise ConfigError(str(error)) from None
-    weight = score_weight(base.loss, Progress(MOST_STEPS, MOST_STEPS))
+    share = scheduled(base.loss, Progress(MOST_STEPS, MOST_STEPS)).base
     first = evaluated[0]
     rows = []
     for net, (values, score, result) in zip(nets, evaluated, strict=True):
@@ -98,11 +99,11 @@ def compare(
             raise ConfigError(f"{net}: sees {len(values)} positions of the data, and {nets[0]} {len(first[0])}")
         output = torch.from_numpy(values / base.loss.output_unit)
         loss = mean_loss(
-            output, remapped(torch.from_numpy(score), base.loss), torch.from_numpy(result), base.loss, weight
+            output, remapped(torch.from_numpy(score), base.loss), torch.from_numpy(result), base.loss, share
         )
         difference = np.abs(values - first[0])
         rows.append(Compared(str(net), float(loss), float(difference.mean()), float(difference.max())))
-    return Comparison(len(first[0]), weight, sorted(rows, key=lambda row: row.loss))
+    return Comparison(len(first[0]), share, sorted(rows, key=lambda row: row.loss))
 
 
 def _opened(net: Path, config_file: Path | None, task: str | None) -> Predictor | NetworkFile:

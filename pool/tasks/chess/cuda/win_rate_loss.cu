@@ -7,7 +7,6 @@
 
 struct Loss {
     float unit, in_offset, in_scaling, out_offset, out_scaling;
-    float lambda;  // the score's share of the target
     float exponent;
     float boost;  // 2 ^ weight_boost - 1
     float power, asymmetry;
@@ -17,12 +16,13 @@ static __device__ __forceinline__ float sigmoid(float x) { return 1.0F / (1.0F +
 
 static __device__ __forceinline__ float probability(float win, float loss) { return 0.5F * (1.0F + win - loss); }
 
-// Of each position its loss times its weight, the weight, and the gradient of the first for the net's output. `weights`
-// is null if all are 1. A thread has a position.
+// Of each position its loss times its weight, the weight, and the gradient of the first for the net's output. Lambda,
+// the score's share of the target, is `share`, unless each has its own. `weights` is null if all are 1. A thread has a
+// position.
 KERNEL(128, 8)
 win_rate_losses(const float* __restrict__ output, const SCORE* __restrict__ scores, const RESULT* __restrict__ results,
-                const Loss by, float* __restrict__ losses, float* __restrict__ weights, float* __restrict__ slopes,
-                uint32 samples) {
+                const float* __restrict__ shares, float share, const Loss by, float* __restrict__ losses,
+                float* __restrict__ weights, float* __restrict__ slopes, uint32 samples) {
     const uint64 i = item();
     if (i >= samples) return;
     const float x = output[i] * by.unit;
@@ -33,7 +33,8 @@ win_rate_losses(const float* __restrict__ output, const SCORE* __restrict__ scor
     const float wanted = probability(sigmoid((score - by.out_offset) / by.out_scaling),
                                      sigmoid((-score - by.out_offset) / by.out_scaling));
     const float outcome = (static_cast<float>(results[i]) + 1.0F) * 0.5F;
-    const float target = by.lambda * wanted + (1.0F - by.lambda) * outcome;
+    const float lambda = shares ? shares[i] : share;
+    const float target = lambda * wanted + (1.0F - lambda) * outcome;
     const float difference = target - predicted;
     const float distance = difference < 0.0F ? -difference : difference;
     const float lower = by.exponent == 1.0F ? 1.0F : powf(distance, by.exponent - 1.0F);

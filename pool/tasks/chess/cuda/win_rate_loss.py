@@ -35,15 +35,18 @@ def serves(output: Tensor, score: Tensor, result: Tensor) -> bool:
     return {score.dtype, result.dtype} <= _TYPES.keys() and backend_of(output.device) == "cuda"
 
 
-def win_rate_loss(output: Tensor, score: Tensor, result: Tensor, settings: Sequence[float], *, weighs: bool) -> Tensor:
-    """A number. `output` [samples] in units of the net; `score` and `result` as in the batch. `settings`: numbers in
-    the order of the kernel's Loss; `weighs`: samples count by their weights."""
-    out: Tensor = _WinRateLoss.apply(output, score, result, tuple(settings), weighs)  # type: ignore[no-untyped-call]
+def win_rate_loss(
+    output: Tensor, score: Tensor, result: Tensor, share: float | Tensor, settings: Sequence[float], *, weighs: bool
+) -> Tensor:
+    """A number. `output` [samples] in units of the net; `score` and `result` as in the batch; `share`: lambda, of all
+    or of each. `settings`: numbers in the order of the kernel's Loss; `weighs`: samples count by their weights."""
+    by = share, tuple(settings), weighs
+    out: Tensor = _WinRateLoss.apply(output, score, result, *by)  # type: ignore[no-untyped-call]
     return out
 
 
 def win_rate_forward(
-    output: Tensor, score: Tensor, result: Tensor, settings: Sequence[float], weighs: bool
+    output: Tensor, score: Tensor, result: Tensor, share: float | Tensor, settings: Sequence[float], weighs: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The mean; the gradient of each sample's own loss, [samples]; what that is to be divided by."""
     samples = len(output)
@@ -52,7 +55,8 @@ def win_rate_forward(
     parts, mean, total = output.new_empty(2, PARTS), output.new_empty(()), output.new_empty(())
     source = _source(score.dtype, result.dtype)
     by = structure(settings=(Float, settings))
-    each = output, score, result, by, losses, weights, slopes, samples
+    of_all, of_each = (0.0, share) if isinstance(share, Tensor) else (share, None)
+    each = output, score, result, of_each, of_all, by, losses, weights, slopes, samples
     run(output.device, source, "win_rate_losses", Extent(samples, 1), *each)
     run(output.device, source, "win_rate_parts", Extent(2 * PARTS, 1), losses, weights, parts, samples)
     run(output.device, source, "win_rate_mean", Extent(1, 1), parts, mean, total, int(weighs), samples)
@@ -70,16 +74,22 @@ def win_rate_backward(gradient: Tensor, slopes: Tensor, total: Tensor) -> Tensor
 class _WinRateLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, output: Tensor, score: Tensor, result: Tensor, settings: tuple[float, ...], weighs: bool
+        ctx: Any,
+        output: Tensor,
+        score: Tensor,
+        result: Tensor,
+        share: float | Tensor,
+        settings: tuple[float, ...],
+        weighs: bool,
     ) -> Tensor:
         labels = score.contiguous(), result.contiguous()
-        mean, *ctx.saved = win_rate_forward(output.contiguous(), *labels, settings, weighs)
+        mean, *ctx.saved = win_rate_forward(output.contiguous(), *labels, share, settings, weighs)
         return mean
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return win_rate_backward(gradient.contiguous(), *ctx.saved), None, None, None, None
+        return win_rate_backward(gradient.contiguous(), *ctx.saved), None, None, None, None, None
 
 
 def _source(score: torch.dtype, result: torch.dtype) -> Source:

@@ -53,9 +53,28 @@ class LambdaPart(Section):
         Literal["line", "cosine"],
         Field(description="its way from start to end; cosine: half a wave, flat at both ends"),
     ] = "line"
+    jitter: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=1)], Annotated[float, Field(ge=0, le=1)]],
+        Field(strict=False, description="factors of lambda_jitter where it begins and ends, along the same curve"),
+    ] = (1.0, 1.0)
     steps: Annotated[
         int | None, Field(gt=0, le=MOST_STEPS, description="steps that the part lasts; the last part has none")
     ] = None
+
+
+class LambdaJitter(Section):
+    """Noise around lambda in training: x + n, where x is one number a step and n one a sample, both of a normal
+    distribution, and lambda stays within 0 and 1. Validations have none."""
+
+    step: Annotated[
+        float, Field(ge=0, le=1, description="deviation of what all samples of a step share"), Effect.RESULT
+    ] = 0.0
+    step_keep: Annotated[
+        float,
+        Field(ge=0, lt=1, description="what remains of that at the next step; its deviation stays"),
+        Effect.RESULT,
+    ] = 0.0
+    sample: Annotated[float, Field(ge=0, le=1, description="deviation of each sample's own part"), Effect.RESULT] = 0.0
 
 
 class LossConfig(Section):
@@ -112,10 +131,11 @@ class LossConfig(Section):
         tuple[LambdaPart, ...],
         Field(
             strict=False,  # JSON's arrays are lists
-            description="instead of lambda_start and lambda_end: tables of start, end, curve and steps, in order",
+            description="instead of lambda_start and lambda_end: tables of start, end, curve, jitter and steps",
         ),
         Effect.RESULT,
     ] = ()
+    lambda_jitter: LambdaJitter = LambdaJitter()
     mate_base: Annotated[
         float,
         Field(ge=0, le=1e6, description="score of the longest mates, internal units; 0: mates keep their scores"),

@@ -6,17 +6,15 @@ flat stretch for draws between them; see LossConfig for the formula and the mean
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from loader.stream.schema import BatchSchema
-from pool.config.parts import first_steps, in_force
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.cuda.win_rate_loss import serves, win_rate_loss
 from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.chess.training.score_share import score_share
 
 FIELD = "features"  # two bags a sample: the inputs of the side to move, and of the other
 _MATE, _LONGEST_MATE = 32000, 245  # Stockfish's score of mate in 0, and the most plies that its scores count
@@ -38,29 +36,13 @@ def num_inputs(schema: BatchSchema) -> int:
 
 def batch_loss(config: LossConfig, output: Tensor, batch: TensorBatch, progress: Progress) -> Tensor:
     """Returns the mean loss of a batch, a scalar; `output` [B]: the net's."""
-    weight = score_weight(config, progress)
     if output.dtype in (torch.bfloat16, torch.float16):
         output = output.float()
     labels = remapped(batch.dense["score"], config), batch.dense["result"]
+    share = score_share(config, progress, output.detach())
     if serves(output, *labels):
-        return win_rate_loss(output, *labels, _settings(config, weight), weighs=config.weighs)
-    return mean_loss(output, *labels, config, weight)
-
-
-def score_weight(config: LossConfig, progress: Progress) -> float:
-    """Returns lambda there: the score's share of the target, the rest is the game's result."""
-    if not config.lambda_parts:
-        return config.lambda_start + (config.lambda_end - config.lambda_start) * progress.fraction
-    begins = first_steps(config.lambda_parts)
-    index = in_force(begins, progress.step)
-    part = config.lambda_parts[index]
-    if part.end is None:
-        return part.start
-    steps = progress.total_steps - begins[index] if part.steps is None else part.steps
-    way = min(1.0, (progress.step - begins[index]) / max(1, steps))
-    if part.curve == "cosine":
-        way = (1 - math.cos(math.pi * way)) / 2
-    return part.start + (part.end - part.start) * way
+        return win_rate_loss(output, *labels, share, _settings(config), weighs=config.weighs)
+    return mean_loss(output, *labels, config, share)
 
 
 def remapped(score: Tensor, config: LossConfig) -> Tensor:
@@ -81,13 +63,13 @@ def probability(score: Tensor, offset: float, scaling: float) -> Tensor:
     return 0.5 * (1.0 + win - loss)
 
 
-def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig, weight: float) -> Tensor:
+def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig, share: float | Tensor) -> Tensor:
     """Returns a scalar. Output in units of the net; score (internal units) and result (-1, 0, 1) as in the batch, all
-    [B]. `weight`: lambda."""
+    [B]. `share`: lambda, of all or of each."""
     predicted = probability(output * config.output_unit, config.in_offset, config.in_scaling)
     wanted = probability(score.to(output.dtype), config.out_offset, config.out_scaling)
     outcome = (result.to(output.dtype) + 1.0) * 0.5
-    target = weight * wanted + (1.0 - weight) * outcome
+    target = share * wanted + (1.0 - share) * outcome
     losses = (target - predicted).abs().pow(config.exponent)
     if not config.weighs:
         return losses.mean()
@@ -99,8 +81,7 @@ def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig,
     return mean
 
 
-def _settings(config: LossConfig, weight: float) -> list[float]:
+def _settings(config: LossConfig) -> list[float]:
     """Returns the numbers in the order of pool/tasks/chess/cuda/win_rate_loss.cu."""
     curves = config.output_unit, config.in_offset, config.in_scaling, config.out_offset, config.out_scaling
-    weights = 2.0**config.weight_boost - 1.0, config.weight_power, config.asymmetry
-    return [*curves, weight, config.exponent, *weights]
+    return [*curves, config.exponent, 2.0**config.weight_boost - 1.0, config.weight_power, config.asymmetry]

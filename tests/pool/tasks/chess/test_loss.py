@@ -15,7 +15,8 @@ from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.task.task import Progress
 from pool.tasks.chess.training.config import LossConfig
-from pool.tasks.chess.training.loss import mean_loss, probability, remapped, score_weight
+from pool.tasks.chess.training.loss import mean_loss, probability, remapped
+from pool.tasks.chess.training.score_share import scheduled
 from tests.support.paths import DATA
 
 RECIPE = json.loads((DATA / "recipe/settings.json").read_text())  # by nnue-pytorch's names
@@ -57,7 +58,7 @@ def test_without_offsets_the_probability_is_one_logistic_curve() -> None:
 def lambdas(loss: dict[str, Any], steps: Sequence[int], total: int) -> list[float]:
     config = parse_config({"task": "stockfish", "loss": loss}, "test").loss
     assert isinstance(config, LossConfig)
-    return [score_weight(config, Progress(step, total)) for step in steps]
+    return [scheduled(config, Progress(step, total)).base for step in steps]
 
 
 def test_lambda_moves_linearly_from_start_to_end() -> None:
@@ -148,7 +149,7 @@ def test_losses_and_slopes_are_those_of_the_recipes_of_2026(name: str) -> None:
         (
             "stockfish",
             {"lambda_parts": [{"start": 1, "stop": 0}]},
-            r"unknown key; allowed here: start, end, curve, steps",
+            r"unknown key; allowed here: start, end, curve, jitter, steps",
         ),
         (
             "perspective",
@@ -167,7 +168,7 @@ def test_a_member_has_its_own_schedule_of_lambda() -> None:
     members = [{"loss": {"lambda_parts": [{"start": 0.5}]}}, {"loss": {"lambda_end": 0.5}}, {}]
     config = parse_config({"task": "stockfish", "ensemble": {"member": members}}, "test")
     losses = [member.loss for member in config.members]
-    assert [score_weight(cast(LossConfig, loss), Progress(100, 100)) for loss in losses] == [0.5, 0.5, 1.0]
+    assert [scheduled(cast(LossConfig, loss), Progress(100, 100)).base for loss in losses] == [0.5, 0.5, 1.0]
     again = parse_config(json.loads(config.model_dump_json()), "config.json")
     assert [m.model_dump() for m in again.members] == [m.model_dump() for m in config.members]
 

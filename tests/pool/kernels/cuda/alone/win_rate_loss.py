@@ -10,8 +10,10 @@ from torch import Tensor
 
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
+from pool.tasks.chess.training import loss as loss_module
 from pool.tasks.chess.training.config import LambdaPart, LossConfig
-from pool.tasks.chess.training.loss import batch_loss, mean_loss, score_weight
+from pool.tasks.chess.training.loss import batch_loss, mean_loss
+from pool.tasks.chess.training.score_share import scheduled
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 
@@ -63,13 +65,27 @@ def test_loss_and_gradient(name: str, samples: int, cpu: CpuLauncher) -> None:
     torch.testing.assert_close(gradient.double(), of_output, rtol=1e-3, atol=1e-5 * largest)
 
 
+@pytest.mark.parametrize("samples", [1, 127, 5000])
+def test_each_sample_may_have_a_lambda_of_its_own(
+    samples: int, cpu: CpuLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = torch.rand(samples, generator=torch.Generator().manual_seed(3))
+    monkeypatch.setattr(loss_module, "score_share", lambda *given: shares.to(given[-1].dtype))
+    output, batch = given(samples)
+    loss, gradient = computed(LossConfig(), output, batch)
+    assert "win_rate_losses" in cpu.launched
+    wanted, of_output = computed(LossConfig(), output.double(), batch)
+    torch.testing.assert_close(loss.double(), wanted, rtol=1e-5, atol=1e-9)
+    torch.testing.assert_close(gradient.double(), of_output, rtol=1e-3, atol=1e-5 * of_output.abs().max().item())
+
+
 @pytest.mark.usefixtures("cpu")
 def test_errors_are_no_larger_than_torchs_in_the_same_precision() -> None:
     """Against double precision."""
     config, (output, batch) = PerspectiveLoss(), given(5000)
     leaf = output.clone().requires_grad_()
     labels = batch.dense["score"], batch.dense["result"]
-    (3 * mean_loss(leaf, *labels, config, score_weight(config, PROGRESS))).backward()
+    (3 * mean_loss(leaf, *labels, config, scheduled(config, PROGRESS).base)).backward()
     exact = computed(config, output.double(), batch)[1]
     assert leaf.grad is not None
     own, torchs = ((each.double() - exact).norm() for each in (computed(config, output, batch)[1], leaf.grad))

@@ -1,0 +1,96 @@
+"""Lambda: the score's share of the target of the loss; the rest is the game's result. A schedule over the steps, and
+noise around it.
+
+The noise is a function of the run's seed, the step and the batch alone: any worker draws the same, and so does a run
+that goes on.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pool.config.parts import first_steps, in_force
+from pool.nn.generators import generator_for
+from pool.task.task import Progress
+from pool.tasks.chess.training.config import LossConfig
+
+_BLOCK = 1024  # steps whose numbers are drawn at once
+
+
+class Share(NamedTuple):
+    """The schedule at a step."""
+
+    base: float  # lambda
+    jitter: float  # factor of loss.lambda_jitter
+
+
+def scheduled(config: LossConfig, progress: Progress) -> Share:
+    """Returns what the schedule says, without noise."""
+    if not config.lambda_parts:
+        return Share(config.lambda_start + (config.lambda_end - config.lambda_start) * progress.fraction, 1.0)
+    begins = first_steps(config.lambda_parts)
+    index = in_force(begins, progress.step)
+    part = config.lambda_parts[index]
+    steps = progress.total_steps - begins[index] if part.steps is None else part.steps
+    way = min(1.0, (progress.step - begins[index]) / max(1, steps))
+    if part.curve == "cosine":
+        way = (1 - math.cos(math.pi * way)) / 2
+    ends = (part.start, part.start if part.end is None else part.end), part.jitter
+    return Share(*(begin + (end - begin) * way for begin, end in ends))
+
+
+def score_share(config: LossConfig, progress: Progress, like: Tensor) -> float | Tensor:
+    """Returns lambda of a batch: one number, or where each sample has noise of its own [B], with the type and device
+    of `like` [B]. Without noise where nothing is to be drawn, in validations."""
+    base, factor = scheduled(config, progress)
+    jitter = config.lambda_jitter
+    if progress.seed is None or not factor:
+        return base
+    if jitter.step:
+        base += factor * jitter.step * walk(progress.seed, progress.step, jitter.step_keep)
+    if jitter.sample:
+        return (torch.randn_like(like) * (factor * jitter.sample) + base).clamp_(0, 1)
+    return min(1.0, max(0.0, base))
+
+
+def walk(seed: int, step: int, keep: float) -> float:
+    """Returns the autoregressive process x = keep x' + sqrt(1 - keep^2) n at a step, where x' is the one before, 0 at
+    first, and n drawn from N(0, 1)."""
+    return _walk(seed, keep).at(step)
+
+
+class _Walk:
+    """Keeps the block of steps that it was asked for last, as the next one goes on from its end."""
+
+    def __init__(self, seed: int, keep: float) -> None:
+        self._seed, self._keep = seed, keep
+        self._number, self._block = -1, [0.0]
+
+    def at(self, step: int) -> float:
+        number, place = divmod(step, _BLOCK)
+        if number < self._number:
+            self._number, self._block = -1, [0.0]
+        while self._number < number:
+            generator = generator_for(self._seed, f"lambda {self._number + 1}")
+            drawn = torch.randn(_BLOCK, generator=generator, dtype=torch.float64).tolist()
+            self._block = autoregressive(self._block[-1], drawn, self._keep)
+            self._number += 1
+        return self._block[place]
+
+
+_walk = functools.cache(_Walk)
+
+
+def autoregressive(value: float, drawn: list[float], keep: float) -> list[float]:
+    """Returns what follows the value, one number for each that was drawn."""
+    rest = math.sqrt(1 - keep * keep)
+    values = []
+    for number in drawn:
+        value = keep * value + rest * number
+        values.append(value)
+    return values
