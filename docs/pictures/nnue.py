@@ -152,7 +152,7 @@ def overview() -> Drawing:
         for unit in range(count):
             drawing.circle(x, 144 + 20 * (unit - (count - 1) / 2), 7, GOOD)
     drawing.text(770, 152, "+4.20", size=26, bold=True)
-    for begin, end in ((209, 250), (351, 412), (497, 568), (602, 635), (667, 700), (730, 763)):
+    for begin, end in ((209, 243), (351, 412), (497, 568), (602, 635), (667, 700), (730, 763)):
         drawing.path([(begin, 144), (end, 144)], tip=True)
     headings = ((118, "board"), (297, "features"), (455, "accumulators"), (650, "small layers"), (808, "score"))
     for x, words in headings:
