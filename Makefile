@@ -134,10 +134,11 @@ $(DOCS) $(LINT): $(VENV)/%-installed: pyproject.toml constraints.txt | $(STAMP)
 reference: $(STAMP)  ## the pages that are generated from the code
 	$(BIN)/python docs/reference/generate.py
 
-# Of a real run of the demo config: on a terminal, its curves, three of its steps.
-pictures: $(STAMP) $(DOCS)  ## the pictures of a run in docs, drawn anew
+# Of a real run of the demo config: on a terminal, its curves, three of its steps. And what an NNUE is.
+pictures: $(STAMP) $(DOCS)  ## the pictures of a run and of networks in docs, drawn anew
 	rm -rf runs/pictures
 	$(BIN)/python docs/pictures/progress.py docs/pictures/progress.svg
+	$(BIN)/python docs/pictures/nnue.py
 	$(BIN)/pool train configs/demo.toml --set run.dir=runs/pictures --trace runs/pictures.json
 	$(BIN)/python docs/pictures/curves.py runs/pictures docs/pictures/curves.png
 	$(BIN)/python docs/pictures/trace.py runs/pictures.json docs/pictures/trace.png --steps 20 22
