@@ -6,7 +6,7 @@ Exit codes: 0 fine, 1 the data (or the engine) is at fault, 2 the command line i
 
 from __future__ import annotations
 
-from loader.cli import bench, convert, filter, generate, inspect, rescore, shuffle, verify
+from loader.cli import bench, convert, filter, generate, inspect, match, rescore, shuffle, verify
 from loader.command_line.program import Program
 from loader.exit_codes import EXIT_FAILED
 
@@ -14,7 +14,7 @@ PROGRAM = Program(
     "loader",
     "loader",
     "Look into, check, convert, filter, mix, make and time training data.",
-    (inspect, verify, convert, filter, shuffle, generate, rescore, bench),
+    (inspect, verify, convert, filter, shuffle, generate, match, rescore, bench),
     EXIT_FAILED,
 )
 main = PROGRAM.main

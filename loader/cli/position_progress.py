@@ -1,4 +1,5 @@
-"""Progress of commands that make positions: a bar on a terminal, a line now and then elsewhere; both on stderr."""
+"""Progress of commands that make positions or play games: a bar on a terminal, a line now and then elsewhere; both on
+stderr."""
 
 from __future__ import annotations
 
@@ -17,24 +18,25 @@ LINE_SECONDS = 10.0
 
 
 class Rate:
-    """Positions a second since the first call of `update`, and how long the rest takes."""
+    """Positions a second since the first call of `update`, and how long the rest takes; `what`: else than positions."""
 
-    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic, what: str = "positions") -> None:
         self._total = total
+        self._what = what
         self._clock = clock
         self._first: tuple[float, int] | None = None
 
-    def update(self, positions: int, games: int | None = None) -> str:
-        """All of it in words; `games`: they are in, if they count."""
+    def update(self, positions: int, more: str = "") -> str:
+        """All of it in words; `more`: what else there is to say."""
         now = self._clock()
         if self._first is None:
             self._first = now, positions
         seconds, made = now - self._first[0], positions - self._first[1]
-        counts = f"{positions:,} of {self._total:,} positions" + ("" if games is None else f", {games:,} games")
+        counts = f"{positions:,} of {self._total:,} {self._what}" + (f", {more}" if more else "")
         if seconds <= 0 or made <= 0:
             return counts
         rate = made / seconds
-        return f"{counts}, {rate:,.0f}/s, {duration((self._total - positions) / rate)} left"
+        return f"{counts}, {rate:,.{0 if rate >= 10 else 1}f}/s, {duration((self._total - positions) / rate)} left"
 
 
 def duration(seconds: float) -> str:
@@ -47,13 +49,13 @@ def duration(seconds: float) -> str:
 class LineReport:
     """A line every LINE_SECONDS."""
 
-    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate = Rate(total, clock)
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic, what: str = "positions") -> None:
+        self._rate = Rate(total, clock, what)
         self._clock = clock
         self._next = clock() + LINE_SECONDS
 
-    def progress(self, positions: int, games: int | None = None) -> None:
-        text = self._rate.update(positions, games)
+    def progress(self, positions: int, more: str = "") -> None:
+        text = self._rate.update(positions, more)
         if self._clock() >= self._next:
             self._next = self._clock() + LINE_SECONDS
             self.tell(text)
@@ -65,27 +67,27 @@ class LineReport:
 class BarReport:
     """A bar that is redrawn; lines go above it."""
 
-    def __init__(self, bar: Progress, total: int) -> None:
+    def __init__(self, bar: Progress, total: int, what: str) -> None:
         self._bar = bar
-        self._rate = Rate(total)
+        self._rate = Rate(total, what=what)
         self._task = bar.add_task("", total=total)
 
-    def progress(self, positions: int, games: int | None = None) -> None:
-        self._bar.update(self._task, completed=positions, description=self._rate.update(positions, games))
+    def progress(self, positions: int, more: str = "") -> None:
+        self._bar.update(self._task, completed=positions, description=self._rate.update(positions, more))
 
     def tell(self, line: str) -> None:
         self._bar.console.print(f"loader: {line}", markup=False, highlight=False)
 
 
 @contextmanager
-def position_progress(total: int) -> Iterator[LineReport | BarReport]:
-    """Yields the report of a command that makes so many positions."""
+def position_progress(total: int, what: str = "positions") -> Iterator[LineReport | BarReport]:
+    """Yields the report of a command that makes so many positions, or plays so many games."""
     if not sys.stderr.isatty():
-        yield LineReport(total)
+        yield LineReport(total, what=what)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (BarColumn(), TextColumn("{task.percentage:.0f} %"), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield BarReport(bar, total)
+        yield BarReport(bar, total, what)

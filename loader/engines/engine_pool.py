@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
@@ -31,22 +31,22 @@ class Attempt(Generic[T]):
     faults: tuple[str, ...]  # of each try that failed; the engine was started anew
 
 
-class RestartedEngine:
-    """A thread's engine: started when it is needed, and anew after a fault."""
+class RestartedEngines:
+    """A thread's engines: started when they are needed, and anew after a fault of one of them."""
 
-    def __init__(self, settings: EngineSettings, stop: int) -> None:
+    def __init__(self, settings: Sequence[EngineSettings], stop: int) -> None:
         self._settings = settings
         self._stop = stop
-        self._engine: Engine | None = None
+        self._engines: list[Engine] = []
 
-    def attempt(self, do: Callable[[Engine], T]) -> Attempt[T]:
+    def attempt(self, do: Callable[..., T]) -> Attempt[T]:
         """Raises EngineStartError: no task is to blame for that."""
         faults: list[str] = []
         while len(faults) < TRIES:
             try:
-                if self._engine is None:
-                    self._engine = Engine(self._settings, self._stop)
-                return Attempt(do(self._engine), tuple(faults))
+                for settings in self._settings[len(self._engines) :]:
+                    self._engines.append(Engine(settings, self._stop))
+                return Attempt(do(*self._engines), tuple(faults))
             except EngineStartError:
                 raise
             except EngineError as error:
@@ -55,19 +55,18 @@ class RestartedEngine:
         return Attempt(None, tuple(faults))
 
     def close(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+        while self._engines:
+            self._engines.pop().close()
 
 
 class EnginePool(Generic[T]):
-    """Threads with an engine each. A context manager; leaving it ends the engines, whatever they do.
+    """Threads with an engine each, or with several. A context manager; leaving it ends the engines, whatever they do.
 
-    `option`: what the user calls the number of engines. `do`: does task number n.
+    `option`: what the user calls the number of threads. `do`: does task number n.
     """
 
     def __init__(
-        self, settings: EngineSettings, engines: int, option: str, do: Callable[[RestartedEngine, int], T]
+        self, settings: Sequence[EngineSettings], threads: int, option: str, do: Callable[[RestartedEngines, int], T]
     ) -> None:
         self._settings = settings
         self._option = option
@@ -75,7 +74,7 @@ class EnginePool(Generic[T]):
         self._stop = os.eventfd(0, os.EFD_CLOEXEC)
         self._numbers: SimpleQueue[int | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[int, T] | BaseException | None] = SimpleQueue()
-        self._threads = [threading.Thread(target=self._run) for _ in range(engines)]
+        self._threads = [threading.Thread(target=self._run) for _ in range(threads)]
 
     def __enter__(self) -> Self:
         for number, thread in enumerate(self._threads):
@@ -123,16 +122,16 @@ class EnginePool(Generic[T]):
         os.close(self._stop)
 
     def _run(self) -> None:
-        engine = RestartedEngine(self._settings, self._stop)
+        engines = RestartedEngines(self._settings, self._stop)
         try:
             while (number := self._numbers.get()) is not None:
-                self._results.put((number, self._do(engine, number)))
+                self._results.put((number, self._do(engines, number)))
         except StoppedError:
             pass
         except BaseException as error:
             self._results.put(error)
         finally:
-            engine.close()
+            engines.close()
 
 
 def try_engine(settings: EngineSettings, interruption: Interruption) -> None:

@@ -1,4 +1,4 @@
-"""One game of an engine against itself: a pure function of engine, settings and opening.
+"""One game of an engine against itself or another: a pure function of engines, settings and opening.
 
 From the opening on each position is recorded with the engine's move and score, so that a game is one chain of a
 binpack. The result is filled in at the end.
@@ -89,15 +89,8 @@ def play_game(player: Player, settings: GameSettings, openings: Iterable[chess.B
 
     Raises EngineError, also for a move that is not legal.
     """
-    player.new_game()
-    for opening in openings:
-        score = player.search(opening.fen(), [], settings.limits).score
-        if score is None or abs(score) <= settings.opening_score:  # no score: the game shows what it is worth
-            break
-    else:
-        raise player.fault(f"no opening has a score within {settings.opening_score}")
-    player.new_game()
-    played, result = play_on(player, settings, opening)
+    opening = fair_opening(player, settings, openings)
+    played, result = play_on(player, player, settings, opening)
     return [
         Entry(
             one.fen,
@@ -110,8 +103,20 @@ def play_game(player: Player, settings: GameSettings, openings: Iterable[chess.B
     ]
 
 
-def play_on(player: Player, settings: GameSettings, board: chess.Board) -> tuple[list[Played], int]:
-    """Plays from `board` to the end: the positions and the result for white."""
+def fair_opening(player: Player, settings: GameSettings, openings: Iterable[chess.Board]) -> chess.Board:
+    """The first opening that is not lost for a side. Raises EngineError."""
+    player.new_game()
+    for opening in openings:
+        score = player.search(opening.fen(), [], settings.limits).score
+        if score is None or abs(score) <= settings.opening_score:  # no score: the game shows what it is worth
+            return opening
+    raise player.fault(f"no opening has a score within {settings.opening_score}")
+
+
+def play_on(white: Player, black: Player, settings: GameSettings, board: chess.Board) -> tuple[list[Played], int]:
+    """Plays a new game from `board` to its end: the positions and the result for white."""
+    for each in (white, black):
+        each.new_game()
     start = board.fen()
     moves: list[str] = []
     played: list[Played] = []
@@ -122,6 +127,7 @@ def play_on(player: Player, settings: GameSettings, board: chess.Board) -> tuple
         result = result_by_rules(board, seen)
         if result is not None:
             return played, result
+        player = white if board.turn == chess.WHITE else black
         found = player.search(start, moves, settings.limits)
         move = legal_move(player, board, found.move)
         played.append(Played(fen, move.uci(), found.score, board.ply(), board.turn == chess.WHITE))

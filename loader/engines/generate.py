@@ -44,8 +44,8 @@ AFTER = "after"  # bytes of the file when the work began, with --append
 class Report(Protocol):
     """The report that the user sees meanwhile."""
 
-    def progress(self, positions: int, games: int) -> None:
-        """Says that so many positions are in the file now."""
+    def progress(self, positions: int, more: str) -> None:
+        """Says that so many positions are in the file now, and what else there is to say."""
 
     def tell(self, line: str) -> None:
         """Something to know, while the work goes on."""
@@ -127,13 +127,13 @@ def play(
     settings: GenerateSettings, book: Book | None, work: WorkFile, report: Report, interruption: Interruption
 ) -> None:
     """Games until the work holds all positions."""
-    report.progress(work.state[POSITIONS], work.state[GAMES])
+    report.progress(work.state[POSITIONS], f"{work.state[GAMES]:,} games")
     if work.state[POSITIONS] >= settings.positions:
         return
     try_engine(settings.engine, interruption)
     starts = openings(settings, book, work.state[AFTER])
     with EnginePool(
-        settings.engine,
+        [settings.engine],
         settings.engines,
         "--engines",
         lambda engine, number: engine.attempt(lambda each: play_game(each, settings.game, starts.of_game(number))),
@@ -148,7 +148,7 @@ def play(
                 continue
             record(work, number, game.value, dropped, settings.positions)
             dropped = []
-            report.progress(work.state[POSITIONS], work.state[GAMES])
+            report.progress(work.state[POSITIONS], f"{work.state[GAMES]:,} games")
             if work.state[POSITIONS] >= settings.positions:
                 break
     work.sync()

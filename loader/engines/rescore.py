@@ -19,7 +19,7 @@ from loader.chess.positions.format import Target
 from loader.chess.positions.input import SourceFile, expected_bytes, refuse_empty
 from loader.chess.positions.output import check_free, packed
 from loader.engines.engine import Engine
-from loader.engines.engine_pool import START, EnginePool, RestartedEngine, try_engine
+from loader.engines.engine_pool import START, EnginePool, RestartedEngines, try_engine
 from loader.engines.rescore_positions import (
     FAILED,
     RECORD,
@@ -124,7 +124,7 @@ def _score(
     tasks = Tasks(sources, begin, settings.positions_of_a_task)
     known = KnownScores(_all_records(work)[: work.state[BEFORE]])
 
-    def search(engine: RestartedEngine, number: int) -> tuple[Records, list[str]]:
+    def search(engine: RestartedEngines, number: int) -> tuple[Records, list[str]]:
         faults: list[str] = []
         found = []
         for entry in tasks.entries(number):
@@ -136,7 +136,7 @@ def _score(
             found.append((position, score))
         return np.array(found, RECORD), faults
 
-    with EnginePool(settings.engine, settings.engines, "--threads", search) as pool:
+    with EnginePool([settings.engine], settings.engines, "--threads", search) as pool:
         interruption.wake = pool.wake
         for number, (records, faults) in pool.results(0, interruption.check):
             for fault in faults:
@@ -150,7 +150,7 @@ def _score(
     work.sync()
 
 
-def _score_of(engine: RestartedEngine, settings: RescoreSettings, fen: str, faults: list[str]) -> int:
+def _score_of(engine: RestartedEngines, settings: RescoreSettings, fen: str, faults: list[str]) -> int:
     """A position's score, or why it has none; adds what went wrong. Raises EngineError for an engine of no use."""
 
     def search(each: Engine, fen: str) -> int:

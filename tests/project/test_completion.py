@@ -67,7 +67,7 @@ COMMANDS = {
     [
         ("pool", "pool ", COMMANDS),
         ("pool", "pool ex", {"export"}),
-        ("pool", "pool configs stockfish", {"stockfish-15.1", "stockfish-19", "stockfish-2022"}),
+        ("pool", "pool configs stockfish", {"stockfish-15.1", "stockfish-19", "stockfish-2022", "stockfish-2026"}),
         ("pool", "pool train x.toml --res", {"--resume"}),
         ("loader", "loader ver", {"verify"}),
     ],

@@ -317,12 +317,12 @@ def test_progress_tells_rate_and_time_left(capsys: Capture) -> None:
     report = LineReport(10_000, lambda: now)
     for second in range(0, 26):
         now = float(second)
-        report.progress(1000 + 100 * second, 10 + second)
+        report.progress(1000 + 100 * second, f"{10 + second} games")
     assert capsys.readouterr().err.splitlines() == [
         "loader: 2,000 of 10,000 positions, 20 games, 100/s, 0:01:20 left",
         "loader: 3,000 of 10,000 positions, 30 games, 100/s, 0:01:10 left",
     ]
-    assert Rate(10).update(0, 0) == "0 of 10 positions, 0 games"
+    assert Rate(10).update(0, "0 games") == "0 of 10 positions, 0 games"
     assert duration(3_600_000) == "1,000:00:00"
 
 

@@ -256,7 +256,7 @@ def test_other_dtypes_are_refused() -> None:
 def test_what_does_not_fit_is_a_value_error_and_changes_nothing() -> None:
     weights = torch.ones(4, 16)
     tensors = weights, weights.clone(), [torch.zeros(4, 16), torch.zeros(4, 16)]
-    settings = {"constants": [0.5] * 8}
+    settings: dict[str, Any] = {"constants": [0.5] * 8}
     touched = np.array([0, 3], np.uint16)
     with pytest.raises(ValueError, match="source 0 is \\[3, 16\\], but weights is \\[4, 16\\]"):
         _native.adam_rows(*tensors, [(torch.ones(3, 16), touched)], **settings)

@@ -12,6 +12,7 @@ Usable as a program: `write_engine` makes one. Its script is a list of words, ea
     mute:P          no score for P percent of all positions, the same ones always
     held            does not answer from search 100 on while there is a file `hold` beside the program
     lost            every score is 30 pawns   unscored:N      no score
+    loses           every score is -30 pawns
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def main(script: list[str]) -> None:
                     os._exit(2)
                 if "garbage" in script:
                     sys.stdout.buffer.write(b"\xff\xfe info score cp\ninfo score mate x\n\n\tinfo score\n")
-                answer(position, 3000 if "lost" in script else None, at.get("mute", 0))
+                answer(position, {"lost": 3000, "loses": -3000}.get(script[0] if script else ""), at.get("mute", 0))
 
 
 def answer(position: str, score: int | None, mute: int) -> None:

@@ -36,7 +36,8 @@ PLACES = [
 ]
 SETTINGS = {"lr": 0.003, "betas": (0.9, 0.99), "weight_decay": 0.1, "decoupled_weight_decay": True}
 ADAM = [0.5, *adam_numbers(SETTINGS, 3, 1e-7)]  # scale, then the constants of a step
-STEPPERS: list[type[NativeOptimizer]] = [Adam, AdamW, RangerLite]
+Kind = type[Adam] | type[RangerLite]
+STEPPERS: list[Kind] = [Adam, AdamW, RangerLite]
 
 
 @pytest.fixture(autouse=True)
@@ -140,11 +141,11 @@ def test_gradients_of_bfloat16_give_the_bits_of_their_float32(which: set[int], c
 @pytest.mark.parametrize("kind", STEPPERS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("in_place", [False, True])
 def test_steps_have_the_bits_of_the_cpus(
-    places: list[int], size: int, kind: type[NativeOptimizer], in_place: bool, monkeypatch: pytest.MonkeyPatch
+    places: list[int], size: int, kind: Kind, in_place: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stepped() -> list[bytes]:
         parameter = nn.Parameter(numbers(size, seed=99))
-        optimizer = kind([parameter], 0.003, (0.9, 0.99), 1e-7, 0.1)  # type: ignore[arg-type]
+        optimizer = kind([parameter], 0.003, (0.9, 0.99), 1e-7, 0.1)
         for step in range(1, 7):
             gradients = [numbers(size, seed=10 * step + s) for s in range(len(places))]
             addends = [Addend(place, gradient, None) for place, gradient in zip(places, gradients, strict=True)]
@@ -162,13 +163,13 @@ def test_steps_have_the_bits_of_the_cpus(
 @pytest.mark.parametrize("columns", [3, 8])
 @pytest.mark.parametrize("kind", [*STEPPERS, SparseAdam], ids=lambda kind: kind.__name__)
 def test_steps_of_a_table_have_the_bits_of_the_cpus(
-    index: torch.dtype, columns: int, kind: type[NativeOptimizer], monkeypatch: pytest.MonkeyPatch
+    index: torch.dtype, columns: int, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first_row, rows, places = 20, 30, [0, 1, 3]
 
     def stepped(*, compact: bool) -> list[bytes]:
         parameter = nn.Parameter(numbers(rows, columns, seed=99))
-        optimizer = kind([parameter], 0.003, (0.9, 0.99), 1e-7)  # type: ignore[arg-type]
+        optimizer = kind([parameter], 0.003, (0.9, 0.99), 1e-7)
         for step in range(1, 7):
             gradients, lists = touched_rows(3, columns, rows, first_row, index)
             full = whole(gradients, lists, rows, first_row)

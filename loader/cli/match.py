@@ -1,0 +1,152 @@
+"""`loader match`: how much stronger one network, or one engine, plays than another."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loader.cli.engine_options import DEFAULT_TIMEOUT, PANEL, Depth, Nodes, Options, Timeout, parse_options
+from loader.errors import InterruptedBySignalError, UsageError
+
+if TYPE_CHECKING:
+    from loader.engines.match import Standing
+
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
+OPENING = "Opening"
+DEFAULT_NODES = 5000
+DEFAULT_PLIES = 8
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="match")(play_match)
+
+
+def play_match(
+    nets: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="NET", help="Networks that play; the engine's own for the second, or both."),
+    ] = None,
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--engine",
+            metavar="PATH",
+            help="A UCI engine; two if they differ.",
+            show_default=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    games: Annotated[int, typer.Option(min=2, max=10**7, metavar="N", help="Games, an even number.")] = 200,
+    threads: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Games at a time.")] = 1,
+    nodes: Nodes = None,
+    depth: Depth = None,
+    net_option: Annotated[
+        str, typer.Option(metavar="NAME", help="The engine's option for a network.", rich_help_panel=PANEL)
+    ] = "EvalFile",
+    option: Options = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    book: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Positions to begin with: EPD, FEN or PGN.", rich_help_panel=OPENING),
+    ] = None,
+    random_plies: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=40,
+            metavar="N",
+            help=f"Random plies a game begins with ({DEFAULT_PLIES}; after a book's position 0).",
+            rich_help_panel=OPENING,
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Another seed makes other openings.", rich_help_panel=OPENING)
+    ] = 0,
+) -> int:
+    """Let two networks play against each other in a UCI engine, or two engines.
+
+    Games come in pairs: from each opening both play both sides. A search has 5000 nodes unless --nodes or --depth say
+    otherwise, so the match depends on engines, networks and seed alone, with any --threads. Games end by the rules, or
+    when the scores of both have settled them.
+
+    The result is the first one's: wins, draws and losses; pairs by their points; Elo with the half width of its 95 %
+    interval, from the pairs; and how likely it is the stronger one. The last line is the same as JSON, so that the
+    command serves as train.on_export, with {net} for the first NET. Ctrl-C ends the match with what has been played.
+    """
+    if importlib.util.find_spec("chess") is None:
+        raise UsageError("loader match needs python-chess: pip install 'sparsepool[generate]'")
+    from loader.cli.position_progress import position_progress
+    from loader.engines.engine import EngineSettings, Limits
+    from loader.engines.game import GameSettings
+    from loader.engines.match import MatchSettings, Standing, match
+
+    players = engine or []
+    if not 1 <= len(players) <= 2:
+        raise typer.BadParameter("give one, for two networks, or two", param_hint="--engine")
+    if len(nets or ()) > 2:
+        raise UsageError(f"{nets[2]}: a match is of two networks")  # type: ignore[index]
+    for net in nets or ():
+        if not net.is_file():
+            raise UsageError(f"{net}: no such file")
+    if games % 2:
+        raise typer.BadParameter(f"{games} games are no pairs: give an even number", param_hint="--games")
+    options = parse_options(option or [], "--threads")
+    given = [[(net_option, str(net.resolve()))] for net in nets or ()]
+    made = tuple(
+        EngineSettings(players[n % len(players)], (*options, *(given[n] if n < len(given) else ())), timeout=timeout)
+        for n in range(2)
+    )
+    if made[0] == made[1]:
+        raise UsageError("both sides are the same: name a network or two, or two engines")
+    plies = random_plies if random_plies is not None else (DEFAULT_PLIES if book is None else 0)
+    limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
+    settings = MatchSettings(made, games // 2, GameSettings(limits), seed, plies, book, threads)  # type: ignore[arg-type]
+    standing = Standing()
+    with position_progress(games, "games") as report:
+        try:
+            for standing in match(settings, report.tell):
+                report.progress(standing.games, f"Elo {_with_error(standing)}")
+        except InterruptedBySignalError:
+            if not standing.games:
+                raise
+    names = [str(nets[n]) if nets and n < len(nets) else players[n % len(players)] for n in range(2)]
+    sys.stdout.write(f"{names[0]} against {names[1]}\n{in_words(standing)}\n{as_json(standing)}\n")
+    return 0 if standing.games == games else 130
+
+
+def in_words(standing: Standing) -> str:
+    """Returns the standing in three lines."""
+    counts = f"{standing.wins} won, {standing.draws} drawn, {standing.losses} lost of {standing.games} games"
+    pairs = ", ".join(
+        f"{count} with {points}" for count, points in zip(standing.pairs, ("0", "1/2", "1", "3/2", "2"), strict=True)
+    )
+    return (
+        f"{counts}: {standing.score:.1%}\npairs by points: {pairs}\n"
+        f"Elo {_with_error(standing)}, the stronger one with a likelihood of {standing.superiority:.1%}"
+    )
+
+
+def _with_error(standing: Standing) -> str:
+    return f"{standing.elo:+.1f} +- {standing.elo_error:.1f}"
+
+
+def as_json(standing: Standing) -> str:
+    """Returns the numbers as one JSON object."""
+    return json.dumps(
+        {
+            "elo": standing.elo,
+            "elo_error": standing.elo_error,
+            "superiority": standing.superiority,
+            "score": standing.score,
+            "wins": standing.wins,
+            "draws": standing.draws,
+            "losses": standing.losses,
+            "games": standing.games,
+        }
+    )

@@ -1,0 +1,142 @@
+"""Matches: the arithmetic of a standing, and that a match depends on engines, networks and seed alone."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loader.cli.main import main
+from loader.engines.match import Standing
+from tests.support.programs.scripted_engine import write_engine
+
+SETTINGS = ["--nodes", "10", "--games", "8"]
+
+
+def played(results: list[list[int]]) -> Standing:
+    standing = Standing()
+    for pair in results:
+        standing = standing.after(pair)
+    return standing
+
+
+@pytest.fixture
+def engines(tmp_path: Path) -> list[str]:
+    """Two that play the same moves and have other names."""
+    return [f"--engine={write_engine(tmp_path / name)}" for name in ("one", "other")]
+
+
+def result(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    numbers: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return numbers
+
+
+def test_a_standing_counts_games_and_pairs() -> None:
+    standing = played([[1, -1], [1, 0], [0, 0], [1, 1], [-1, 0]])
+    assert (standing.wins, standing.draws, standing.losses) == (4, 4, 2)
+    assert standing.pairs == (0, 1, 2, 1, 1)
+    assert standing.score == 0.6
+    assert standing.elo == pytest.approx(70.437, abs=1e-3)
+
+
+def test_the_error_is_that_of_pairs() -> None:
+    """Whoever has White wins: that says nothing about the engines, and no pair differs from another."""
+    even = played([[1, -1]] * 100)
+    assert (even.elo, even.elo_error, even.superiority) == (0.0, 0.0, 0.5)
+    drawn = random.Random(1)
+    pairs = [[drawn.choice([-1, 0, 1]) for _ in range(2)] for _ in range(400)]
+    standing = played(pairs)
+    points = [(sum(pair) + 2) / 4 for pair in pairs]
+    mean = sum(points) / 400
+    deviation = math.sqrt(sum((each - mean) ** 2 for each in points)) / 400
+    assert standing.score == pytest.approx(mean)
+    assert standing.error == pytest.approx(deviation)
+    slope = 400 / math.log(10) / (mean * (1 - mean))
+    assert standing.elo_error == pytest.approx(1.96 * deviation * slope, rel=0.01)
+
+
+def test_all_or_nothing_has_finite_numbers() -> None:
+    for pair in ([1, 1], [-1, -1]):
+        standing = played([pair] * 4)
+        assert math.isfinite(standing.elo)
+        assert standing.elo * pair[0] > 500
+        assert standing.superiority == (1 + pair[0]) / 2
+
+
+def test_the_stronger_one_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sides = [f"--engine={write_engine(tmp_path / name, name)}" for name in ("lost", "loses")]
+    assert main(["match", *sides, *SETTINGS, "--random-plies", "0"]) == 1
+    assert "no opening has a score within 1000" in capsys.readouterr().err
+    first, second = write_engine(tmp_path / "plays"), write_engine(tmp_path / "resigns", "loses")
+    assert main(["match", f"--engine={first}", f"--engine={second}", *SETTINGS]) == 0
+    assert result(capsys)["losses"] == 0
+
+
+def test_the_number_of_threads_changes_nothing(engines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for threads, seed in (("1", "5"), ("3", "5"), ("1", "6")):
+        assert main(["match", *engines, *SETTINGS, "--threads", threads, "--seed", seed]) == 0
+        found.append(result(capsys))
+    assert found[0] == found[1]
+    assert found[0]["games"] == 8
+    assert found[0]["elo"] == 0  # both play alike, and each has each side once
+
+
+def test_an_engine_that_fails_is_started_again_and_the_games_are_played_anew(
+    tmp_path: Path, engines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["match", *engines, *SETTINGS]) == 0
+    wanted = result(capsys)
+    crashing = write_engine(tmp_path / "crashing", "crash:450")
+    assert main(["match", engines[0], f"--engine={crashing}", *SETTINGS]) == 0
+    said = capsys.readouterr()
+    assert "the engines are started again" in said.err
+    assert json.loads(said.out.splitlines()[-1]) == wanted
+    always = write_engine(tmp_path / "always", "crash:9")
+    assert main(["match", engines[0], f"--engine={always}", *SETTINGS]) == 1
+    assert "these games failed twice" in capsys.readouterr().err
+
+
+def test_networks_go_to_the_engines_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = write_engine(tmp_path / "engine")
+    heard = tmp_path / "engine.options"
+    heard.write_text("")
+    (tmp_path / "a.nnue").write_text("")
+    assert main(["match", str(tmp_path / "a.nnue"), f"--engine={engine}", "--games", "2", "--nodes", "10"]) == 0
+    lines = [line for line in heard.read_text().splitlines() if "EvalFile" in line]
+    assert set(lines) == {f"setoption name EvalFile value {tmp_path / 'a.nnue'}"}
+    assert capsys.readouterr().out.startswith(f"{tmp_path / 'a.nnue'} against {engine}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--engine: give one, for two networks, or two"),
+        (["--engine=x"], "both sides are the same: name a network or two, or two engines"),
+        (["--engine=x", "--engine=x"], "both sides are the same"),
+        (["--engine=x", "a.nnue"], "a.nnue: no such file"),
+        (["--engine=x", "--engine=y", "--games=3"], "--games: 3 games are no pairs: give an even number"),
+        (["--engine=x", "a", "b", "c"], "c: a match is of two networks"),
+    ],
+    ids=str,
+)
+def test_mistakes_are_told_in_a_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["match", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_stockfish_with_more_nodes_is_no_weaker_than_a_scripted_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
+    if found is None:
+        pytest.skip("needs the engine: apt-get install stockfish")
+    other = write_engine(tmp_path / "other")
+    assert main(["match", f"--engine={found}", f"--engine={other}", "--games=4", "--nodes=200"]) == 0
+    assert result(capsys)["losses"] == 0
