@@ -29,7 +29,7 @@ def _c(net: Net, file_name: str) -> str:
     lines += ["", "struct net {"]
     for entry in net.entries:
         sizes = "".join(f"[{size}]" for size in _sizes(entry, net))
-        lines.append(f"    {_C_TYPES[entry.type]} {entry.weight}{sizes};  // {_meaning(entry)}")
+        lines.append(f"    {_C_TYPES[entry.type]} {_name(entry)}{sizes};  // {_meaning(entry)}")
     lines += ["};" if _is_aligned(net) else "} __attribute__((packed));", ""]
     lines += [f'_Static_assert(sizeof(struct net) == {_size(net)}, "no padding");', ""]
     return "\n".join(lines)
@@ -48,7 +48,7 @@ def _rust(net: Net, file_name: str) -> str:
         array: str = entry.type
         for size in reversed(_sizes(entry, net)):
             array = f"[{array}; {size}]"
-        lines.append(f"    pub {entry.weight}: {array}, // {_meaning(entry)}")
+        lines.append(f"    pub {_name(entry)}: {array}, // {_meaning(entry)}")
     lines += ["}", "", f"const _: () = assert!(std::mem::size_of::<Net>() == {_size(net)});", ""]
     return "\n".join(lines)
 
@@ -83,9 +83,11 @@ def _number(value: float) -> str:
 def _sizes(entry: ExportTensor, net: Net) -> tuple[int, ...]:
     """Returns sizes as the numbers lie in the file, without places of size 1 that only one-output layers and single
     buckets have."""
-    shape = net.shape.tensors[entry.weight]
-    if entry.weight == "l0w":
+    shape = net.shape.sizes(entry.weight)
+    if entry.weight.startswith("l0"):
         sizes = shape[::-1] if entry.transpose else shape
+    elif entry.chunk is not None:
+        sizes = (shape[0], shape[2] // entry.chunk, shape[1], entry.chunk)
     elif len(shape) == 3:
         sizes = shape if entry.transpose else (shape[2], shape[0] * shape[1])
     else:
@@ -94,8 +96,13 @@ def _sizes(entry: ExportTensor, net: Net) -> tuple[int, ...]:
     return kept or (1,)
 
 
+def _name(entry: ExportTensor) -> str:
+    """Returns that of the field: l0w_threats for l0w[threats]."""
+    return entry.weight.rstrip("]").replace("[", "_")
+
+
 def _meaning(entry: ExportTensor) -> str:
-    merged = ", factoriser added" if entry.merge else ""
+    merged = f", {entry.merge} added" if entry.merge else ""
     return f"times {entry.scale:g}{merged}" if entry.type != "f32" or entry.scale != 1 else f"floats{merged}"
 
 
@@ -115,4 +122,4 @@ def _size(net: Net) -> int:
 
 
 def _bytes(entry: ExportTensor, net: Net) -> int:
-    return int(np.prod(net.shape.tensors[entry.weight])) * np.dtype(TYPES[entry.type]).itemsize
+    return int(np.prod(net.shape.sizes(entry.weight))) * np.dtype(TYPES[entry.type]).itemsize
