@@ -152,7 +152,7 @@ class ModelConfig(Section):
         Field(
             default_factory=dict,
             description="limits for single tensors, in the place of clip_weights: { l0w = 1.98, l1b = 2.0 }, or "
-            "blocks of l0w: { \"l0w[threats]\" = 0.49 }; with a factoriser that of l0w is for the sum of both, which is "
+            'blocks of l0w: { "l0w[threats]" = 0.49 }; with a factoriser that of l0w is for the sum of both, which is '
             "what is exported. 0: not clamped",
         ),
         Effect.RESULT,

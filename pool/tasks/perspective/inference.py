@@ -63,7 +63,10 @@ def first_activations(net: Net, block: Block, threads: int = 1) -> Ints:
 def check_evaluable(net: Net) -> None:
     """Raises ValueError for types and scales of tensors that no engine computes with as above."""
     first, bias, weights = (net.entry(name) for name in ("l0w", "l0b", "l1w"))
-    if any(entry.type not in ("i8", "i16") for entry in net.entries if entry.weight.startswith("l0")) or first.scale != bias.scale:
+    if (
+        any(entry.type not in ("i8", "i16") for entry in net.entries if entry.weight.startswith("l0"))
+        or first.scale != bias.scale
+    ):
         raise ValueError("model.export: l0w and l0b: i8 or i16, with the same scale, are expected")
     if weights.type not in ("i8", "i16"):
         raise ValueError("model.export: l1w: i8 or i16 is expected")

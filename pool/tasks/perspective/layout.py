@@ -13,9 +13,9 @@ def laid_out(
 ) -> npt.NDArray[Any]:
     """Returns the numbers of a tensor, shaped as in pool.tasks.perspective.shape, in the order of a file, [size].
 
-    Plain: as bullet stores it, all outputs of input 0, all of input 1, ...; outputs are bucket by bucket. transpose: all
-    inputs of output 0, ... chunk: bucket by bucket; in each the first so many inputs of output 0, of output 1, ..., then
-    the next inputs. Biases have one order.
+    Plain: as bullet stores it, all outputs of input 0, all of input 1, ...; outputs are bucket by bucket. transpose:
+    all inputs of output 0, ... chunk: bucket by bucket; in each the first so many inputs of output 0, of output 1, ...,
+    then the next inputs. Biases have one order.
     """
     if name.startswith("l0"):
         return (values.T if transpose else values).reshape(-1)

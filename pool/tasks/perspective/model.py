@@ -38,7 +38,7 @@ _ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
 
 class StackedLinear(nn.Module):
     """A linear layer for each output bucket; samples come ordered by bucket. weight [B, outputs, inputs], bias
-    [B, outputs]; if there are weights that all buckets share, shared_weight [outputs, inputs], shared_bias [outputs]."""
+    [B, outputs]; if all buckets share some, shared_weight [outputs, inputs], shared_bias [outputs]."""
 
     def __init__(
         self,
@@ -348,7 +348,7 @@ def _kernel_columns(shape: Shape) -> dict[int, npt.NDArray[np.int64]]:
         np.roll(places, width // 2) if activation == "dual" else places
         for places, width, activation in zip(own, widths, shape.hidden_activation, strict=True)
     ]
-    columns = {number: order for number, order in enumerate(orders, 2)}
+    columns = dict(enumerate(orders, 2))
     if shape.skip:
         firsts = [widths[-1] + sum(widths[:number]) for number in range(len(widths) - 1)]
         columns[len(shape.layers)] = np.concatenate(

@@ -66,6 +66,17 @@ def holds_floats(path: Path) -> bool:
     return path.name.endswith((RAW, WEIGHTS))
 
 
+def content_size(shape: Shape, entries: Iterable[ExportTensor]) -> int:
+    """Counts the bytes of the list's tensors."""
+    return sum(int(np.prod(shape.sizes(entry.weight))) * np.dtype(TYPES[entry.type]).itemsize for entry in entries)
+
+
+def file_size(shape: Shape, entries: Iterable[ExportTensor]) -> int:
+    """Counts the bytes of a quantised file."""
+    size = content_size(shape, entries)
+    return size + -size % ALIGNMENT
+
+
 def quantised_bytes(net: Net) -> bytes:
     data = b"".join(_stored(entry, net.tensors[entry.weight]) for entry in net.entries)
     missing = -len(data) % ALIGNMENT
@@ -80,9 +91,7 @@ def parse_quantised(data: bytes, shape: Shape, entries: Sequence[ExportTensor], 
         dtype = np.dtype(TYPES[entry.type]).newbyteorder("<")
         sizes = shape.sizes(entry.weight)
         flat = _take(data, offset, dtype, sizes, entry.weight, file)
-        tensors[entry.weight] = from_file(
-            entry.weight, flat, sizes, transpose=entry.transpose, chunk=entry.chunk
-        )
+        tensors[entry.weight] = from_file(entry.weight, flat, sizes, transpose=entry.transpose, chunk=entry.chunk)
         offset += flat.nbytes
     if len(data) >= offset + ALIGNMENT or len(data) > offset + -offset % ALIGNMENT:
         raise DataError(

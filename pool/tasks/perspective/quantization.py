@@ -61,8 +61,8 @@ def roundings(entries: Sequence[ExportTensor]) -> dict[str, Rounding]:
     """Returns the rules of the tensors that are integers; for l0w in blocks, which differ in their types alone, also
     one of l0w."""
     rules = {entry.weight: _rounding(entry) for entry in entries if entry.type != "f32"}
-    of_blocks = {"l0w": rule for name, rule in rules.items() if name.startswith("l0w[")}
-    return {**of_blocks, **rules}
+    of_block = next((rule for name, rule in rules.items() if name.startswith("l0w[")), None)
+    return rules if of_block is None else {"l0w": of_block, **rules}
 
 
 def _check_merge(entry: ExportTensor, shape: Shape) -> None:

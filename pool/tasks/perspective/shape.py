@@ -146,7 +146,9 @@ def shape_of(model: ModelConfig) -> Shape:
     except ValueError as error:
         raise ValueError(f"data.chess.{error}") from None
     if outside := [layer for layer in model.factorised_layers if layer > len(model.hidden) + 1]:
-        raise ValueError(f"model.factorised_layers: there is no layer {outside[0]}; the last is {len(model.hidden) + 1}")
+        raise ValueError(
+            f"model.factorised_layers: there is no layer {outside[0]}; the last is {len(model.hidden) + 1}"
+        )
     if model.skip and len(model.hidden) < 2:
         raise ValueError("model.skip: model.hidden must have two layers or more for one to be skipped")
     return Shape(

@@ -273,7 +273,10 @@ FACTORISED = r"king_buckets: chess768\^ needs two or more different ones"
             FeatureSet("chess768 + threats"),
             "chess768 \\+ threats has 60576 inputs; .* 65536 are needed: set king_buckets",
         ),
-        (FeatureSet("chess768 + pawn_pairs", MIRRORED), "behind the pieces may stand ' \\+ threats', ' \\+ threats_v11' or"),
+        (
+            FeatureSet("chess768 + pawn_pairs", MIRRORED),
+            "behind the pieces may stand ' \\+ threats', ' \\+ threats_v11' or",
+        ),
         (FeatureSet("chess768 + threats + threats", MIRRORED), "is none of"),
         (FeatureSet("chess768 + threats^", MIRRORED), "is none of"),
         (FeatureSet("threats + chess768", MIRRORED), "is none of"),

@@ -28,6 +28,15 @@ SHAPES: list[dict[str, Any]] = [
     {"width": 16},
     {"width": 16, "activation": "crelu", "hidden": (8, 32), "hidden_activation": "crelu"},
     {"width": 24, "activation": "pairwise", "hidden": (16, 32)},
+    {
+        "width": 24,
+        "activation": "pairwise",
+        "hidden": (16, 8, 4),
+        "hidden_activation": ("dual", "screlu", "dual"),
+        "skip": True,
+        "factorised_layers": (1, 3, 4),
+    },
+    {"width": 16, "hidden": (8, 8), "hidden_activation": ("hard_swish", "gated")},  # torch's own
     {"width": 16, "hidden": (65,)},  # its second stage is torch's
     {"width": 6, "activation": "pairwise"},
 ]
