@@ -30,7 +30,8 @@ class ChessConfig(Section):
         BeforeValidator(as_tuple),
         Field(
             description="for chess768 and chess704: the bucket of the own king's square, as its side sees it, rank 1 "
-            "first; 64 numbers a1 to h8, or 32, of files a to d: then positions are mirrored so that the own king is there"
+            "first; 64 numbers a1 to h8, or 32, of files a to d: then positions are mirrored so that the own king is "
+            "there"
         ),
         Effect.FIXED,
     ] = ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +18,6 @@ from pool.tasks.chess import fused_layers
 from pool.tasks.chess.cuda import first_stage
 from pool.tasks.chess.layer_stacks import (
     CUT_ACTIVATIONS,
-    Form,
-    Hidden,
     Kernels,
     kernels_for,
     outputs_on_cuda,
@@ -28,54 +25,13 @@ from pool.tasks.chess.layer_stacks import (
     serves_on_cuda,
 )
 from pool.tasks.chess.quantization import Rounding
-from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored, rounded
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored
 from pool.tasks.chess.training.loss import FIELD
 from pool.tasks.perspective.inference import PAIR_SHIFT
+from pool.tasks.perspective.layers import StackedLinear, activated, form_of, kernel_columns, unserved
 from pool.tasks.perspective.shape import Floats, Shape
 
 _ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
-
-
-class StackedLinear(nn.Module):
-    """A linear layer for each output bucket; samples come ordered by bucket. weight [B, outputs, inputs], bias
-    [B, outputs]; if all buckets share some, shared_weight [outputs, inputs], shared_bias [outputs]."""
-
-    def __init__(
-        self,
-        buckets: int,
-        inputs: int,
-        outputs: int,
-        rule: Rounding | None = None,
-        bias_rule: Rounding | None = None,
-        *,
-        shared: bool = False,
-    ) -> None:
-        """`rule`, `bias_rule`: how weight and bias are rounded; None: not at all."""
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(buckets, outputs, inputs))
-        self.bias = nn.Parameter(torch.empty(buckets, outputs))
-        self.shared_weight = nn.Parameter(torch.empty(outputs, inputs)) if shared else None
-        self.shared_bias = nn.Parameter(torch.empty(outputs)) if shared else None
-        self.rules = rule, bias_rule
-
-    def forward(self, groups: Sequence[Tensor]) -> list[Tensor]:
-        """Turns [n, inputs] of each bucket into [n, outputs] of each."""
-        weight, bias = self.in_effect()
-        layers = zip(groups, weight.unbind(), bias.unbind(), strict=True)
-        return [functional.linear(*each) for each in layers]
-
-    def whole(self) -> tuple[Tensor, Tensor]:
-        """Returns weight and bias, with what is shared."""
-        if self.shared_weight is None or self.shared_bias is None:
-            return self.weight, self.bias
-        return self.weight + self.shared_weight, self.bias + self.shared_bias
-
-    def in_effect(self) -> tuple[Tensor, Tensor]:
-        """Returns `whole`, rounded where it is to be."""
-        rule, bias_rule = self.rules
-        weight, bias = self.whole()
-        weight = weight if rule is None else rounded(weight, rule)
-        return weight, bias if bias_rule is None else rounded(bias, bias_rule)
 
 
 class PerspectiveModel(nn.Module):
@@ -111,9 +67,9 @@ class PerspectiveModel(nn.Module):
         # products are all that integers cut off: other activations keep every bit
         cuts = "activations" in fake_quantization and shape.activation == "pairwise" and "l0w" in rules
         self._product_one = rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else None
-        self._kernels = kernels_for(kernels, CUT_ACTIVATIONS if cuts else _unserved(shape))
-        self._form = _form_of(shape)
-        self._columns = {number: torch.from_numpy(order) for number, order in _kernel_columns(shape).items()}
+        self._kernels = kernels_for(kernels, CUT_ACTIVATIONS if cuts else unserved(shape))
+        self._form = form_of(shape)
+        self._columns = {number: torch.from_numpy(order) for number, order in kernel_columns(shape).items()}
         self.reset_parameters()
 
     @torch.no_grad()
@@ -206,7 +162,7 @@ class PerspectiveModel(nn.Module):
         *layers, last = self._stacks()
         hidden: list[list[Tensor]] = []  # activations of each layer, by bucket
         for layer, activation in zip(layers, self.shape.hidden_activation, strict=True):
-            groups = [_hidden(y, activation) for y in layer(groups)]
+            groups = [activated(y, activation) for y in layer(groups)]
             hidden.append(groups)
         if self.shape.skip:
             groups = [torch.cat([*of_bucket[-1:], *of_bucket[:-1]], dim=1) for of_bucket in zip(*hidden, strict=True)]
@@ -299,59 +255,3 @@ def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None
     return RoundedSparseLinear(
         inputs, shape.width, field=FIELD, rule=rule, bias_rule=bias_rule, virtual_rows=virtual_rows
     )
-
-
-def _hidden(y: Tensor, activation: str) -> Tensor:
-    """Returns what a hidden layer's outputs enter the next layer as."""
-    match activation:
-        case "crelu":
-            return functional.hardtanh(y, 0.0, 1.0)
-        case "screlu":
-            return functional.hardtanh(y, 0.0, 1.0).square()
-        case "dual":
-            return torch.cat([functional.hardtanh(y, 0.0, 1.0), y.square().clamp(max=1.0)], dim=1)
-        case "hard_swish":
-            return functional.hardswish(y)
-        case _:
-            values, gates = y.chunk(2, dim=1)
-            return values * functional.hardsigmoid(gates)
-
-
-def _unserved(shape: Shape) -> str:
-    """Returns the activation that there are no kernels for, in words; empty if there are for all."""
-    activation = next((each for each in shape.hidden_activation if each in ("hard_swish", "gated")), None)
-    return f"model.hidden_activation = {activation}" if activation else ""
-
-
-def _form_of(shape: Shape) -> Form:
-    """Returns the form of the fused kernels: names of activations are the same, but for dual, which is both."""
-    hidden = zip(shape.hidden, shape.hidden_activation, strict=True)
-    return Form(
-        first=cast('Literal["pairwise", "crelu", "screlu"]', shape.activation),
-        hidden=tuple(
-            Hidden(outputs, cast('Literal["both", "crelu", "screlu"]', "both" if activation == "dual" else activation))
-            for outputs, activation in hidden
-        ),
-        all_activations=shape.skip,
-    )
-
-
-def _kernel_columns(shape: Shape) -> dict[int, npt.NDArray[np.int64]]:
-    """Returns, by layer, where the inputs lie that the kernels have in another order: they have squares before the
-    clipped, and in the last layer that sees all activations those of the first layer first."""
-    widths = [
-        2 * outputs if activation == "dual" else outputs
-        for outputs, activation in zip(shape.hidden, shape.hidden_activation, strict=True)
-    ]
-    own = [np.arange(width) for width in widths]
-    orders = [
-        np.roll(places, width // 2) if activation == "dual" else places
-        for places, width, activation in zip(own, widths, shape.hidden_activation, strict=True)
-    ]
-    columns = dict(enumerate(orders, 2))
-    if shape.skip:
-        firsts = [widths[-1] + sum(widths[:number]) for number in range(len(widths) - 1)]
-        columns[len(shape.layers)] = np.concatenate(
-            [first + order for first, order in zip([*firsts, 0], orders, strict=True)]
-        )
-    return {number: order for number, order in columns.items() if (order != np.arange(len(order))).any()}

@@ -38,7 +38,8 @@ std::string unknown(std::string_view name) {
         message += separator + known;
         separator = ", ";
     }
-    return message + "; behind the pieces may stand ' + threats', ' + threats_v11' or ' + threats_v10', then ' + pawn_pairs'";
+    return message +
+           "; behind the pieces may stand ' + threats', ' + threats_v11' or ' + threats_v10', then ' + pawn_pairs'";
 }
 
 // Cuts the first term off.

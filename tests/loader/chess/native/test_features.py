@@ -130,7 +130,8 @@ def with_relations(
     pieces: SlowChess768, rules: Sequence[str], *, pairs: bool = True
 ) -> Callable[[chess.Board, chess.Color], set[int]]:
     """A sum: relations stand behind the real inputs of pieces, virtual inputs behind them at a multiple of 64."""
-    first, size = pieces.inputs, {V10: 79_856, V11: 66_864, V16: 59_808}[tuple(rules)]
+    sizes: dict[Sequence[str], int] = {V10: 79_856, V11: 66_864, V16: 59_808}
+    first, size = pieces.inputs, sizes[rules]
     behind = -(-(first + size + 4_560 * pairs) // 64) * 64
 
     def slow(board: chess.Board, colour: chess.Color) -> set[int]:

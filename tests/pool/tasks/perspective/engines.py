@@ -112,10 +112,12 @@ def _activated(y: Floats, name: str) -> Floats:
     if name == "dual":
         return np.concatenate([clamped, np.minimum(y * y, one)])
     if name == "hard_swish":
-        return y * np.minimum(np.maximum(y / six + half, np.float32(0)), one)
+        swish: Floats = y * np.minimum(np.maximum(y / six + half, np.float32(0)), one)
+        return swish
     if name == "gated":
         values, gates = np.split(y, 2)
-        return values * np.minimum(np.maximum(gates / six + half, np.float32(0)), one)
+        gated: Floats = values * np.minimum(np.maximum(gates / six + half, np.float32(0)), one)
+        return gated
     assert name == "crelu"
     return clamped
 
