@@ -199,6 +199,23 @@ def test_a_weight_that_does_not_fit_its_block_says_what_would_have_kept_it() -> 
         task.network(spread_out(task))
 
 
+def test_layers_behind_the_sums_may_be_integers_and_are_evaluated_nearly_the_same() -> None:
+    """As pawnocchio's file has them: Q = 64, and l1b in the unit of the sums."""
+    scales = {"l1b": 255 * 255 * 128 / 512, "l2w": 64, "l2b": 64**3, "l3w": 64, "l3b": 64**4}
+    listed = ENGINES["Obsidian"].tree(WIDTH)["model"]["export"]
+    entries = [
+        {**entry, "type": "i32", "scale": scales[entry["weight"]]} if entry["weight"] in scales else entry
+        for entry in listed
+    ]
+    values = []
+    for export in (listed, entries):
+        task = task_of(ENGINES["Obsidian"], export=export)
+        network = task.network(spread_out(task))
+        values.append(network.evaluate([read_fen(fen, network.inputs) for fen in FENS]).value)
+    assert (values[0] != values[1]).any()
+    assert abs(values[0] - values[1]).max() < 0.05 * abs(values[0]).max()
+
+
 def changed(changes: dict[str, dict[str, Any]]) -> dict[str, Any]:
     export = [
         {**entry, **changes.get(entry["weight"], {})} for entry in ENGINES["Viridithas"].tree(WIDTH)["model"]["export"]
