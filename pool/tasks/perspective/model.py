@@ -249,9 +249,10 @@ def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None
         return SparseLinear(inputs, shape.width, field=FIELD)
     virtual_rows = None
     if shape.num_virtual:
-        virtual_rows = np.arange(inputs)
+        virtual_rows = np.full(inputs, -1)
         of_pieces = shape.virtual_rows()
         virtual_rows[: len(of_pieces)] = shape.num_real + of_pieces
+        virtual_rows[shape.num_real :] = np.arange(shape.num_real, inputs)
     return RoundedSparseLinear(
         inputs, shape.width, field=FIELD, rule=rule, bias_rule=bias_rule, virtual_rows=virtual_rows
     )

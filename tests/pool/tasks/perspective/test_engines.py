@@ -133,6 +133,21 @@ def test_every_tensor_is_trained_whatever_computes_it(name: str, kernels: str) -
     torch.testing.assert_close(found[kernels], found["torch"], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ENGINES)
+def test_fake_quantization_trains_what_the_engine_computes(name: str) -> None:
+    """Rows of relations have no virtual ones, those of pieces have."""
+    task = task_of(ENGINES[name], fake_quantization=["rows", "dense", "activations"])
+    model = spread_out(task)
+    found = model(batch(model)).detach().numpy() * ENGINES[name].unit
+    network = task.network(model)
+    positions = sorted(
+        (read_fen(fen, network.inputs) for fen in FENS),
+        key=lambda position: ENGINES[name].outputs[position.piece_count],
+    )
+    exact = network.evaluate(positions).value
+    assert np.abs(found - exact).max() < 0.01 * np.abs(exact).max() + 2
+
+
 def test_layers_without_kernels_say_so_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     assert task_of(ENGINES["Viridithas"]).build_model().path == "torch"
