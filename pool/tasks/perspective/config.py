@@ -104,9 +104,8 @@ class ModelConfig(Section):
         BeforeValidator(as_tuple),
         Field(
             description="of those layers' outputs y, for all or a list with one for each: crelu, clamp(y, 0, 1); "
-            "screlu, its square; dual, crelu of all and then min(y * y, 1) of all: twice as many; hard_swish, "
-            "y * clamp(y / 6 + 1/2, 0, 1); gated, the layer has twice the outputs, and the first half is multiplied by "
-            "clamp(g / 6 + 1/2, 0, 1) of the second"
+            "screlu, its square; dual, crelu of all, then min(y * y, 1) of all; hard_swish, y * gate(y), gate(y) = "
+            "clamp(y / 6 + 1/2, 0, 1); gated, twice the outputs, the first half times gate of the second"
         ),
         Effect.FIXED,
     ] = "screlu"

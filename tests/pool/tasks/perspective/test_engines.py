@@ -14,6 +14,7 @@ import torch
 from loader.chess.output_buckets import buckets_by_pieces
 from pool.commands.main import main
 from pool.config.load import parse_config
+from pool.errors import ConfigError
 from pool.nn.batch import TensorBatch
 from pool.task.factory import make_task
 from pool.task.task import Progress
@@ -261,6 +262,12 @@ def changed(changes: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def test_what_does_not_fit_together_is_refused(model: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         task_of(ENGINES["Viridithas"], **model).build_model()
+
+
+@pytest.mark.parametrize("given", ["gelu", ["dual", "gelu"]])
+def test_an_unknown_activation_is_refused_with_those_there_are(given: Any) -> None:
+    with pytest.raises(ConfigError, match=r"model\.hidden_activation: input should be 'crelu', .* or 'gated'"):
+        task_of(ENGINES["PlentyChess"], hidden_activation=given)
 
 
 def test_a_shared_layer_is_never_lost_in_silence() -> None:
