@@ -161,7 +161,7 @@ def _feature_sets() -> str:
         "|---|---|---|---|",
     ]
     for name in _native.feature_sets():
-        buckets = _KING_BUCKETS if name == "chess768^" else ()  # it needs some
+        buckets = _KING_BUCKETS if name in ("chess704^", "chess768^") else ()  # they need some
         schema = schema_of(data_config(chess={"features": name, "king_buckets": buckets}))
         (field,) = schema.sparse
         said = f", {max(buckets) + 1} king buckets" if buckets else ""

@@ -18,8 +18,9 @@ class ChessConfig(Section):
     features: Annotated[
         str,
         Field(
-            description="feature set: pieces (HalfKAv2_hm, chess768), with ^ behind them virtual inputs without king "
-            "buckets too; then, if wanted, threats (of Stockfish 19; threats_v10 of those before) and pawn pairs: "
+            description="feature set: pieces (HalfKAv2_hm, chess768, or chess704 with both kings on one plane), with ^ "
+            "behind them virtual inputs without king buckets too; then, if wanted, threats (of Stockfish 19; "
+            "threats_v11 and threats_v10 of those before) and pawn pairs: "
             '"chess768^ + threats + pawn_pairs". SFNNv10 and SFNNv16 are short forms of the sums of these networks'
         ),
         Effect.FIXED,
@@ -28,8 +29,9 @@ class ChessConfig(Section):
         tuple[Annotated[int, Field(ge=0, le=63)], ...],
         BeforeValidator(as_tuple),
         Field(
-            description="for chess768: the bucket of the own king's square, as its side sees it, rank 1 first; 64 "
-            "numbers a1 to h8, or 32, of files a to d: then positions are mirrored so that the own king is there"
+            description="for chess768 and chess704: the bucket of the own king's square, as its side sees it, rank 1 "
+            "first; 64 numbers a1 to h8, or 32, of files a to d: then positions are mirrored so that the own king is "
+            "there"
         ),
         Effect.FIXED,
     ] = ()

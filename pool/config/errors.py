@@ -15,7 +15,7 @@ from loader.section import WrongKeyError
 from pool.config.key_path import dotted, field_at, section_at
 
 _OF_MEMBERS = ["ensemble", "member"]
-_TYPE = re.compile(r"^(constrained-|function-|dict\[|tuple\[|list\[|(bool|int|float|str|none)$)")
+_TYPE = re.compile(r"^(constrained-|function-|literal\[|dict\[|tuple\[|list\[|(bool|int|float|str|none)$)")
 
 
 def explained(cls: type[BaseModel], error: ValidationError, within: Sequence[str] = ()) -> str:

@@ -49,11 +49,14 @@ class Form:
     skips: int = 0  # outputs of the first hidden layer added to the result: 1, its last; 2, the one before it minus it
 
 
-def kernels_for(asked: Kernels, *, cuts_activations: bool) -> Kernels:
-    """Returns what serves a model: torch's operations alone have activations that fake quantization cuts off."""
-    if not cuts_activations or asked == "torch":
+CUT_ACTIVATIONS = "fake quantization of activations"
+
+
+def kernels_for(asked: Kernels, unserved: str) -> Kernels:
+    """Returns what serves a model. `unserved`: what it has that only torch's operations compute; empty: nothing."""
+    if not unserved or asked == "torch":
         return asked
-    log.info("fake quantization of activations has no fused kernels: torch's own operations are used")
+    log.info("%s has no fused kernels: torch's own operations are used", unserved)
     return "torch"
 
 

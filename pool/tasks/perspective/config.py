@@ -13,16 +13,31 @@ from pool.tasks.chess.training.config import FakeQuantization, Kernels, with_def
 MAX_WIDTH = 1 << 14
 _FROM_DATA = ("features", "king_buckets", "output_buckets")
 
+BLOCKS = ("pieces", "threats", "pawn_pairs")  # of the rows of l0w
+
 Kind = Literal["i8", "i16", "i32", "f32"]
+HiddenActivation = Literal["crelu", "screlu", "dual", "hard_swish", "gated"]
 
 
 class ExportTensor(Section):
     """One tensor of an exported file."""
 
     weight: Annotated[
-        str, Field(pattern="^l[0-9]+[bfw]$", description="l0w and l0b (first layer), l0f (its factoriser), l1w, ...")
+        str,
+        Field(
+            pattern=rf"^l[0-9]+([bfw]|fb|fw)$|^l0w\[({'|'.join(BLOCKS)})\]$",
+            description="l0w and l0b (first layer), l0f (its factoriser), l1w, ...; l2fw, l2fb (what all buckets of "
+            "layer 2 share); l0w[pieces], l0w[threats], l0w[pawn_pairs]: blocks of the rows of l0w, in its place",
+        ),
     ]
-    merge: Annotated[Literal["l0f"] | None, Field(description="added to l0w, under every king bucket")] = None
+    merge: Annotated[
+        str | None,
+        Field(
+            pattern="^l[0-9]+(f|fb|fw)$",
+            description="l0f: added to l0w or l0w[pieces], under every king bucket; l2fw: added to l2w in every output "
+            "bucket; l2fb: to l2b",
+        ),
+    ] = None
     type: Annotated[Kind, Field(description="of the numbers in the file")] = "f32"
     scale: Annotated[float, Field(gt=0, le=1e9, description="numbers of the file are the weights times this")] = 1.0
     round: Annotated[
@@ -31,6 +46,16 @@ class ExportTensor(Section):
     transpose: Annotated[
         bool, Field(description="output by output; if false, input by input: all outputs of the first, ...")
     ] = False
+    chunk: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=64,
+            description="of a layer behind the first, instead of transpose: output bucket by output bucket, in each so "
+            "many inputs at a time, side by side for each output: 4 as engines with int8 sums read it, 1 is input by "
+            "input",
+        ),
+    ] = None
 
 
 class ModelConfig(Section):
@@ -75,8 +100,42 @@ class ModelConfig(Section):
         Effect.FIXED,
     ] = ()
     hidden_activation: Annotated[
-        Literal["crelu", "screlu"], Field(description="of those layers' outputs"), Effect.FIXED
+        HiddenActivation | tuple[HiddenActivation, ...],
+        BeforeValidator(as_tuple),
+        Field(
+            description="of those layers' outputs y, for all or a list with one for each: crelu, clamp(y, 0, 1); "
+            "screlu, its square; dual, crelu of all, then min(y * y, 1) of all; hard_swish, y * gate(y), gate(y) = "
+            "clamp(y / 6 + 1/2, 0, 1); gated, twice the outputs, the first half times gate of the second"
+        ),
+        Effect.FIXED,
     ] = "screlu"
+    skip: Annotated[
+        bool,
+        Field(
+            description="the last layer's inputs are the activations of all hidden layers: those of the last one, "
+            "then of the first, the second, ..."
+        ),
+        Effect.FIXED,
+    ] = False
+    factorised_layers: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=9)], ...],
+        BeforeValidator(as_tuple),
+        Field(
+            description="layers behind the first that have, besides each output bucket's own weights and biases, some "
+            "that are added in every bucket: l2fw and l2fb of layer 2"
+        ),
+        Effect.FIXED,
+    ] = ()
+    sparsity_penalty: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1e3,
+            description="added to the loss in training: this times the mean of the first layer's activations. Engines "
+            "skip those that are 0",
+        ),
+        Effect.RESULT,
+    ] = 0.0
     clip_weights: Annotated[
         float,
         Field(
@@ -91,8 +150,9 @@ class ModelConfig(Section):
         dict[str, Annotated[float, Field(ge=0, le=1e3)]],
         Field(
             default_factory=dict,
-            description="limits for single tensors, in the place of clip_weights: { l0w = 1.98, l1b = 2.0 }; with a "
-            "factoriser that of l0w is for the sum of both, which is what is exported. 0: not clamped",
+            description="limits for single tensors, in the place of clip_weights: { l0w = 1.98, l1b = 2.0 }, or "
+            'blocks of l0w: { "l0w[threats]" = 0.49 }; with a factoriser that of l0w is for the sum of both, which is '
+            "what is exported. 0: not clamped",
         ),
         Effect.RESULT,
     ]
@@ -110,8 +170,8 @@ class ModelConfig(Section):
         tuple[ExportTensor, ...],
         Field(
             strict=False,  # JSON's arrays are lists
-            description="instead of export_as: tables of weight, merge, type (i8, i16, i32, f32), scale, round and "
-            "transpose, one tensor after the other",
+            description="instead of export_as: tables of weight, merge, type (i8, i16, i32, f32), scale, round, "
+            "transpose and chunk, one tensor after the other",
         ),
         Effect.RESULT,
     ] = ()

@@ -23,17 +23,17 @@ def export_list(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:
 def _example(name: str, shape: Shape) -> tuple[ExportTensor, ...]:
     if name == "auto":
         name = _by_shape(shape)
-    merge = shape.num_virtual > 0 and name in ("input_buckets", "multi_layer")
-    first = (
-        _entry("l0w", "i16", QA).model_copy(update={"merge": "l0f" if merge else None}),
-        _entry("l0b", "i16", QA),
-    )
+    first = (_entry("l0w", "i16", QA), _entry("l0b", "i16", QA))
     if name == "multi_layer":
         rest = [_entry("l1w", "i8", QB, transpose=True), _entry("l1b", "f32")]
         for number in range(2, len(shape.layers) + 1):
             rest += [_entry(f"l{number}w", "f32", transpose=True), _entry(f"l{number}b", "f32")]
-        return (*first, *rest)
-    return (*first, _entry("l1w", "i16", QB, transpose=name != "simple"), _entry("l1b", "i16", QA * QB))
+    else:
+        rest = [_entry("l1w", "i16", QB, transpose=name != "simple"), _entry("l1b", "i16", QA * QB)]
+    merges = {target: factoriser for factoriser, target in shape.factorisers.items()}
+    if name in ("simple", "output_buckets"):
+        merges.pop("l0w", None)
+    return tuple(entry.model_copy(update={"merge": merges.get(entry.weight)}) for entry in (*first, *rest))
 
 
 def _entry(weight: str, kind: Kind, scale: float = 1.0, *, transpose: bool = False) -> ExportTensor:
@@ -50,16 +50,45 @@ def _by_shape(shape: Shape) -> str:
 
 def _check(entries: Sequence[ExportTensor], shape: Shape, key: str) -> None:
     names = [entry.weight for entry in entries]
-    known = shape.tensors
+    blocks = [name for name in shape.blocks if name in names]
+    known = {**shape.tensors, **shape.blocks}
     for name in names:
         if name not in known:
             raise ValueError(f"{key}: this network has no {name}; it has {', '.join(known)}")
         if names.count(name) > 1:
             raise ValueError(f"{key}: {name} is there {names.count(name)} times")
-    missing = [name for name in known if name not in names and name != "l0f"]
+    if blocks and "l0w" in names:
+        raise ValueError(f"{key}: l0w and {blocks[0]}: list the whole or all its blocks")
+    left_out = {*shape.factorisers, "l0w"} if blocks else {*shape.factorisers, *shape.blocks}
+    missing = [name for name in known if name not in names and name not in left_out]
     if missing:
         raise ValueError(f"{key}: {', '.join(missing)}: missing; every tensor of the network must be there")
+    if len({(entry.scale, entry.round) for entry in entries if entry.weight in blocks}) > 1:
+        raise ValueError(f"{key}: {', '.join(blocks)}: the same scale and round are expected, since they are added up")
+    for layer in shape.factorised_layers:
+        if (f"l{layer}fw" in names) != (f"l{layer}fb" in names):
+            raise ValueError(f"{key}: l{layer}fw and l{layer}fb: list both or neither")
     for entry in entries:
-        if entry.merge is not None and (entry.weight != "l0w" or not shape.num_virtual):
-            which = "l0w" if shape.num_virtual else "no tensor of a network without factoriser"
-            raise ValueError(f"{key}: {entry.weight}: merge = {entry.merge} is for {which}")
+        _check_merge(entry, shape, key)
+        _check_chunk(entry, shape, key)
+
+
+def _check_merge(entry: ExportTensor, shape: Shape, key: str) -> None:
+    if entry.merge is None:
+        return
+    target = shape.factorisers.get(entry.merge)
+    if target is None or entry.weight not in (target, f"{target}[pieces]"):
+        which = target or "no tensor of a network without factoriser"
+        raise ValueError(f"{key}: {entry.weight}: merge = {entry.merge} is for {which}")
+
+
+def _check_chunk(entry: ExportTensor, shape: Shape, key: str) -> None:
+    if entry.chunk is None:
+        return
+    inputs = shape.sizes(entry.weight)[-1]
+    if entry.weight.startswith("l0") or not entry.weight.endswith("w"):
+        raise ValueError(f"{key}: {entry.weight}: chunk is for the weights of a layer behind the first")
+    if entry.transpose:
+        raise ValueError(f"{key}: {entry.weight}: transpose and chunk are two orders: one of them")
+    if inputs % entry.chunk:
+        raise ValueError(f"{key}: {entry.weight}: chunk = {entry.chunk} does not divide its {inputs} inputs")

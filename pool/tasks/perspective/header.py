@@ -7,7 +7,7 @@ import numpy as np
 from loader.chess.output_buckets import in_words
 from pool.tasks.perspective.config import ExportTensor
 from pool.tasks.perspective.inference import PAIR_SHIFT, is_whole
-from pool.tasks.perspective.network_file import ALIGNMENT
+from pool.tasks.perspective.network_file import ALIGNMENT, content_size, file_size
 from pool.tasks.perspective.quantization import TYPES, Net
 
 _C_TYPES = {"i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "f32": "float"}
@@ -29,9 +29,9 @@ def _c(net: Net, file_name: str) -> str:
     lines += ["", "struct net {"]
     for entry in net.entries:
         sizes = "".join(f"[{size}]" for size in _sizes(entry, net))
-        lines.append(f"    {_C_TYPES[entry.type]} {entry.weight}{sizes};  // {_meaning(entry)}")
+        lines.append(f"    {_C_TYPES[entry.type]} {_name(entry)}{sizes};  // {_meaning(entry)}")
     lines += ["};" if _is_aligned(net) else "} __attribute__((packed));", ""]
-    lines += [f'_Static_assert(sizeof(struct net) == {_size(net)}, "no padding");', ""]
+    lines += [f'_Static_assert(sizeof(struct net) == {content_size(net.shape, net.entries)}, "no padding");', ""]
     return "\n".join(lines)
 
 
@@ -48,8 +48,13 @@ def _rust(net: Net, file_name: str) -> str:
         array: str = entry.type
         for size in reversed(_sizes(entry, net)):
             array = f"[{array}; {size}]"
-        lines.append(f"    pub {entry.weight}: {array}, // {_meaning(entry)}")
-    lines += ["}", "", f"const _: () = assert!(std::mem::size_of::<Net>() == {_size(net)});", ""]
+        lines.append(f"    pub {_name(entry)}: {array}, // {_meaning(entry)}")
+    lines += [
+        "}",
+        "",
+        f"const _: () = assert!(std::mem::size_of::<Net>() == {content_size(net.shape, net.entries)});",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -72,7 +77,7 @@ def _constants(net: Net) -> dict[str, str]:
         "QA": _number(net.entry("l0w").scale),
         "QB": _number(net.entry("l1w").scale),
         "UNIT": _number(net.unit),
-        "FILE_BYTES": str(_size(net) + -_size(net) % ALIGNMENT),
+        "FILE_BYTES": str(file_size(net.shape, net.entries)),
     }
 
 
@@ -83,9 +88,11 @@ def _number(value: float) -> str:
 def _sizes(entry: ExportTensor, net: Net) -> tuple[int, ...]:
     """Returns sizes as the numbers lie in the file, without places of size 1 that only one-output layers and single
     buckets have."""
-    shape = net.shape.tensors[entry.weight]
-    if entry.weight == "l0w":
+    shape = net.shape.sizes(entry.weight)
+    if entry.weight.startswith("l0"):
         sizes = shape[::-1] if entry.transpose else shape
+    elif entry.chunk is not None:
+        sizes = (shape[0], shape[2] // entry.chunk, shape[1], entry.chunk)
     elif len(shape) == 3:
         sizes = shape if entry.transpose else (shape[2], shape[0] * shape[1])
     else:
@@ -94,8 +101,13 @@ def _sizes(entry: ExportTensor, net: Net) -> tuple[int, ...]:
     return kept or (1,)
 
 
+def _name(entry: ExportTensor) -> str:
+    """Returns that of the field: l0w_threats for l0w[threats]."""
+    return entry.weight.rstrip("]").replace("[", "_")
+
+
 def _meaning(entry: ExportTensor) -> str:
-    merged = ", factoriser added" if entry.merge else ""
+    merged = f", {entry.merge} added" if entry.merge else ""
     return f"times {entry.scale:g}{merged}" if entry.type != "f32" or entry.scale != 1 else f"floats{merged}"
 
 
@@ -106,13 +118,5 @@ def _is_aligned(net: Net) -> bool:
         item = np.dtype(TYPES[entry.type]).itemsize
         if offset % item:
             return False
-        offset, widest = offset + _bytes(entry, net), max(widest, item)
+        offset, widest = offset + content_size(net.shape, [entry]), max(widest, item)
     return offset % widest == 0
-
-
-def _size(net: Net) -> int:
-    return sum(_bytes(entry, net) for entry in net.entries)
-
-
-def _bytes(entry: ExportTensor, net: Net) -> int:
-    return int(np.prod(net.shape.tensors[entry.weight])) * np.dtype(TYPES[entry.type]).itemsize

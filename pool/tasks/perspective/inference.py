@@ -11,6 +11,8 @@ never fused:
 
     x = clamp(acc, 0, QA); x * x; or pairwise (x[i] * x[i + N/2]) >> 9
     y = (float) sum * k + bias;   k = 1 / (QA * QB), 1 / (QA^2 * QB) or 512 / (QA^2 * QB), rounded to float32
+    y becomes clamp(y, 0, 1) (crelu), its square (screlu), crelu of all and then min(y * y, 1) of all (dual),
+        y * clamp(y / 6 + 1/2, 0, 1) (hard_swish), or y * clamp(g / 6 + 1/2, 0, 1), g the second half (gated)
     eval = (int) (y of the last layer * unit)
 
 Integers of the later layers' tensors are divided by their scale first. Own perspective first; one evaluation for each
@@ -52,8 +54,8 @@ def values_of(net: Net, block: Block, bucket_of: Sequence[int], threads: int = 1
 
 def first_activations(net: Net, block: Block, threads: int = 1) -> Ints:
     """Returns [n, inputs of the layer behind the first], the own side's first."""
-    tables, bias = [(0, net.tensors["l0w"])], net.tensors["l0b"].astype(np.int16)
-    sides = (sums_int16(tables, bias, side, threads) for side in (block.own, block.opponent))
+    bias = net.tensors["l0b"].astype(np.int16)
+    sides = (sums_int16(net.tables, bias, side, threads) for side in (block.own, block.opponent))
     qa = int(net.entry("l0w").scale)
     return np.concatenate([_activated(side.astype(np.int64), net.shape, qa) for side in sides], axis=1)
 
@@ -61,7 +63,10 @@ def first_activations(net: Net, block: Block, threads: int = 1) -> Ints:
 def check_evaluable(net: Net) -> None:
     """Raises ValueError for types and scales of tensors that no engine computes with as above."""
     first, bias, weights = (net.entry(name) for name in ("l0w", "l0b", "l1w"))
-    if {first.type, bias.type} - {"i8", "i16"} or first.scale != bias.scale:
+    if (
+        any(entry.type not in ("i8", "i16") for entry in net.entries if entry.weight.startswith("l0"))
+        or first.scale != bias.scale
+    ):
         raise ValueError("model.export: l0w and l0b: i8 or i16, with the same scale, are expected")
     if weights.type not in ("i8", "i16"):
         raise ValueError("model.export: l1w: i8 or i16 is expected")
@@ -96,8 +101,11 @@ def _behind_the_first_layer(net: Net, x: Ints) -> Ints:
         return _whole(net, sums[..., 0])
     k = {"crelu": 1.0, "screlu": 1.0 / qa, "pairwise": (1 << PAIR_SHIFT) / qa}[shape.activation] / (qa * qb)
     y = sums.astype(np.float32) * np.float32(k) + _float_tensor(net, "l1b")
-    for number in range(2, len(shape.layers) + 1):
-        y = _float_layer(net, number, _float_activated(y, shape.hidden_activation))
+    hidden: list[_Floats] = []
+    for number, activation in enumerate(shape.hidden_activation, 2):
+        hidden.append(_float_activated(y, activation))
+        skips = shape.skip and number == len(shape.layers)
+        y = _float_layer(net, number, np.concatenate([hidden[-1], *hidden[:-1]], axis=2) if skips else hidden[-1])
     return (y[..., 0] * np.float32(net.unit)).astype(np.int64)
 
 
@@ -119,8 +127,27 @@ def _whole(net: Net, sums: Ints) -> Ints:
 
 
 def _float_activated(y: _Floats, activation: str) -> _Floats:
+    x = _clipped(y)
+    match activation:
+        case "screlu":
+            x = x * x
+        case "dual":
+            x = np.concatenate([x, np.minimum(y * y, np.float32(1))], axis=2)
+        case "hard_swish":
+            x = y * _gate(y)
+        case "gated":
+            half = y.shape[2] // 2
+            x = y[..., :half] * _gate(y[..., half:])
+    return x
+
+
+def _clipped(y: _Floats) -> _Floats:
     x: _Floats = np.clip(y, np.float32(0), np.float32(1))
-    return x * x if activation == "screlu" else x
+    return x
+
+
+def _gate(y: _Floats) -> _Floats:
+    return _clipped(y / np.float32(6) + np.float32(0.5))
 
 
 def _float_layer(net: Net, number: int, x: _Floats) -> _Floats:

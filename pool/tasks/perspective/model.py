@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,40 +16,22 @@ from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused_layers
 from pool.tasks.chess.cuda import first_stage
-from pool.tasks.chess.layer_stacks import Form, Hidden, Kernels, kernels_for, outputs_on_cuda, path_of, serves_on_cuda
+from pool.tasks.chess.layer_stacks import (
+    CUT_ACTIVATIONS,
+    Kernels,
+    kernels_for,
+    outputs_on_cuda,
+    path_of,
+    serves_on_cuda,
+)
 from pool.tasks.chess.quantization import Rounding
-from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored, rounded
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored
 from pool.tasks.chess.training.loss import FIELD
 from pool.tasks.perspective.inference import PAIR_SHIFT
+from pool.tasks.perspective.layers import StackedLinear, activated, form_of, kernel_columns, unserved
 from pool.tasks.perspective.shape import Floats, Shape
 
 _ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
-
-
-class StackedLinear(nn.Module):
-    """A linear layer for each output bucket; samples come ordered by bucket. weight [B, outputs, inputs], bias
-    [B, outputs]."""
-
-    def __init__(
-        self, buckets: int, inputs: int, outputs: int, rule: Rounding | None = None, bias_rule: Rounding | None = None
-    ) -> None:
-        """`rule`, `bias_rule`: how weight and bias are rounded; None: not at all."""
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(buckets, outputs, inputs))
-        self.bias = nn.Parameter(torch.empty(buckets, outputs))
-        self.rules = rule, bias_rule
-
-    def forward(self, groups: Sequence[Tensor]) -> list[Tensor]:
-        """Turns [n, inputs] of each bucket into [n, outputs] of each."""
-        weight, bias = self.in_effect()
-        layers = zip(groups, weight.unbind(), bias.unbind(), strict=True)
-        return [functional.linear(*each) for each in layers]
-
-    def in_effect(self) -> tuple[Tensor, Tensor]:
-        """Returns weight and bias, rounded where they are to be."""
-        rule, bias_rule = self.rules
-        weight = self.weight if rule is None else rounded(self.weight, rule)
-        return weight, self.bias if bias_rule is None else rounded(self.bias, bias_rule)
 
 
 class PerspectiveModel(nn.Module):
@@ -73,15 +54,22 @@ class PerspectiveModel(nn.Module):
         dense = rules if "dense" in fake_quantization else {}
         self.l0 = _first_layer(shape, rows.get("l0w"), rows.get("l0b"))
         self.layers = nn.ModuleList(
-            StackedLinear(shape.buckets, *sizes, dense.get(f"l{number}w"), dense.get(f"l{number}b"))
+            StackedLinear(
+                shape.buckets,
+                *sizes,
+                dense.get(f"l{number}w"),
+                dense.get(f"l{number}b"),
+                shared=number in shape.factorised_layers,
+            )
             for number, sizes in enumerate(shape.layers, 1)
         )
         self._virtual_rows = torch.from_numpy(shape.virtual_rows()) if shape.num_virtual else torch.empty(0)
         # products are all that integers cut off: other activations keep every bit
         cuts = "activations" in fake_quantization and shape.activation == "pairwise" and "l0w" in rules
         self._product_one = rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else None
-        self._kernels = kernels_for(kernels, cuts_activations=cuts)
-        self._form = _form_of(shape)
+        self._kernels = kernels_for(kernels, CUT_ACTIVATIONS if cuts else unserved(shape))
+        self._form = form_of(shape)
+        self._columns = {number: torch.from_numpy(order) for number, order in kernel_columns(shape).items()}
         self.reset_parameters()
 
     @torch.no_grad()
@@ -98,6 +86,9 @@ class PerspectiveModel(nn.Module):
         for layer in self._stacks():
             layer.weight.normal_(0.0, (2 / layer.weight.shape[2]) ** 0.5)
             layer.bias.zero_()
+            if layer.shared_weight is not None and layer.shared_bias is not None:
+                layer.shared_weight.zero_()
+                layer.shared_bias.zero_()
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """Returns [B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
@@ -109,6 +100,17 @@ class PerspectiveModel(nn.Module):
                 return self._native(features, borders)
             case "torch":
                 return self._layers(self._first(features), borders)
+
+    def with_activity(self, batch: TensorBatch) -> tuple[Tensor, Tensor]:
+        """Returns the same, and the mean of the first layer's activations, a scalar."""
+        features, borders = batch.sparse[FIELD], batch.bucket_offsets
+        if self.path == "cpu":
+            sums = self.l0(features)
+            outputs = fused_layers.outputs(self._form, sums, self._parameters_in_effect(), borders)
+            return outputs, self._activated(sums).mean()
+        on_cuda = self.path == "cuda"
+        x = self._first_on_cuda(features) if on_cuda else self._first(features)
+        return self._layers_on_cuda(x, borders) if on_cuda else self._layers(x, borders), x.mean()
 
     @property
     def path(self) -> Backend:
@@ -131,8 +133,12 @@ class PerspectiveModel(nn.Module):
 
     def _first(self, features: SparseInput) -> Tensor:
         """Returns [B, inputs of the next layer]: own perspectives, then the opponents'."""
+        return torch.cat(self._activated(self.l0(features)).chunk(2), dim=1)
+
+    def _activated(self, sums: Tensor) -> Tensor:
+        """Returns the activations of the first layer's sums, own perspectives first."""
         # hardtanh: clamp with a backward of one pass
-        x = functional.hardtanh(self.l0(features), 0.0, 1.0)
+        x = functional.hardtanh(sums, 0.0, 1.0)
         if self.shape.activation == "pairwise":
             low, high = x.chunk(2, dim=1)
             x = low * high
@@ -140,48 +146,63 @@ class PerspectiveModel(nn.Module):
                 x = floored(x, self._product_one)
         elif self.shape.activation == "screlu":
             x = x.square()
-        return torch.cat(x.chunk(2), dim=1)
+        return x
 
     def _layers_on_cuda(self, x: Tensor, borders: Sequence[int]) -> Tensor:
         """Computes `_layers`, for all buckets at a time if the kernels serve."""
         if not serves_on_cuda(self._form, x, self.shape.buckets):
             return self._layers(x, borders)
-        parameters = list(chain.from_iterable((layer.weight, layer.bias) for layer in self._stacks()))
+        parameters = self._in_kernel_order([layer.whole() for layer in self._stacks()])
         rules = list(chain.from_iterable(layer.rules for layer in self._stacks()))
         return outputs_on_cuda(self._form, x, None, borders, parameters, rules=rules if any(rules) else ())
 
     def _layers(self, x: Tensor, borders: Sequence[int]) -> Tensor:
         """Returns [B] of what `_first` gives; samples borders[b] .. borders[b + 1] belong to bucket b."""
         groups = list(torch.split(x, [end - start for start, end in pairwise(borders)]))
-        for number, layer in enumerate(self._stacks()):
-            groups = layer([self._hidden(group) for group in groups] if number else groups)
-        return torch.cat(groups)[:, 0]
+        *layers, last = self._stacks()
+        hidden: list[list[Tensor]] = []  # activations of each layer, by bucket
+        for layer, activation in zip(layers, self.shape.hidden_activation, strict=True):
+            groups = [activated(y, activation) for y in layer(groups)]
+            hidden.append(groups)
+        if self.shape.skip:
+            groups = [torch.cat([*of_bucket[-1:], *of_bucket[:-1]], dim=1) for of_bucket in zip(*hidden, strict=True)]
+        return torch.cat(last(groups))[:, 0]
 
     def _parameters_in_effect(self) -> list[Tensor]:
-        *hidden, (weight, bias) = [layer.in_effect() for layer in self._stacks()]
-        return [*chain.from_iterable(hidden), weight[:, 0], bias[:, 0]]
+        *hidden, weight, bias = self._in_kernel_order([layer.in_effect() for layer in self._stacks()])
+        return [*hidden, weight[:, 0], bias[:, 0]]
 
-    def _hidden(self, y: Tensor) -> Tensor:
-        x = functional.hardtanh(y, 0.0, 1.0)
-        return x.square() if self.shape.hidden_activation == "screlu" else x
+    def _in_kernel_order(self, layers: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+        """Returns weight and bias of each layer; their inputs are in the order in which the kernels have them."""
+        parameters = []
+        for number, (weight, bias) in enumerate(layers, 1):
+            columns = self._columns.get(number)
+            parameters += [weight if columns is None else weight.index_select(2, columns.to(weight.device)), bias]
+        return parameters
 
     @torch.no_grad()
     def clip(self, limits: Mapping[str, float]) -> None:
         """Clamps tensors in place, by bullet's names, to +- limit; of l0w the sum with the factoriser."""
-        for name, tensor in self._named():
-            limit = limits.get(name)
-            if limit is None:
-                continue
-            if name == "l0w" and self.shape.num_virtual:
-                added = self.l0.weight[self.shape.num_real :]
-                pieces, relations = tensor.tensor_split([len(self._virtual_rows)])
-                for rows, virtual in zip(
-                    torch.split(pieces, _ROWS), torch.split(self._virtual_rows, _ROWS), strict=True
-                ):
-                    clip_sum(rows, added[virtual.to(added.device)], -limit, limit)
-                relations.clamp_(-limit, limit)
+        tensors = dict(self._named())
+        for name, limit in limits.items():
+            rows = self.shape.blocks.get(name)
+            if name in ("l0w", "l0w[pieces]") and self.shape.num_virtual:
+                self._clip_first(tensors["l0w"] if rows is None else tensors["l0w"][rows], limit)
+            elif factoriser := self._factoriser_of(name):
+                clip_sum(tensors[name], tensors[factoriser], -limit, limit)
             else:
-                tensor.clamp_(-limit, limit)
+                (tensors[name] if rows is None else tensors["l0w"][rows]).clamp_(-limit, limit)
+
+    def _clip_first(self, tensor: Tensor, limit: float) -> None:
+        """Clamps rows of the first layer, from its first one on, that a factoriser is added to."""
+        added = self.l0.weight[self.shape.num_real :]
+        pieces, relations = tensor.tensor_split([len(self._virtual_rows)])
+        for rows, virtual in zip(torch.split(pieces, _ROWS), torch.split(self._virtual_rows, _ROWS), strict=True):
+            clip_sum(rows, added[virtual.to(added.device)], -limit, limit)
+        relations.clamp_(-limit, limit)
+
+    def _factoriser_of(self, name: str) -> str | None:
+        return next((factoriser for factoriser, target in self.shape.factorisers.items() if target == name), None)
 
     @torch.no_grad()
     def floats(self) -> dict[str, npt.NDArray[np.float32]]:
@@ -201,8 +222,10 @@ class PerspectiveModel(nn.Module):
         stays the same."""
         both = torch.from_numpy(np.concatenate([order, order + len(order)]))
         assert self.l0.bias is not None
-        for tensor in (self.l0.weight, self.l0.bias, self._stacks()[0].weight):
-            tensor.copy_(tensor[..., both])
+        first = self._stacks()[0]
+        for tensor in (self.l0.weight, self.l0.bias, first.weight, first.shared_weight):
+            if tensor is not None:
+                tensor.copy_(tensor[..., both])
 
     def _named(self) -> list[tuple[str, Tensor]]:
         real = self.shape.num_real
@@ -212,6 +235,8 @@ class PerspectiveModel(nn.Module):
             named.append(("l0f", self.l0.weight[real:]))
         for number, layer in enumerate(self._stacks(), 1):
             named += [(f"l{number}w", layer.weight), (f"l{number}b", layer.bias)]
+            if layer.shared_weight is not None and layer.shared_bias is not None:
+                named += [(f"l{number}fw", layer.shared_weight), (f"l{number}fb", layer.shared_bias)]
         return named
 
     def _stacks(self) -> list[StackedLinear]:
@@ -224,18 +249,10 @@ def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None
         return SparseLinear(inputs, shape.width, field=FIELD)
     virtual_rows = None
     if shape.num_virtual:
-        virtual_rows = np.arange(inputs)
+        virtual_rows = np.full(inputs, -1)
         of_pieces = shape.virtual_rows()
         virtual_rows[: len(of_pieces)] = shape.num_real + of_pieces
+        virtual_rows[shape.num_real :] = np.arange(shape.num_real, inputs)
     return RoundedSparseLinear(
         inputs, shape.width, field=FIELD, rule=rule, bias_rule=bias_rule, virtual_rows=virtual_rows
-    )
-
-
-def _form_of(shape: Shape) -> Form:
-    """Returns the form of the fused kernels: names of activations are the same."""
-    activation = cast('Literal["crelu", "screlu"]', shape.hidden_activation)
-    return Form(
-        first=cast('Literal["pairwise", "crelu", "screlu"]', shape.activation),
-        hidden=tuple(Hidden(outputs, activation) for outputs in shape.hidden),
     )

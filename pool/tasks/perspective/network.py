@@ -67,7 +67,7 @@ class PerspectiveNetwork:
         net, shape = self.net, self.net.shape
         rules = roundings(net.entries)
         tensors = [tensor_facts(name, values, rules.get(name)) for name, values in net.tensors.items()]
-        rows = net.tensors["l0w"].max(axis=0).astype(np.int64)
+        rows = np.max([table.max(axis=0) for _, table in net.tables], axis=0).astype(np.int64)
         most_active = _native.describe_feature_set(*shape.inputs)[1]
         highest = net.tensors["l0b"] + most_active * np.maximum(rows, 0)
         about: dict[str, str | int] = {
@@ -109,7 +109,9 @@ class PerspectiveNetwork:
                 "width": shape.width,
                 "activation": shape.activation,
                 "hidden": list(shape.hidden),
-                "hidden_activation": shape.hidden_activation,
+                "hidden_activation": list(shape.hidden_activation),
+                "skip": shape.skip,
+                "factorised_layers": list(shape.factorised_layers),
                 "export": [entry.model_dump(mode="json") for entry in net.entries],
             },
             "loss": {"output_unit": net.unit},

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import pool.tasks.perspective.shape as orders
 from loader.errors import DataError
 from loader.files.regular import open_regular
 from pool.tasks.perspective.config import ExportTensor
+from pool.tasks.perspective.layout import from_file, laid_out
 from pool.tasks.perspective.quantization import TYPES, Net, dequantise, quantise
 from pool.tasks.perspective.shape import Floats, Shape
 
@@ -66,6 +66,17 @@ def holds_floats(path: Path) -> bool:
     return path.name.endswith((RAW, WEIGHTS))
 
 
+def content_size(shape: Shape, entries: Iterable[ExportTensor]) -> int:
+    """Counts the bytes of the list's tensors."""
+    return sum(int(np.prod(shape.sizes(entry.weight))) * np.dtype(TYPES[entry.type]).itemsize for entry in entries)
+
+
+def file_size(shape: Shape, entries: Iterable[ExportTensor]) -> int:
+    """Counts the bytes of a quantised file."""
+    size = content_size(shape, entries)
+    return size + -size % ALIGNMENT
+
+
 def quantised_bytes(net: Net) -> bytes:
     data = b"".join(_stored(entry, net.tensors[entry.weight]) for entry in net.entries)
     missing = -len(data) % ALIGNMENT
@@ -78,10 +89,9 @@ def parse_quantised(data: bytes, shape: Shape, entries: Sequence[ExportTensor], 
     offset = 0
     for entry in entries:
         dtype = np.dtype(TYPES[entry.type]).newbyteorder("<")
-        tensor_shape = shape.tensors[entry.weight]
-        flat = _take(data, offset, dtype, tensor_shape, entry.weight, file)
-        turn = orders.from_output_by_output if entry.transpose else orders.from_input_by_input
-        tensors[entry.weight] = turn(entry.weight, flat, tensor_shape)
+        sizes = shape.sizes(entry.weight)
+        flat = _take(data, offset, dtype, sizes, entry.weight, file)
+        tensors[entry.weight] = from_file(entry.weight, flat, sizes, transpose=entry.transpose, chunk=entry.chunk)
         offset += flat.nbytes
     if len(data) >= offset + ALIGNMENT or len(data) > offset + -offset % ALIGNMENT:
         raise DataError(
@@ -90,19 +100,20 @@ def parse_quantised(data: bytes, shape: Shape, entries: Sequence[ExportTensor], 
     return Net(shape, tuple(entries), tensors, unit)
 
 
-def raw_bytes(floats: Floats, entries: Iterable[ExportTensor]) -> bytes:
-    return b"".join(_float_bytes(entry.weight, floats[entry.weight]) for entry in entries)
+def raw_bytes(floats: Floats, shape: Shape, entries: Iterable[ExportTensor]) -> bytes:
+    return b"".join(_float_bytes(entry.weight, shape.select(floats, entry.weight)) for entry in entries)
 
 
 def parse_raw(
     data: bytes, shape: Shape, entries: Sequence[ExportTensor], file: Path
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """Raises DataError. A factoriser must be in the list: bullet writes l0w without what is to be merged into it."""
-    if shape.num_virtual and not holds_factoriser(entries):
+    """Raises DataError. Factorisers must be in the list: bullet writes l0w without what is to be merged into it."""
+    if missing := unlisted_factorisers(shape, entries):
+        without = "^ behind data.chess.features" if "l0f" in missing else "model.factorised_layers"
         raise DataError(
             file,
-            "model.export does not list l0f, so this file has no factoriser: take weights.bin; or a config without ^ "
-            "behind data.chess.features, if it is added to l0w already, as pool export does",
+            f"model.export does not list {missing[0]}, so this file has no factoriser: take weights.bin; or a config "
+            f"without {without}, if it is added to {shape.factorisers[missing[0]]} already, as pool export does",
         )
     floats: dict[str, npt.NDArray[np.float32]] = {}
     offset = 0
@@ -111,12 +122,13 @@ def parse_raw(
         offset += floats[entry.weight].nbytes
     if len(data) != offset:
         raise DataError(file, f"{len(data):,} bytes; a network of this shape has {offset:,}", min(offset, len(data)))
-    return floats
+    return shape.joined(floats)
 
 
-def holds_factoriser(entries: Iterable[ExportTensor]) -> bool:
-    """Says whether a file of the list's tensors has the factoriser by itself."""
-    return any(entry.weight == "l0f" for entry in entries)
+def unlisted_factorisers(shape: Shape, entries: Iterable[ExportTensor]) -> list[str]:
+    """Returns the factorisers that a file of the list's tensors does not have by themselves."""
+    listed = {entry.weight for entry in entries}
+    return [name for name in shape.factorisers if name not in listed]
 
 
 def weights_bytes(floats: Floats) -> bytes:
@@ -128,7 +140,7 @@ def weights_bytes(floats: Floats) -> bytes:
 
 
 def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArray[np.float32]]:
-    """Raises DataError. A factoriser that is not there is 0."""
+    """Raises DataError. Factorisers that are not there are 0."""
     floats: dict[str, npt.NDArray[np.float32]] = {}
     offset = 0
     while offset < len(data):
@@ -145,30 +157,29 @@ def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArra
         offset += _COUNT.itemsize
         floats[name] = _take_floats(data, offset, shape, name, file)
         offset += floats[name].nbytes
-    missing = [name for name in shape.tensors if name not in floats and name != "l0f"]
+    missing = [name for name in shape.tensors if name not in floats and name not in shape.factorisers]
     if missing:
         raise DataError(file, f"no tensor {', '.join(missing)}", len(data))
-    if shape.num_virtual and "l0f" not in floats:
-        floats["l0f"] = np.zeros(shape.tensors["l0f"], np.float32)
-    return floats
+    zeros = {name: np.zeros(shape.tensors[name], np.float32) for name in shape.factorisers if name not in floats}
+    return {**floats, **zeros}
 
 
 def _stored(entry: ExportTensor, values: npt.NDArray[Any]) -> bytes:
-    turn = orders.output_by_output if entry.transpose else orders.input_by_input
-    return turn(entry.weight, values).astype(np.dtype(TYPES[entry.type]).newbyteorder("<")).tobytes()
+    numbers = laid_out(entry.weight, values, transpose=entry.transpose, chunk=entry.chunk)
+    return numbers.astype(np.dtype(TYPES[entry.type]).newbyteorder("<")).tobytes()
 
 
 def _float_bytes(name: str, values: npt.NDArray[np.float32]) -> bytes:
-    return orders.input_by_input(name, values).astype(_FLOAT).tobytes()
+    return laid_out(name, values).astype(_FLOAT).tobytes()
 
 
 def _take_floats(data: bytes, offset: int, shape: Shape, name: str, file: Path) -> npt.NDArray[np.float32]:
-    tensor_shape = shape.tensors[name]
-    flat = _take(data, offset, _FLOAT, tensor_shape, name, file)
+    sizes = shape.sizes(name)
+    flat = _take(data, offset, _FLOAT, sizes, name, file)
     broken = int(np.count_nonzero(~np.isfinite(flat)))
     if broken:
         raise DataError(file, f"{name}: {broken} of {flat.size} numbers are not finite", offset)
-    return orders.from_input_by_input(name, flat, tensor_shape)
+    return from_file(name, flat, sizes)
 
 
 def _take(

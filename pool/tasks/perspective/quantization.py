@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pool.tasks.chess.integer_sums import Rows
 from pool.tasks.chess.quantization import Rounding, to_floats, to_integers
 from pool.tasks.perspective.config import ExportTensor
 from pool.tasks.perspective.shape import Floats, Shape
@@ -19,7 +20,8 @@ TYPES: Mapping[str, type[np.number[Any]]] = {"i8": np.int8, "i16": np.int16, "i3
 
 @dataclass(frozen=True)
 class Net:
-    """The contents of an exported file. Tensors are shaped as in pool.tasks.perspective.shape, l0f merged into l0w."""
+    """The contents of an exported file. Tensors are shaped as in pool.tasks.perspective.shape, factorisers merged; l0w
+    may be there in blocks."""
 
     shape: Shape
     entries: tuple[ExportTensor, ...]
@@ -27,40 +29,55 @@ class Net:
     unit: float  # of an evaluation: what an output of 1.0 is
 
     def entry(self, name: str) -> ExportTensor:
-        return next(entry for entry in self.entries if entry.weight == name)
+        """Returns that of a tensor; of l0w in blocks the first, which has the scale of all."""
+        return next(entry for entry in self.entries if entry.weight == name or entry.weight.startswith(f"{name}["))
+
+    @property
+    def tables(self) -> Rows:
+        """The rows of l0w, by block, in the order of their inputs."""
+        blocks = {name: rows.start for name, rows in self.shape.blocks.items() if name in self.tensors}
+        return [(first, self.tensors[name]) for name, first in (blocks or {"l0w": 0}).items()]
 
 
 def quantise(floats: Floats, shape: Shape, entries: Sequence[ExportTensor], unit: float) -> Net:
     """Returns the numbers of an exported file. Raises ValueError for a value that does not fit its type, and for a
     factoriser that would be lost."""
-    if shape.num_virtual:
-        for entry in entries:
-            _check_merge(entry)
+    for entry in entries:
+        _check_merge(entry, shape)
     folded = shape.fold(floats)
-    tensors = {entry.weight: _numbers(entry, folded[entry.weight]) for entry in entries}
+    tensors = {entry.weight: _numbers(entry, shape.select(folded, entry.weight)) for entry in entries}
     return Net(shape, tuple(entries), tensors, unit)
 
 
 def dequantise(net: Net) -> dict[str, npt.NDArray[np.float32]]:
-    """Returns floats that `quantise` turns into the same numbers again; the factoriser is 0. Raises ValueError for
+    """Returns floats that `quantise` turns into the same numbers again; factorisers are 0. Raises ValueError for
     integers that float32 can't tell apart."""
-    floats = {name: _floats(net.entry(name), values) for name, values in net.tensors.items()}
-    if net.shape.num_virtual:
-        floats["l0f"] = np.zeros(net.shape.tensors["l0f"], np.float32)
-    return floats
+    floats = {entry.weight: _floats(entry, net.tensors[entry.weight]) for entry in net.entries}
+    zeros = {name: np.zeros(net.shape.tensors[name], np.float32) for name in net.shape.factorisers}
+    return {**net.shape.joined(floats), **zeros}
 
 
 def roundings(entries: Sequence[ExportTensor]) -> dict[str, Rounding]:
-    """Returns the rules of the tensors that are integers."""
-    return {entry.weight: _rounding(entry) for entry in entries if entry.type != "f32"}
+    """Returns the rules of the tensors that are integers; for l0w in blocks, which differ in their types alone, also
+    one of l0w."""
+    rules = {entry.weight: _rounding(entry) for entry in entries if entry.type != "f32"}
+    of_block = next((rule for name, rule in rules.items() if name.startswith("l0w[")), None)
+    return rules if of_block is None else {"l0w": of_block, **rules}
 
 
-def _check_merge(entry: ExportTensor) -> None:
-    """Raises ValueError for a tensor of a factorised network with which the factoriser would be lost."""
-    if entry.weight == "l0f":
-        raise ValueError('model.export: l0f: a quantised file has it merged into l0w only, as merge = "l0f" there does')
-    if entry.weight == "l0w" and entry.merge is None:
-        raise ValueError('model.export: l0w: without merge = "l0f" what the factoriser has learnt would be lost')
+def _check_merge(entry: ExportTensor, shape: Shape) -> None:
+    """Raises ValueError for a tensor of a factorised network with which a factoriser would be lost."""
+    for factoriser, target in shape.factorisers.items():
+        if entry.weight == factoriser:
+            raise ValueError(
+                f"model.export: {factoriser}: a quantised file has it merged into {target} only, as "
+                f'merge = "{factoriser}" there does'
+            )
+        if entry.weight in (target, f"{target}[pieces]") and entry.merge is None:
+            raise ValueError(
+                f'model.export: {entry.weight}: without merge = "{factoriser}" what the factoriser has learnt would be '
+                "lost"
+            )
 
 
 def _numbers(entry: ExportTensor, values: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
@@ -82,8 +99,11 @@ def _rounding(entry: ExportTensor) -> Rounding:
     kind = TYPES[entry.type]
     assert issubclass(kind, np.signedinteger)
     most = np.iinfo(kind).max / entry.scale
-    if entry.weight.startswith("l0"):
+    limit = math.floor(most * 1000) / 1000
+    if "[" in entry.weight:
+        remedy = f'trained with model.clip_tensors = {{ "{entry.weight}" = {limit:g} }} it would fit'
+    elif entry.weight.startswith("l0"):
         remedy = f"a scale of the export below {entry.scale:g} makes room"
     else:
-        remedy = f"trained with model.clip_weights = {math.floor(most * 1000) / 1000:g} it would fit"
+        remedy = f"trained with model.clip_weights = {limit:g} it would fit"
     return Rounding(entry.scale, kind, way="half away from zero" if entry.round else "towards zero", remedy=remedy)

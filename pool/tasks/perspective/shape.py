@@ -1,15 +1,16 @@
 """The shape of a network, from the section [model]: what tensors it has. Free of torch.
 
-Tensors are named as in bullet's examples: l0w and l0b for the first layer, l0f for its factoriser, then l1w, l1b, ...
-Floats are numpy arrays: l0w [inputs, N], l0f [768, N], l0b [N]; of the others lkw [B, outputs, inputs] and lkb
-[B, outputs], where B is the number of output buckets.
+Tensors are named as in bullet's examples: l0w and l0b for the first layer, l0f for its factoriser, then l1w, l1b, ...;
+lkfw and lkfb for what all output buckets of a layer share. Floats are numpy arrays: l0w [inputs, N], l0f [768, N], l0b
+[N]; of the others lkw [B, outputs, inputs] and lkb [B, outputs], where B is the number of output buckets, lkfw
+[outputs, inputs] and lkfb [outputs]. l0w[pieces], l0w[threats] and l0w[pawn_pairs] are rows of l0w.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from loader import _native
 from loader.chess.output_buckets import num_buckets
 from pool.tasks.chess.positions import Inputs
-from pool.tasks.perspective.config import ModelConfig
+from pool.tasks.perspective.config import BLOCKS, ModelConfig
 
 FACTORISED = "^"  # ends the name of pieces with virtual inputs
 
@@ -45,7 +46,9 @@ class Shape:
     width: int
     activation: str
     hidden: tuple[int, ...]
-    hidden_activation: str
+    hidden_activation: tuple[str, ...]  # of each hidden layer
+    skip: bool
+    factorised_layers: tuple[int, ...]
     output_buckets: str | tuple[int, ...]
     buckets: int
 
@@ -55,26 +58,50 @@ class Shape:
         rows: npt.NDArray[np.int64] = _native.virtual_features(*self.inputs).astype(np.int64) - self.num_real
         return rows[rows < self.num_virtual]
 
-    def fold(self, floats: Floats) -> Floats:
-        """Returns the network without a factoriser: l0f is added to the rows of l0w."""
-        if not self.num_virtual:
-            return floats
-        rest = {name: values for name, values in floats.items() if name != "l0f"}
-        folded, rows = floats["l0w"].copy(), self.virtual_rows()
-        folded[: len(rows)] += floats["l0f"][rows]
-        return {**rest, "l0w": folded}
+    def fold(self, floats: Floats, kept: Collection[str] = ()) -> Floats:
+        """Returns the network without factorisers but for those in `kept`: they are added to their tensors."""
+        folded = {name: values for name, values in floats.items() if name not in self.factorisers or name in kept}
+        for name, target in self.factorisers.items():
+            if name in kept:
+                continue
+            if name == "l0f":
+                rows = self.virtual_rows()
+                folded[target] = floats[target].copy()
+                folded[target][: len(rows)] += floats[name][rows]
+            else:
+                folded[target] = floats[target] + floats[name]
+        return folded
+
+    @property
+    def factorisers(self) -> dict[str, str]:
+        """The tensor that each factoriser is added to, by name."""
+        names = {"l0f": "l0w"} if self.num_virtual else {}
+        return names | {f"l{layer}f{kind}": f"l{layer}{kind}" for layer in self.factorised_layers for kind in "wb"}
+
+    @property
+    def blocks(self) -> dict[str, slice]:
+        """The rows of l0w[pieces], l0w[threats] and l0w[pawn_pairs], by name; none if there are pieces alone."""
+        threats, pairs = _native.relation_inputs(*self.inputs)
+        if not threats:
+            return {}
+        ends = accumulate((self.num_real - threats - pairs, threats, pairs), initial=0)
+        rows = (slice(first, end) for first, end in pairwise(ends))
+        return {f"l0w[{name}]": part for name, part in zip(BLOCKS, rows, strict=True) if part.start < part.stop}
 
     @property
     def layers(self) -> list[tuple[int, int]]:
         """Inputs and outputs of each layer behind the first."""
-        outputs = [*self.hidden, 1]
-        return list(
-            zip([self.width if self.activation == "pairwise" else 2 * self.width, *self.hidden], outputs, strict=True)
-        )
+        hidden = list(zip(self.hidden, self.hidden_activation, strict=True))
+        activations = [2 * size if activation == "dual" else size for size, activation in hidden]
+        inputs = [self.width if self.activation == "pairwise" else 2 * self.width, *activations]
+        if self.skip:
+            inputs[-1] = sum(activations)
+        outputs = [2 * size if activation == "gated" else size for size, activation in hidden]
+        return list(zip(inputs, [*outputs, 1], strict=True))
 
     @property
     def in_words(self) -> str:
-        layers = "".join(f" -> {outputs}" for _, outputs in self.layers)
+        layers = "".join(f" -> {outputs}" for outputs in (*self.hidden, 1))
         return f"({self.num_real} -> {self.width})x2{layers}" + (f", {self.buckets} times" if self.buckets > 1 else "")
 
     @property
@@ -86,7 +113,26 @@ class Shape:
         for number, (inputs, outputs) in enumerate(self.layers, 1):
             shapes[f"l{number}w"] = (self.buckets, outputs, inputs)
             shapes[f"l{number}b"] = (self.buckets, outputs)
+            if number in self.factorised_layers:
+                shapes[f"l{number}fw"] = (outputs, inputs)
+                shapes[f"l{number}fb"] = (outputs,)
         return shapes
+
+    def sizes(self, name: str) -> tuple[int, ...]:
+        """Returns the shape of a tensor or of a block of l0w."""
+        rows = self.blocks.get(name)
+        return self.tensors[name] if rows is None else (rows.stop - rows.start, self.width)
+
+    def select(self, floats: Floats, name: str) -> npt.NDArray[np.float32]:
+        """Returns a tensor of the network, or a block of its l0w."""
+        rows = self.blocks.get(name)
+        return floats[name] if rows is None else floats["l0w"][rows]
+
+    def joined(self, floats: Floats) -> dict[str, npt.NDArray[np.float32]]:
+        """Returns the tensors of a network of which `floats` may hold l0w in blocks."""
+        blocks = [name for name in self.blocks if name in floats]
+        whole = {name: values for name, values in floats.items() if name not in blocks}
+        return {"l0w": np.concatenate([floats[name] for name in blocks]), **whole} if blocks else whole
 
 
 def shape_of(model: ModelConfig) -> Shape:
@@ -99,6 +145,12 @@ def shape_of(model: ModelConfig) -> Shape:
         virtual = _native.describe_feature_set(model.features, inputs.king_buckets)[0] - real
     except ValueError as error:
         raise ValueError(f"data.chess.{error}") from None
+    if outside := [layer for layer in model.factorised_layers if layer > len(model.hidden) + 1]:
+        raise ValueError(
+            f"model.factorised_layers: there is no layer {outside[0]}; the last is {len(model.hidden) + 1}"
+        )
+    if model.skip and len(model.hidden) < 2:
+        raise ValueError("model.skip: model.hidden must have two layers or more for one to be skipped")
     return Shape(
         inputs=inputs,
         num_real=real,
@@ -106,36 +158,18 @@ def shape_of(model: ModelConfig) -> Shape:
         width=model.width,
         activation=model.activation,
         hidden=model.hidden,
-        hidden_activation=model.hidden_activation,
+        hidden_activation=_of_each_layer(model),
+        skip=model.skip,
+        factorised_layers=tuple(sorted(set(model.factorised_layers))),
         output_buckets=model.output_buckets,
         buckets=num_buckets(model.output_buckets),
     )
 
 
-def input_by_input(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns a tensor as bullet stores it: all outputs of input 0, all of input 1, ...; outputs are bucket by
-    bucket."""
-    if name.startswith("l0") or values.ndim < 3:
-        return values.reshape(-1, values.shape[-1])
-    return values.reshape(-1, values.shape[-1]).T
-
-
-def output_by_output(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns a tensor as bullet stores it if it is transposed; one of a bias has no other form."""
-    if name.startswith("l0"):
-        return values.reshape(-1, values.shape[-1]).T
-    return values.reshape(-1, values.shape[-1])
-
-
-def from_input_by_input(name: str, flat: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Does the inverse of `input_by_input`, from numbers one after the other."""
-    if name.startswith("l0") or len(shape) < 3:
-        return flat.reshape(shape)
-    return np.ascontiguousarray(flat.reshape(shape[-1], -1).T).reshape(shape)
-
-
-def from_output_by_output(name: str, flat: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Does the inverse of `output_by_output`, from numbers one after the other."""
-    if name.startswith("l0") and len(shape) == 2:
-        return np.ascontiguousarray(flat.reshape(shape[1], shape[0]).T)
-    return flat.reshape(shape)
+def _of_each_layer(model: ModelConfig) -> tuple[str, ...]:
+    given, layers = model.hidden_activation, len(model.hidden)
+    if isinstance(given, str):
+        return (given,) * layers
+    if len(given) != layers:
+        raise ValueError(f"model.hidden_activation: {len(given)} activations, but model.hidden has {layers} layers")
+    return given

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from torch import nn
+from torch import Tensor, nn
 
 from loader.stream.schema import BatchSchema
 from pool.errors import ConfigError
+from pool.nn.batch import TensorBatch
+from pool.task.task import Progress
 from pool.tasks.chess.proof import check_tensors, write_proved, write_whole
 from pool.tasks.chess.training.config import LossConfig
-from pool.tasks.chess.training.loss import num_inputs
+from pool.tasks.chess.training.loss import batch_loss, num_inputs
 from pool.tasks.chess.training.task import ChessTask
-from pool.tasks.perspective.config import ModelConfig
+from pool.tasks.perspective.config import ExportTensor, ModelConfig
 from pool.tasks.perspective.description import beside, description
 from pool.tasks.perspective.export_list import export_list
 from pool.tasks.perspective.header import header
@@ -24,12 +26,12 @@ from pool.tasks.perspective.network import PerspectiveNetwork
 from pool.tasks.perspective.network_file import (
     RAW,
     floats_of,
-    holds_factoriser,
     holds_floats,
     parse_quantised,
     quantised_bytes,
     raw_bytes,
     read_bytes,
+    unlisted_factorisers,
     weights_bytes,
 )
 from pool.tasks.perspective.quantization import Net, quantise, roundings
@@ -65,6 +67,13 @@ class PerspectiveTask(ChessTask):
         floats = self._start(_perspective(model).shape)
         if floats is not None:
             _perspective(model).load_floats(floats)
+
+    def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
+        """Returns the mean loss of a batch; in training with model.sparsity_penalty."""
+        if not self._model.sparsity_penalty or not model.training:
+            return super().loss(model, batch, progress)
+        output, activity = _perspective(model).with_activity(batch)
+        return batch_loss(self._loss, output, batch, progress) + self._model.sparsity_penalty * activity
 
     def after_step(self, model: nn.Module) -> None:
         """Clips the tensors that are to be."""
@@ -103,14 +112,15 @@ class PerspectiveTask(ChessTask):
         section, shape = self._model, _perspective(model).shape
         floats: Floats = _perspective(model).floats()
         raw = path.name.endswith(RAW)
-        if raw and shape.num_virtual and not holds_factoriser(export_list(section, shape)):
-            section, floats = _folded(section, shape), shape.fold(floats)
-            shape = shape_of(section)
         entries = export_list(section, shape)
-        data = raw_bytes(floats, entries) if raw else weights_bytes(floats)
-        kept = {entry.weight: floats[entry.weight] for entry in entries} if raw else floats
+        if raw and (lost := unlisted_factorisers(shape, entries)):
+            floats = shape.fold(floats, kept=[name for name in shape.factorisers if name not in lost])
+            section = _folded(section, entries, lost)
+            shape = shape_of(section)
+            entries = export_list(section, shape)
+        data = raw_bytes(floats, shape, entries) if raw else weights_bytes(floats)
         write_whole(
-            path, data, lambda written: check_tensors(kept, floats_of(read_bytes(written), shape, entries, path))
+            path, data, lambda written: check_tensors(floats, floats_of(read_bytes(written), shape, entries, path))
         )
         write_whole(beside(path), description(section, self._loss, data, text))
 
@@ -136,18 +146,28 @@ def _perspective(model: nn.Module) -> PerspectiveModel:
     return model
 
 
-def _folded(model: ModelConfig, shape: Shape) -> ModelConfig:
-    """Returns the section of the network without a factoriser that `Shape.fold` makes."""
+def _folded(model: ModelConfig, entries: Sequence[ExportTensor], lost: Collection[str]) -> ModelConfig:
+    """Returns the section of the network in which these factorisers are added to their tensors."""
     assert model.features is not None
-    entries = tuple(entry.model_copy(update={"merge": None}) for entry in export_list(model, shape))
-    return model.model_copy(update={"features": real_features(model.features), "export": entries})
+    kept = [entry.model_copy(update={"merge": None}) if entry.merge in lost else entry for entry in entries]
+    changes = {
+        "features": real_features(model.features) if "l0f" in lost else model.features,
+        "factorised_layers": tuple(layer for layer in model.factorised_layers if f"l{layer}fw" not in lost),
+        "export": tuple(kept),
+    }
+    return model.model_copy(update=changes)
 
 
 def _limits(model: ModelConfig, shape: Shape) -> dict[str, float]:
     """Returns what the tensors of the network are clamped to +- of, by name. Raises ValueError for a tensor that it has
     not."""
+    known = {**shape.tensors, **shape.blocks}
     for name in model.clip_tensors:
-        if name not in shape.tensors:
-            raise ValueError(f"model.clip_tensors: this network has no {name}; it has {', '.join(shape.tensors)}")
-    behind = {name: model.clip_weights for name in shape.tensors if not name.startswith("l0")}
+        if name not in known:
+            raise ValueError(f"model.clip_tensors: this network has no {name}; it has {', '.join(known)}")
+    behind = {
+        name: model.clip_weights
+        for name in shape.tensors
+        if not name.startswith("l0") and name not in shape.factorisers
+    }
     return {name: limit for name, limit in {**behind, **model.clip_tensors}.items() if limit}

@@ -25,6 +25,7 @@ FEATURES: tuple[dict[str, Any], ...] = (
     {"features": "SFNNv10"},
     {"features": "SFNNv16"},
     {"features": "chess768^ + threats + pawn_pairs", "king_buckets": [0] * 16 + [1] * 16},
+    {"features": "chess704^ + threats_v11", "king_buckets": [0] * 16 + [1] * 16},
     {"features": "chess768"},
     {"features": "chess768^", "king_buckets": MIRRORED},
 )

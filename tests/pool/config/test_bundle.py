@@ -18,6 +18,7 @@ from tests.support.paths import ROOT
 NAMES = [
     "clicks",
     "demo",
+    "dual",
     "king-buckets",
     "multi-layer",
     "simple",

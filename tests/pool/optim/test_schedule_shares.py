@@ -32,6 +32,7 @@ PLAN = make_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])
 IN_STEPS: dict[str, dict[str, Any]] = {  # what the bundled configs said before they had shares
     "clicks": {"every": 1, "args": {"T_max": 200}},
     "demo": {"every": 10, "args": {"gamma": 0.9}},
+    "dual": {"every": 10, "args": {"gamma": 0.9}},
     "king-buckets": {"every": 10, "args": {"gamma": 0.9}},
     "multi-layer": {"every": 10, "args": {"gamma": 0.9}},
     "threats": {"every": 10, "args": {"gamma": 0.9}},

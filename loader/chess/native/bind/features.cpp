@@ -20,6 +20,8 @@
 #include "chess/native/features/bags.h"
 #include "chess/native/features/factorised.h"
 #include "chess/native/features/feature_set.h"
+#include "chess/native/features/pawn_pairs.h"
+#include "chess/native/features/threats.h"
 #include "chess/native/make_record.h"
 
 namespace nb = nanobind;
@@ -35,6 +37,11 @@ using KingBuckets = std::vector<std::uint8_t>;
 std::pair<std::uint32_t, std::uint32_t> describe_feature_set(std::string_view name, const KingBuckets& king_buckets) {
     const auto set = make_feature_set(name, {king_buckets});
     return {set->num_inputs, set->max_active};
+}
+
+std::pair<std::uint32_t, std::uint32_t> relation_inputs(std::string_view name, const KingBuckets& king_buckets) {
+    const auto set = make_feature_set(name, {king_buckets});
+    return {set->threats == nullptr ? 0 : set->threats->num_inputs, set->pawn_pairs ? kNumPawnPairs : 0};
 }
 
 Numbers copy_of(const std::vector<std::uint32_t>& features, std::size_t count) {
@@ -86,6 +93,8 @@ void bind_features(nb::module_& module) {
     module.def("describe_feature_set", &describe_feature_set, "name"_a, "king_buckets"_a = KingBuckets(),
                "(number of inputs, most that are active in one perspective). king_buckets: of the own king's squares,\n"
                "64 or, with mirroring, 32; for sets that have none of their own. Raises ValueError.");
+    module.def("relation_inputs", &relation_inputs, "name"_a, "king_buckets"_a = KingBuckets(),
+               "(threats, pawn pairs): how many of the inputs behind the pieces' are which. Raises ValueError.");
     module.def("virtual_features", &virtual_features, "name"_a, "king_buckets"_a = KingBuckets(),
                "Of each input of a set that is not factorised: the input of `name`^ that is the same without king\n"
                "bucket, 2^32 - 1 if there is none. uint32 [inputs]. Raises ValueError.");

@@ -7,6 +7,9 @@
 
 // chess768: piece and square as either side sees them, own pieces first: 384 * enemy + 64 * type + square. With king
 // buckets there are 768 inputs for each of them; 32 of them say that the view is mirrored too.
+//
+// chess704: the same, but that the enemy's king is on the own king's plane. Nothing is lost where any two squares of a
+// king bucket are next to each other: both kings can't stand in it.
 namespace sparsepool::chess {
 
 struct Chess768 {
@@ -34,7 +37,17 @@ struct Chess768 {
     }
 };
 
-[[nodiscard]] inline FeatureSet make_chess768(const FeatureSettings& settings) {
+struct Chess704 : Chess768 {
+    static constexpr std::uint32_t kPlanes = 11;  // own pawn, ... own king or enemy king, enemy pawn, ... enemy queen
+
+    [[nodiscard]] static constexpr std::uint32_t plane(std::uint32_t piece) {
+        return Chess768::plane(piece == kEnemyKing ? kOwnKing : piece);
+    }
+};
+
+// `Rule`: Chess768 or Chess704.
+template <class Rule>
+[[nodiscard]] FeatureSet make_chess768(const FeatureSettings& settings) {
     const std::size_t size = settings.king_buckets.size();
     require(size == 0 || size == 64 || size == Chess768::kMirrored, "king_buckets: ", size,
             " numbers; allowed are 64, or 32 for files a to d");
@@ -42,7 +55,7 @@ struct Chess768 {
         require(std::ranges::count(settings.king_buckets, bucket) > 0, "king_buckets: no square has bucket ", bucket,
                 "; they are numbered from 0 without gaps");
     }
-    return make_set({make_part(Chess768{settings.king_buckets}, 0)});
+    return make_set({make_part(Rule{settings.king_buckets}, 0)});
 }
 
 }  // namespace sparsepool::chess

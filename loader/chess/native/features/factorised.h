@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "chess/native/features/feature_set.h"
 
 // Factorised sets: behind the inputs of another set, for each piece a virtual input that knows no king bucket. What is
@@ -57,15 +59,16 @@ inline constexpr std::uint32_t kNoVirtual = 0xFFFFFFFF;
             found[part.first + i] = first + 64 * rule.plane(part.pieces[i / 64 % part.planes]) + i % 64;
         }
         const bool kings_together = part.planes < kPieces;
+        const auto kings = static_cast<std::uint32_t>(std::ranges::find(part.pieces, kOwnKing) - part.pieces);
         for (std::uint32_t bucket = 0; kings_together && bucket < part.buckets; ++bucket) {
             std::uint64_t own = 0;  // squares of the own king, as the view is turned
             for (std::uint32_t view = 0; view < kViews; ++view) {
                 if (part.bucket[view] == bucket) own |= std::uint64_t{1} << (view % 64 ^ part.flip[view]);
             }
-            const std::uint32_t plane = bucket * part.planes + part.planes - 1;
+            const std::uint32_t plane = bucket * part.planes + kings;
             for (std::uint32_t square = 0; square < 64; ++square) {
                 if ((own >> square & 1) != 0) continue;
-                found[part.first + 64 * plane + square] = first + 64 * rule.plane(kPieces - 1) + square;
+                found[part.first + 64 * plane + square] = first + 64 * rule.plane(kEnemyKing) + square;
             }
         }
         first += 64 * VirtualRule::kPlanes;

@@ -14,13 +14,14 @@ namespace sparsepool::chess {
 
 inline constexpr unsigned kViews = 128;  // a view is 64 * colour + square of that colour's king
 inline constexpr unsigned kPieces = 12;  // own pawn, enemy pawn, own knight, ... enemy king
+inline constexpr unsigned kOwnKing = 10, kEnemyKing = 11;
 
 // Every piece gives one number: first + 64 * (bucket * planes + plane) + (square ^ flip). The bucket and the flip
 // depend on the view, the plane on the piece as that colour sees it.
 struct Part {
     std::uint32_t first = 0;            // a multiple of 64
     std::uint32_t buckets = 1;          // at most 256
-    std::uint32_t planes = kPieces;     // 11: both kings share the last
+    std::uint32_t planes = kPieces;     // 11: both kings share one
     std::uint8_t pieces[kPieces] = {};  // of each plane; of a plane with both kings the own one
     std::uint8_t bucket[kViews] = {};
     std::uint8_t flip[kViews] = {};          // 0, 7 (files mirrored), 56 (ranks mirrored) or 63

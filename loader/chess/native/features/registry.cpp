@@ -21,7 +21,8 @@ struct PieceSet {
 // Every set of pieces by name; a new one is a file of its own and a line here.
 constexpr PieceSet kPieceSets[] = {
     {"HalfKAv2_hm", &make_halfka_v2_hm},
-    {"chess768", &make_chess768},
+    {"chess704", &make_chess768<Chess704>},
+    {"chess768", &make_chess768<Chess768>},
 };
 
 // Short forms of sums, as Stockfish's networks are called.
@@ -37,7 +38,8 @@ std::string unknown(std::string_view name) {
         message += separator + known;
         separator = ", ";
     }
-    return message + "; behind the pieces may stand ' + threats' or ' + threats_v10', then ' + pawn_pairs'";
+    return message +
+           "; behind the pieces may stand ' + threats', ' + threats_v11' or ' + threats_v10', then ' + pawn_pairs'";
 }
 
 // Cuts the first term off.
@@ -53,6 +55,8 @@ FeatureSet with_relations(FeatureSet set, std::string_view terms, std::string_vi
         const std::string_view term = take_term(terms);
         if (term == "threats" && !set.has_relations()) {
             set = with_threats(std::move(set), kThreatsV16);
+        } else if (term == "threats_v11" && !set.has_relations()) {
+            set = with_threats(std::move(set), kThreatsV11);
         } else if (term == "threats_v10" && !set.has_relations()) {
             set = with_threats(std::move(set), kThreatsV10);
         } else if (term == "pawn_pairs" && set.threats != nullptr && !set.pawn_pairs) {

@@ -4,7 +4,7 @@
 #include "chess/native/features/pawn_pairs.h"
 #include "chess/native/features/threats.h"
 
-// Relations behind the pieces of a set: the threats of Stockfish's networks of two generations, and pairs of pawns.
+// Relations behind the pieces of a set: the threats of Stockfish's networks of three generations, and pairs of pawns.
 // Files of networks may have them in another order (pool/tasks/stockfish).
 namespace sparsepool::chess {
 
@@ -17,6 +17,16 @@ inline constexpr Threats kThreatsV10 = make_threats({{
     {0, 1, 2, 3, -1, -1},
 }});
 static_assert(kThreatsV10.num_inputs == 79'856);
+
+inline constexpr Threats kThreatsV11 = make_threats({{
+    {0, 1, -1, 2, -1, -1},
+    {0, 1, 2, 3, 4, -1},
+    {0, 1, 2, 3, -1, -1},
+    {0, 1, 2, 3, -1, -1},
+    {0, 1, 2, 3, 4, -1},
+    {0, 1, 2, 3, -1, -1},
+}});
+static_assert(kThreatsV11.num_inputs == 66'864);
 
 inline constexpr Threats kThreatsV16 = make_threats({{
     {-1, 0, -1, 1, -1, -1},

@@ -11,6 +11,7 @@ import chess
 PIECES = [chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN, chess.KING]
 NO_TARGETS = "------"
 V10 = ("01-2--", "012345", "0123-4", "0123-4", "012345", "0123--")  # rows: attacker P N B R Q K; columns: attacked
+V11 = ("01-2--", "01234-", "0123--", "0123--", "01234-", "0123--")
 V16 = ("-0-1--", "01234-", "0123--", "0123--", "01234-", NO_TARGETS)
 
 

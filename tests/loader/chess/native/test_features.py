@@ -14,7 +14,7 @@ import pytest
 
 from loader import _native
 from loader.chess.positions.inputs import entries
-from tests.loader.chess.native.slow_threats import V10, V16, pawn_pairs, threats
+from tests.loader.chess.native.slow_threats import V10, V11, V16, pawn_pairs, threats
 from tests.support.paths import DATA, VALIDATION
 
 
@@ -70,10 +70,16 @@ def virtual_of(board: chess.Board, colour: chess.Color, first: int) -> set[int]:
 
 @dataclass(frozen=True)
 class SlowChess768:
-    """chess768 for one layout of king buckets, on the board as that side sees it: own pieces are White's there."""
+    """chess768 for one layout of king buckets, on the board as that side sees it: own pieces are White's there; or
+    chess704, with the enemy's king where the own one can stand."""
 
     king_buckets: tuple[int, ...] = ()
     virtual: bool = False
+    kings_together: bool = False
+
+    @property
+    def inputs(self) -> int:
+        return (704 if self.kings_together else 768) * (max(self.king_buckets, default=0) + 1)
 
     def __call__(self, board: chess.Board, colour: chess.Color) -> set[int]:
         seen = board if colour == chess.WHITE else board.mirror()
@@ -89,8 +95,9 @@ class SlowChess768:
             384 * (piece.color != chess.WHITE) + 64 * PIECES.index(piece.piece_type) + square
             for square, piece in seen.piece_map().items()
         }
-        behind = 768 * (max(self.king_buckets, default=0) + 1)
-        return {768 * bucket + number for number in plain} | {behind + number for number in plain if self.virtual}
+        planes = self.inputs // (max(self.king_buckets, default=0) + 1)
+        real = {number - 384 if number >= planes else number for number in plain}
+        return {planes * bucket + n for n in real} | {self.inputs + number for number in plain if self.virtual}
 
 
 def slow_v10(board: chess.Board, colour: chess.Color) -> set[int]:
@@ -113,6 +120,9 @@ SLOW: dict[FeatureSet, Callable[[chess.Board, chess.Color], set[int]]] = {
     FeatureSet("chess768^", MIRRORED): SlowChess768(MIRRORED, virtual=True),
     FeatureSet("chess768", WHOLE_BOARD): SlowChess768(WHOLE_BOARD),
     FeatureSet("chess768^", WHOLE_BOARD): SlowChess768(WHOLE_BOARD, virtual=True),
+    FeatureSet("chess704^", MIRRORED): SlowChess768(MIRRORED, virtual=True, kings_together=True),
+    FeatureSet("chess704", MIRRORED): SlowChess768(MIRRORED, kings_together=True),
+    FeatureSet("chess704", WHOLE_BOARD): SlowChess768(WHOLE_BOARD, kings_together=True),
 }
 
 
@@ -120,8 +130,8 @@ def with_relations(
     pieces: SlowChess768, rules: Sequence[str], *, pairs: bool = True
 ) -> Callable[[chess.Board, chess.Color], set[int]]:
     """A sum: relations stand behind the real inputs of pieces, virtual inputs behind them at a multiple of 64."""
-    first = 768 * (max(pieces.king_buckets, default=0) + 1)
-    size = {"V10": 79_856, "V16": 59_808}["V10" if rules is V10 else "V16"]
+    sizes: dict[Sequence[str], int] = {V10: 79_856, V11: 66_864, V16: 59_808}
+    first, size = pieces.inputs, sizes[rules]
     behind = -(-(first + size + 4_560 * pairs) // 64) * 64
 
     def slow(board: chess.Board, colour: chess.Color) -> set[int]:
@@ -137,6 +147,10 @@ SLOW |= {
     FeatureSet("HalfKAv2_hm + threats + pawn_pairs"): slow_v16,
     FeatureSet("chess768 + threats + pawn_pairs", MIRRORED): with_relations(SlowChess768(MIRRORED), V16),
     FeatureSet("chess768^ + threats + pawn_pairs", MIRRORED): with_relations(SlowChess768(MIRRORED, virtual=True), V16),
+    FeatureSet("chess704 + threats + pawn_pairs", MIRRORED): with_relations(
+        SlowChess768(MIRRORED, kings_together=True), V16
+    ),
+    FeatureSet("chess768 + threats_v11", MIRRORED): with_relations(SlowChess768(MIRRORED), V11, pairs=False),
     FeatureSet("chess768 + threats_v10", WHOLE_BOARD): with_relations(SlowChess768(WHOLE_BOARD), V10, pairs=False),
 }
 
@@ -217,7 +231,7 @@ def test_a_position_of_no_game_has_all_its_relations_too(board: str, name: str) 
 
 def test_feature_sets_are_found_by_name_with_their_sizes() -> None:
     assert _native.feature_sets() == [
-        name + end for name in ("HalfKAv2_hm", "SFNNv10", "SFNNv16", "chess768") for end in ("", "^")
+        name + end for name in ("HalfKAv2_hm", "SFNNv10", "SFNNv16", "chess704", "chess768") for end in ("", "^")
     ]
     sizes = [_native.describe_feature_set(*features) for features in SLOW]
     assert sizes == [
@@ -231,9 +245,14 @@ def test_feature_sets_are_found_by_name_with_their_sizes() -> None:
         (8448, 64),
         (6144, 32),
         (6912, 64),
+        (7808, 64),
+        (7040, 32),
+        (5632, 32),
         (86896, 256),
         (72048, 256),
         (72832, 288),
+        (71408, 256),
+        (74544, 160),
         (86000, 160),
     ]
 
@@ -255,7 +274,10 @@ FACTORISED = r"king_buckets: chess768\^ needs two or more different ones"
             FeatureSet("chess768 + threats"),
             "chess768 \\+ threats has 60576 inputs; .* 65536 are needed: set king_buckets",
         ),
-        (FeatureSet("chess768 + pawn_pairs", MIRRORED), "behind the pieces may stand ' \\+ threats' or"),
+        (
+            FeatureSet("chess768 + pawn_pairs", MIRRORED),
+            "behind the pieces may stand ' \\+ threats', ' \\+ threats_v11' or",
+        ),
         (FeatureSet("chess768 + threats + threats", MIRRORED), "is none of"),
         (FeatureSet("chess768 + threats^", MIRRORED), "is none of"),
         (FeatureSet("threats + chess768", MIRRORED), "is none of"),
@@ -265,6 +287,16 @@ FACTORISED = r"king_buckets: chess768\^ needs two or more different ones"
 def test_settings_that_a_feature_set_cannot_have_are_refused(features: FeatureSet, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         _native.describe_feature_set(*features)
+
+
+def test_each_pieces_real_input_has_its_virtual_one_where_kings_share_a_plane() -> None:
+    """Of king buckets whose squares are all next to each other: both kings are never in one."""
+    adjacent = tuple(2 * (rank // 2) + file // 2 for rank in range(8) for file in range(4))
+    virtual = _native.virtual_features("chess704", adjacent)
+    for board in random_positions(200):
+        own, opponent, pieces, _ = _native.extract_fen(board.fen(), "chess704^", adjacent)
+        for bag in (own, opponent):
+            assert sorted(virtual[bag[:pieces]].tolist()) == sorted(bag[pieces:].tolist()), board.fen()
 
 
 @pytest.mark.parametrize(("key", "king_buckets"), [("chess768", ()), ("mirrored10", MIRRORED)])

@@ -24,6 +24,7 @@ FEATURES: tuple[dict[str, Any], ...] = (
     {"features": "SFNNv16"},
     {"features": "SFNNv16^"},
     {"features": "chess768^ + threats + pawn_pairs", "king_buckets": [0] * 16 + [1] * 16},
+    {"features": "chess704^ + threats_v11", "king_buckets": [0] * 16 + [1] * 16},
     {"features": "chess768", "output_buckets": "single"},
     {"features": "chess768^", "king_buckets": tuple(range(31, -1, -1)), "output_buckets": "material_count_8"},
     {"features": "chess768", "king_buckets": tuple(range(64))},

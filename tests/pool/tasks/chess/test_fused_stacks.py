@@ -41,6 +41,14 @@ LADDER: dict[str, dict[str, Any]] = {
     "layers, screlu": {**RUNGS["layers"], "hidden_activation": "screlu"},
     "hidden behind crelu": {**RUNGS["buckets"], "hidden": (10, 33, 5), "hidden_activation": "screlu"},
     "wide pairs": {**RUNGS["simple"], "activation": "pairwise", "hidden": (16, 32)},
+    "dual": {**RUNGS["layers"], "hidden_activation": ("dual", "crelu")},
+    "dual twice, and a skip": {
+        **RUNGS["layers"],
+        "hidden": (16, 8, 4),
+        "hidden_activation": ("dual", "screlu", "dual"),
+        "skip": True,
+    },
+    "shared between buckets": {**RUNGS["layers"], "skip": True, "factorised_layers": (1, 2, 3)},
     "one hidden behind screlu": {**RUNGS["simple"], "hidden": (8,), "hidden_activation": "crelu"},
 }
 FORMS = [*VERSIONS, *LADDER]

@@ -33,7 +33,7 @@ def test_the_vectors_are_met_byte_for_byte() -> None:
     raw, stored = (vectors / f"simple32.{kind}.bin" for kind in ("raw", "quantised"))
     shape, entries = shape_of(SIMPLE), entries_of(SIMPLE)
     floats = network_file.parse_raw(raw.read_bytes(), shape, entries, raw)
-    assert network_file.raw_bytes(floats, entries) == raw.read_bytes()
+    assert network_file.raw_bytes(floats, shape, entries) == raw.read_bytes()
     assert network_file.quantised_bytes(quantise(floats, shape, entries, 400.0)) == stored.read_bytes()
     net = network_file.parse_quantised(stored.read_bytes(), shape, entries, 400.0, stored)
     fens = [line.partition("|")[0].strip() for line in (vectors / "positions.txt").read_text().splitlines()]
@@ -57,7 +57,7 @@ def test_files_of_floats_are_read_back(rung: str) -> None:
     floats = random_floats(shape)
     weights = network_file.parse_weights(network_file.weights_bytes(floats), shape, FILE)
     listed = entries if not shape.num_virtual else (*entries, ExportTensor(weight="l0f"))
-    raw = network_file.parse_raw(network_file.raw_bytes(floats, listed), shape, listed, FILE)
+    raw = network_file.parse_raw(network_file.raw_bytes(floats, shape, listed), shape, listed, FILE)
     for name, values in floats.items():
         assert np.array_equal(weights[name], values)
         assert np.array_equal(raw[name], values)
@@ -66,7 +66,7 @@ def test_files_of_floats_are_read_back(rung: str) -> None:
 @pytest.mark.parametrize("rung", ["factorised", "layers"])
 def test_a_file_without_its_factoriser_is_refused_with_what_to_take(rung: str) -> None:
     shape, entries = shape_of(RUNGS[rung]), entries_of(RUNGS[rung])
-    data = network_file.raw_bytes(random_floats(shape), entries)
+    data = network_file.raw_bytes(random_floats(shape), shape, entries)
     with pytest.raises(DataError, match=r"does not list l0f, so this file has no factoriser: take weights\.bin; or"):
         network_file.parse_raw(data, shape, entries, FILE)
 
@@ -86,7 +86,7 @@ def test_tensors_lie_as_bullet_stores_them() -> None:
     assert l0w[768 * bucket + feature].tolist() == [int(np.trunc(v + np.copysign(0.5, v))) for v in merged * 255.0]
     l1w = np.frombuffer(data, "i1", 8 * 16 * 32, 2 * 7681 * 32).reshape(8 * 16, 32)
     assert np.array_equal(l1w[16 * 5 + 2], net.tensors["l1w"][5, 2])
-    raw = np.frombuffer(network_file.raw_bytes(floats, entries), "<f4")
+    raw = np.frombuffer(network_file.raw_bytes(floats, shape, entries), "<f4")
     behind = raw[7680 * 32 + 32 :]
     assert np.array_equal(behind[: 8 * 16 * 32].reshape(32, 8 * 16)[:, 16 * 5 + 2], floats["l1w"][5, 2])
 
@@ -182,7 +182,7 @@ def test_a_damaged_file_is_named_with_the_place(kind: str, damage: Callable[[byt
             lambda data: network_file.parse_quantised(data, shape, entries, 400.0, FILE),
         ),
         "raw": (
-            network_file.raw_bytes(floats, entries),
+            network_file.raw_bytes(floats, shape, entries),
             lambda data: network_file.parse_raw(data, shape, entries, FILE),
         ),
         "weights": (network_file.weights_bytes(floats), lambda data: network_file.parse_weights(data, shape, FILE)),

@@ -28,6 +28,14 @@ SHAPES: list[dict[str, Any]] = [
     {"width": 16},
     {"width": 16, "activation": "crelu", "hidden": (8, 32), "hidden_activation": "crelu"},
     {"width": 24, "activation": "pairwise", "hidden": (16, 32)},
+    {
+        "width": 24,
+        "activation": "pairwise",
+        "hidden": (16, 8, 4),
+        "hidden_activation": ("dual", "screlu", "dual"),
+        "skip": True,
+        "factorised_layers": (1, 3, 4),
+    },
     {"width": 16, "hidden": (65,)},  # its second stage is torch's
     {"width": 6, "activation": "pairwise"},
 ]
@@ -138,6 +146,15 @@ def test_stockfishs_network_is_rounded(fake: Literal["dense", "rows"], cpu: CpuL
     found = results(fused, batch())
     assert {"first_stage_backward", "stacked_pieces"} <= set(cpu.launched)
     agree(found, {name: tensor.double() for name, tensor in results(plain, batch()).items()})
+
+
+def test_gated_layers_are_torchs(cpu: CpuLauncher) -> None:
+    layers: dict[str, Any] = {"width": 16, "hidden": (8, 8), "hidden_activation": ("hard_swish", "gated")}
+    model = PerspectiveModel(shape_of(PerspectiveConfig(features="chess768", output_buckets="single", **layers)))
+    randomised(model)
+    assert model.path == "torch"
+    results(model, batch((0, 70)))
+    assert not {"first_stage_backward", "stacked_pieces"} & set(cpu.launched)
 
 
 def test_activations_that_are_cut_are_torchs(cpu: CpuLauncher) -> None:
