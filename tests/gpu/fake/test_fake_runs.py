@@ -74,6 +74,19 @@ def test_gpus_whose_processes_die_and_that_are_late_give_the_bits_of_one(
 LEFT_OUT = {**ONE, "train.on_bad_batch": "skip", "pool.snapshot_steps": 2}
 LOCAL: dict[str, dict[str, Any]] = {
     "stockfish": {**STOCKFISH, **GPU, "optimizer.name": "pool.optim.Adam", "train.validate_every": 2},
+    "stockfish, its recipe": {
+        **STOCKFISH,
+        **GPU,
+        "optimizer.name": "pool.optim.RangerLite",
+        "optimizer.args.weight_decay": 1e-9,
+        "train.steps": 10,
+        "train.validate_every": 5,
+        "train.checkpoint_every": 5,
+        "loss.lambda_start": 0.7,
+        "loss.lambda_end": 0.8,
+        "loss.lambda_jitter": {"step": 0.01, "step_keep": 0.9, "sample": 0.01},
+        "testing.crash_points": DEATHS[:1],
+    },
     "clicks, with values": {
         **CLICKS,
         **GPU,
@@ -112,6 +125,17 @@ def test_one_process_that_adds_up_and_computes_gives_the_bits_of_the_host(
     ]
     assert left_out[0] == left_out[1]
     assert len(left_out[0]) == ("train.on_bad_batch" in settings)
+
+
+def test_a_gradient_that_is_none_ends_one_process_as_it_ends_two(tmp_path: Path) -> None:
+    settings = {**ONE, "loss.infinite_gradient_of_batch": 12}
+    said = {}
+    for exchange in ("host", "local"):
+        ended = run(tmp_path / exchange, {**settings, "pool.exchange": exchange})
+        assert ended.code == 1
+        said[exchange] = ended.err.replace(exchange, "...")
+    assert said["local"] == said["host"]
+    assert "batch 12 of step 2" in said["local"]
 
 
 def test_a_loss_that_raises_where_the_coordinator_is_is_blamed_on_the_batch(tmp_path: Path) -> None:
