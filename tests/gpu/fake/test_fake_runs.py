@@ -429,8 +429,9 @@ ALL_LOST = {
 
 @pytest.mark.parametrize("settings", ALL_LOST.values(), ids=ALL_LOST)
 def test_a_run_whose_gpus_are_all_lost_ends_with_what_to_do(
-    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    whole_run({**ONE, "pool.exchange": "device", **settings})  # proves that processes can share their memory
     monkeypatch.setenv("FAKEGPU", "lost_devices=3")
     ended = run(tmp_path / "run", {**ONE, "pool.exchange": "device", **settings})
     assert ended.code == 75, ended.err
