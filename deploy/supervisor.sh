@@ -4,7 +4,7 @@
 #     deploy/supervisor.sh CONFIG [argument of pool train]...
 #
 # Not started again: 0 (done), 2 and 65 (config or data: it would fail the same way), 126 and 127 (no such command),
-# 129, 130 and 143 (a signal stopped it). Everything else is: after PAUSE seconds, then twice as many each time, up to
+# 129, 130, 138, 143 and 152 (a signal stopped it). Everything else is: after PAUSE seconds, then twice as many each time, up to
 # PAUSE_MAX; once a run has lasted LONG seconds, after PAUSE again.
 #
 # SIGTERM is passed on: the run finishes its step, writes a checkpoint and ends, and this script with it; a second
@@ -71,7 +71,7 @@ while [ -z "$stop" ]; do
     began=$(date +%s)
     # shellcheck disable=SC2086  # several words
     run $POOL train "$@" --resume
-    case $code in 0 | 2 | 65 | 126 | 127 | 129 | 130 | 143) exit "$code" ;; esac
+    case $code in 0 | 2 | 65 | 126 | 127 | 129 | 130 | 138 | 143 | 152) exit "$code" ;; esac
     if [ -n "$stop" ]; then exit "$code"; fi
     if [ $(($(date +%s) - began)) -ge "$LONG" ]; then pause=$PAUSE; fi
     say "the run ended with code $code; again in $pause s"

@@ -33,7 +33,8 @@ def main() -> None:
     channel, parent = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     lifeline.die_with_parent(parent)
     prctl.show_as(FORKSERVER)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the supervisor's to answer
+    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGXCPU):
+        signal.signal(number, signal.SIG_IGN)  # of a terminal or a batch system, for all: the supervisor answers
     keep_others_from_writing()
     crash_points.arm(sys.argv[5:], Peer(FORKSERVER, incarnation=int(sys.argv[3])))
     cores = os.sched_getaffinity(0)

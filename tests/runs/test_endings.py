@@ -116,6 +116,18 @@ def test_the_longest_run_reports_and_ends_by_signal(tmp_path: Path) -> None:
     assert (tmp_path / "run/checkpoints/last/state.json").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGXCPU], ids=lambda number: number.name)
+def test_a_batch_system_signals_all_processes_and_one_answers(number: signal.Signals, tmp_path: Path) -> None:
+    with started(tmp_path / "run", {**TOY, "train.steps": MOST_STEPS}) as process:
+        wait_for(lambda: steps_done(tmp_path / "run") >= 5, "five steps")
+        for pid in [*pids_of(tmp_path / "run"), process.pid]:
+            os.kill(pid, number)
+        ended = finish(process, tmp_path / "run")
+    assert ended.code == 128 + number, ended.err
+    assert "incarnation 1) was killed" not in ended.out
+    assert (tmp_path / "run/checkpoints/last/state.json").exists()
+
+
 def test_a_closed_terminal_writes_a_checkpoint(tmp_path: Path) -> None:
     """The kernel sends SIGHUP, and every line written from then on is an error."""
     arguments = command(tmp_path / "run", {**SLOW, "train.steps": 2000})

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, as a count and a descriptor to poll. Handlers only record."""
+"""Signals that end a run, Ctrl-C and those of batch systems, as a count and a descriptor to poll. Handlers only record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from loader.exit_codes import EXIT_SIGNALLED
 
 ONE_SECONDS = 0.05  # signals closer than that are one
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Slurm sends SIGUSR1 before its time limit where one asks for it, others SIGXCPU
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
 
 
 class StopSignals:
@@ -48,7 +49,7 @@ class StopSignals:
 
     @property
     def exit_code(self) -> int:
-        """The exit code that a shell reports of a program which the first of the signals ended: 130, 143, 129."""
+        """The exit code that a shell reports of a program which the first of the signals ended: 130 for SIGINT."""
         return EXIT_SIGNALLED + self._first
 
     def drain(self) -> None:
