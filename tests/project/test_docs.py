@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from signal import SIGHUP, SIGTERM
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from loader import exit_codes
 from loader.cli.main import PROGRAM as LOADER
 from pool.commands.main import PROGRAM as POOL
 from pool.coordinator.metrics.tensorboard import TAGS
+from pool.supervisor.resources.signals import STOP_SIGNALS
 from tests.support.configs import configs_in
 from tests.support.paths import ROOT
 
@@ -150,8 +150,8 @@ def test_every_method_that_is_named_exists(page: Path) -> None:
 def test_every_exit_code_is_in_the_table() -> None:
     documented = {int(row[0]) for row in table("reference/exit-codes.md", "Exit codes of `pool`")}
     of_pool = {value for key, value in vars(exit_codes).items() if key.startswith("EXIT_")}
-    signals = {exit_codes.EXIT_SIGNALLED + number for number in (SIGHUP, SIGTERM)}
-    assert documented == of_pool - {exit_codes.EXIT_SIGNALLED} | signals
+    signals = {exit_codes.EXIT_SIGNALLED + number for number in STOP_SIGNALS}
+    assert documented == (of_pool - {exit_codes.EXIT_SIGNALLED}) | signals
 
 
 def test_every_metric_is_in_the_table_with_its_curve() -> None:
