@@ -107,17 +107,18 @@ def play_match(
     plies = random_plies if random_plies is not None else (DEFAULT_PLIES if book is None else 0)
     limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
     settings = MatchSettings(made, games // 2, GameSettings(limits), seed, plies, book, threads)  # type: ignore[arg-type]
-    standing = Standing()
+    standing, exit_code = Standing(), 0
     with position_progress(games, "games") as report:
         try:
             for standing in match(settings, report.tell):
                 report.progress(standing.games, f"Elo {_with_error(standing)}")
-        except InterruptedBySignalError:
+        except InterruptedBySignalError as interrupted:
             if not standing.games:
                 raise
+            exit_code = interrupted.exit_code
     names = [str(nets[n]) if nets and n < len(nets) else players[n % len(players)] for n in range(2)]
     sys.stdout.write(f"{names[0]} against {names[1]}\n{in_words(standing)}\n{as_json(standing)}\n")
-    return 0 if standing.games == games else 130
+    return exit_code
 
 
 def in_words(standing: Standing) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,7 @@ class BatchedMembers:
         self.stacks = [Stack(each, [members[place] for place in each]) for each in places]
         self._order = torch.tensor([place for each in places for place in each]).argsort()
         self._one_by_one = one_by_one
+        self._seed = members[0].seed
         self._warned = False
 
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Iterator[Tensor]:
@@ -59,8 +61,10 @@ class BatchedMembers:
         yield losses
 
     def together(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Tensor:
-        """[members]; buffers stay as they are. Raises what torch says of what can't be done for all at once."""
-        losses = torch.cat([stack.losses(batch, progress, frozen) for stack in self.stacks])
+        """[members]; buffers stay as they are. Raises what torch says of what can't be done for all at once, as drawing
+        random numbers: there is no seed of all of them."""
+        seeded = replace(progress, seed=self._seed)
+        losses = torch.cat([stack.losses(batch, seeded, frozen) for stack in self.stacks])
         return losses[self._order.to(losses.device)]
 
     def _tell(self, batch: TensorBatch, error: Exception) -> None:

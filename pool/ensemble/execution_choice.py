@@ -84,7 +84,7 @@ def dense(model: nn.Module) -> list[nn.Parameter]:
 
 def _try(batched: BatchedMembers, members: Sequence[Member], batch: TensorBatch) -> None:
     """Forward and backward that leave nothing behind. Raises what training would."""
-    losses = batched.together(batch, Progress(0, 1, seed=members[0].seed))
+    losses = batched.together(batch, Progress(0, 1))
     if trained := [parameter for parameter in dense(members[0].model) if parameter.requires_grad]:
         torch.autograd.grad(losses.sum(), trained, allow_unused=True)
 

@@ -26,7 +26,7 @@ from pool.task.task import MeasuredTask, Progress, Task
 class Member:
     task: Task
     model: nn.Module
-    seed: int  # of first weights and of dropout
+    seed: int  # of first weights, and of what a batch draws: dropout, noise around lambda
     settings: object  # of its task: one call of the task can serve members with equal ones
     drawn: GeneratorStates | None = None  # when the model was built
     attributes: list[Attribute] = field(default_factory=list)  # of task and model

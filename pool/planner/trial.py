@@ -90,7 +90,7 @@ def _tried(config: Config, plan: Plan) -> _Tried:
         raise ConfigError(f"{error}{_culprit(config, small)}") from None
     _try_schedule(config, plan)
     _try_clipping(config, small)
-    _check_steps(config, small)
+    _check_steps(config, _optimizers(config, small))
     sizes = [tensor.nbytes for tensor in (*plan.parameters, *plan.buffers)]
     for tensor, tried in zip(plan.parameters, small.parameters, strict=True):
         for name, state in tensors.items():
@@ -147,6 +147,8 @@ def _try_state_of(
         ) from None
     for override in overrides:
         _try_override(config, small, tensors, state, override)
+        optimizers.override(override)
+    _check_steps(config, optimizers)
 
 
 def _try_override(
@@ -250,9 +252,9 @@ def _try_schedule(config: Config, plan: Plan) -> None:
             raise ConfigError(f"schedule.plateau: the learning rate can't be reduced: {error}") from None
 
 
-def _check_steps(config: Config, plan: Plan) -> None:
+def _check_steps(config: Config, optimizers: BucketOptimizers) -> None:
     """Weights are looked at where the optimizer wants it. Raises ConfigError."""
-    optimizer, train = _optimizers(config, plan).of(0), config.train
+    optimizer, train = optimizers.of(0), config.train
     every = optimizer.shown_every if isinstance(optimizer, NativeOptimizer) else 1
     keys = ["steps", "checkpoint_every", "validate_every", "keep_every", "export_every"]
     steps = {f"train.{key}": getattr(train, key) or 0 for key in keys}

@@ -20,7 +20,7 @@ class Progress:
 
     step: int
     total_steps: int
-    seed: int | None = None  # the run's, of what is drawn for a step; none in validations, which draw nothing
+    seed: int | None = None  # the member's run.model_seed, for what is drawn; none in validations
 
     @property
     def fraction(self) -> float:

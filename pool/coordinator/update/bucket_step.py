@@ -94,8 +94,7 @@ class SumThenStep:
         clip_value: float | None,
         waits: bool,
     ) -> None:
-        """`clip_value`: the sum is clamped to -clip_value .. clip_value; `waits`: `update` only adds up, and
-        `WholeStep` steps all buckets when the last one is summed."""
+        """`waits`: `update` only adds up, and `WholeStep` clips and steps all buckets when the last one is summed."""
         self._bucket = bucket
         self._parts = parts
         self._optimizers = optimizers
@@ -123,13 +122,19 @@ class SumThenStep:
                 part.begin()
         if not self._waits:
             with self._stopwatch.optimizing(action.step, self._bucket):
+                self.clip()
                 self.step(action.step)
+
+    def clip(self) -> bool:
+        """Clamps the sum to -clip_value .. clip_value; says whether that is set."""
+        if self._clip_value is None:
+            return False
+        for total in self.totals:
+            total.clamp_(-self._clip_value, self._clip_value)
+        return True
 
     def step(self, step: int) -> None:
         """Steps the optimizer with the sum as it is."""
-        if self._clip_value is not None:
-            for total in self.totals:
-                total.clamp_(-self._clip_value, self._clip_value)
         gradients = [(part, part.sum) for part in self._parts]
         if isinstance(self._optimizers.of(self._bucket), NativeOptimizer):
             step_own(self._optimizers, self._bucket, step, gradients, 1.0)
@@ -163,17 +168,25 @@ class WholeStep:
     def step(self, step: int) -> None:
         """Steps all buckets: all are summed."""
         totals = [total for bucket in self._buckets for total in bucket.totals]
-        parts = [sum_of_squares(total) for total in totals]  # queued on each device, before one is waited for
-        squares = math.fsum(map(float, parts))
+        squares = _squares(totals)
         factor = 1.0 if self._limit is None else self._limit / (math.sqrt(squares) + 1e-6)
         if factor < 1.0:
             squares *= factor * factor
             for total in totals:
                 total.mul_(factor)
+        clipped = [bucket.clip() for bucket in self._buckets]
+        if self._told and any(clipped):
+            squares = _squares(totals)
         for optimizer in self._told:
             optimizer.take_norm(squares, self._size)
         for bucket in self._buckets:
             bucket.step(step)
+
+
+def _squares(totals: Sequence[torch.Tensor]) -> float:
+    """Adds up the squares of all numbers of them."""
+    parts = [sum_of_squares(total) for total in totals]  # queued on each device, before one is waited for
+    return math.fsum(map(float, parts))
 
 
 BucketGradients = Sequence[tuple[ParameterPart, Sequence[Addend]]]  # all parts of a bucket, each with its gradients

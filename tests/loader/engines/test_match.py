@@ -6,6 +6,8 @@ import json
 import math
 import random
 import shutil
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from loader.cli.main import main
 from loader.engines.match import Standing
+from loader.errors import InterruptedBySignalError
 from tests.support.programs.scripted_engine import write_engine
 
 SETTINGS = ["--nodes", "10", "--games", "8"]
@@ -100,6 +103,19 @@ def test_an_engine_that_fails_is_started_again_and_the_games_are_played_anew(
     always = write_engine(tmp_path / "always", "crash:9")
     assert main(["match", engines[0], f"--engine={always}", *SETTINGS]) == 1
     assert "these games failed twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_match_with_what_has_been_played(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> Iterator[Standing]:
+        yield Standing().after([1, 0])
+        raise InterruptedBySignalError(number)
+
+    monkeypatch.setattr("loader.engines.match.match", interrupted)
+    assert main(["match", "--engine=x", "--engine=y"]) == 128 + number
+    assert result(capsys)["games"] == 2
 
 
 def test_networks_go_to_the_engines_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,8 +87,8 @@ def test_what_is_compiled_and_how_long_that_took(tmp_path: Path, monkeypatch: py
     (tmp_path / "adam-sm_89-00.cubin").touch()
     (tmp_path / "fold-sm_90-00.cubin").touch()
     for seconds, architecture in ((0.3, "sm_89"), (0.45, "sm_89"), (7.0, "sm_90")):
-        note_compiled(seconds, "adam.cu WIDTH=4", architecture, tmp_path)
+        note_compiled(seconds, "step.cu WIDTH=4", architecture, tmp_path)
     said = kernels_in_words("sm_89", tmp_path)
     assert said.startswith(f"{words} 1 programs")
     assert said.endswith("; the last took 0.5 s")
-    note_compiled(1.0, "adam.cu", "sm_89", tmp_path / "not there")
+    note_compiled(1.0, "step.cu", "sm_89", tmp_path / "not there")

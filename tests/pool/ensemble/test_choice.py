@@ -13,14 +13,17 @@ from torch import Tensor, nn
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from pool.ensemble import execution_choice
 from pool.ensemble.batched_members import BatchedMembers
+from pool.ensemble.execution import Execution, OneByOne
 from pool.ensemble.execution_choice import choose
 from pool.ensemble.member import Member
-from pool.task.task import Task
-from pool.tasks.chess.training.config import LossConfig
+from pool.nn.batch import TensorBatch
+from pool.task.task import Progress, Task
+from pool.tasks.chess.training.config import LambdaJitter, LambdaPart, LossConfig
+from pool.tasks.chess.training.score_share import score_share
 from pool.tasks.stockfish import halfka, versions
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.task import StockfishTask
-from tests.pool.ensemble.models import SCHEMA, TASKS, InTurn, members_of, toy, written
+from tests.pool.ensemble.models import SCHEMA, TASKS, InTurn, Written, batch_of, members_of, toy, written
 
 
 def chosen(task: Task, settings: Sequence[object] = (None,) * 8) -> str:
@@ -163,6 +166,37 @@ def test_native_code_of_a_task_serves_its_members_one_after_the_other() -> None:
     execution, line = choose(members, schema, InTurn(members))
     assert "the model (StockfishModel) uses an autograd.Function that has no rule for vmap" in line
     assert not isinstance(execution, BatchedMembers)
+
+
+class Noisy(Written):
+    """Its target is weighed by lambda."""
+
+    def __init__(self, config: LossConfig) -> None:
+        super().__init__(lambda: nn.Linear(8, 8))
+        self._config = config
+
+    def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
+        target = batch.dense["target"]
+        loss: Tensor = (model(batch) - score_share(self._config, progress, target) * target).square().mean()
+        return loss
+
+
+@pytest.mark.parametrize("jitter", [LambdaJitter(step=0.1), LambdaJitter(sample=0.1)], ids=["step", "sample"])
+@pytest.mark.parametrize("begin", [0.0, 1.0])
+def test_members_with_noise_around_lambda_are_computed_in_turn(jitter: LambdaJitter, begin: float) -> None:
+    """Each by its own seed, also where the noise only begins later, and whatever was drawn before."""
+    parts = (LambdaPart(start=0.5, jitter=(begin, 1.0)),)
+    task = Noisy(LossConfig(lambda_parts=parts, lambda_jitter=jitter))
+    score_share(LossConfig(lambda_jitter=jitter), Progress(0, 1, seed=0), torch.zeros(1))
+    assert chosen(task) == "the task's loss draws random numbers"
+    members = members_of(task)
+    losses = [torch.cat(list(each.losses(batch_of(), Progress(5, 10)))) for each in ways(members)]
+    assert torch.equal(*losses)
+
+
+def ways(members: Sequence[Member]) -> list[Execution]:
+    in_turn = OneByOne(members, torch.device("cpu"))
+    return [BatchedMembers(members, in_turn), in_turn]
 
 
 def test_any_layout_of_a_batch_can_be_made() -> None:

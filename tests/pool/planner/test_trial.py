@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,14 @@ from torch import nn
 
 from loader.stream.interface import Cursor
 from pool.checkpoint import snapshot
+from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import OptimizerNumbers, RunState
 from pool.checkpoint.store import tensor_bytes
 from pool.config.load import parse_config
 from pool.errors import ConfigError, RunError
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.optim.buckets import BucketOptimizers
+from pool.planner import trial
 from pool.planner.trial import state_nbytes
 
 SHAPES = {"table.weight": (1000, 32), "bias": (32,), "scale": (1,), "deep.weight": (7, 300)}
@@ -159,6 +163,21 @@ def test_weights_are_looked_at_where_lookahead_ends() -> None:
     args = {"optimizer": {**RANGER["optimizer"], "args": {"lookahead_steps": 3}}}
     with pytest.raises(ConfigError, match=r"^train\.steps: 100 is no multiple of 3"):
         state_nbytes(config({**args, "train": SHOWN}), [plan()])
+
+
+def test_weights_are_looked_at_where_an_overridden_lookahead_ends() -> None:
+    ranger = config({**RANGER, "train": SHOWN})
+    small = trial._small(plan())
+    tensors, plain = trial._after_one_step(ranger, small)
+    header: Any = {name: SimpleNamespace(dtype="F32") for name in tensors}
+
+    def resumed(steps: int) -> None:
+        override = Override(50, "optimizer.args.lookahead_steps", steps)
+        trial._try_state_of(ranger, small, Path("checkpoint"), lambda: header, plain, [override])
+
+    resumed(1)
+    with pytest.raises(ConfigError, match=r"^train\.steps: 100 is no multiple of 3"):
+        resumed(3)
 
 
 @pytest.mark.parametrize(

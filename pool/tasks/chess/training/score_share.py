@@ -1,7 +1,7 @@
 """Lambda: the score's share of the target of the loss; the rest is the game's result. A schedule over the steps, and
 noise around it.
 
-The noise is a function of the run's seed, the step and the batch alone: any worker draws the same, and so does a run
+The noise is a function of run.model_seed, the step and the batch alone: any worker draws the same, and so does a run
 that goes on.
 """
 
@@ -49,7 +49,11 @@ def score_share(config: LossConfig, progress: Progress, like: Tensor) -> float |
     of `like` [B]. Without noise where nothing is to be drawn, in validations."""
     base, factor = scheduled(config, progress)
     jitter = config.lambda_jitter
-    if progress.seed is None or not factor:
+    if progress.seed is None or not (jitter.step or jitter.sample):
+        return base
+    if torch._C._are_functorch_transforms_active():  # even where the factor is 0, so that each step says the same
+        raise RuntimeError("a random operation: loss.lambda_jitter draws for each member")
+    if not factor:
         return base
     if jitter.step:
         base += factor * jitter.step * walk(progress.seed, progress.step, jitter.step_keep)
