@@ -127,23 +127,22 @@ def in_words(standing: Standing) -> str:
     pairs = ", ".join(
         f"{count} with {points}" for count, points in zip(standing.pairs, ("0", "1/2", "1", "3/2", "2"), strict=True)
     )
-    return (
-        f"{counts}: {standing.score:.1%}\npairs by points: {pairs}\n"
-        f"Elo {_with_error(standing)}, the stronger one with a likelihood of {standing.superiority:.1%}"
-    )
+    stronger = f", the stronger one with a likelihood of {standing.superiority:.1%}" if standing.error else ""
+    return f"{counts}: {standing.score:.1%}\npairs by points: {pairs}\nElo {_with_error(standing)}{stronger}"
 
 
 def _with_error(standing: Standing) -> str:
-    return f"{standing.elo:+.1f} +- {standing.elo_error:.1f}"
+    error = f"+- {standing.elo_error:.1f}" if standing.error else "with no error known: all pairs ended alike"
+    return f"{standing.elo:+.1f} {error}"
 
 
 def as_json(standing: Standing) -> str:
-    """Returns the numbers as one JSON object."""
+    """Returns the numbers as one JSON object; those that need an error if there is one."""
+    by_error = {"elo_error": standing.elo_error, "superiority": standing.superiority} if standing.error else {}
     return json.dumps(
         {
             "elo": standing.elo,
-            "elo_error": standing.elo_error,
-            "superiority": standing.superiority,
+            **by_error,
             "score": standing.score,
             "wins": standing.wins,
             "draws": standing.draws,

@@ -14,7 +14,7 @@ from loader.engines.engine import Engine, EngineSettings
 from loader.engines.engine_pool import EnginePool, try_engine
 from loader.engines.game import GameSettings, fair_opening, play_on
 from loader.engines.opening import Openings
-from loader.errors import EngineError
+from loader.errors import EngineError, UsageError
 from loader.files.interruption import interruptible
 
 _SURE = NormalDist().inv_cdf(0.975)  # deviations to either side that hold 95 %
@@ -61,7 +61,8 @@ class Standing:
 
     @property
     def error(self) -> float:
-        """The standard deviation of the score, by the pairs: games of one opening depend on each other."""
+        """The standard deviation of the score, by the pairs: games of one opening depend on each other. 0 if all pairs
+        ended alike, which says nothing."""
         number = sum(self.pairs)
         squares = sum(count * (points / 4 - self.score) ** 2 for points, count in enumerate(self.pairs))
         return math.sqrt(squares) / number
@@ -79,10 +80,8 @@ class Standing:
 
     @property
     def superiority(self) -> float:
-        """The likelihood that the first engine is the stronger one (LOS)."""
+        """The likelihood that the first engine is the stronger one (LOS), where there is an error."""
         distance = self.score - 0.5
-        if not self.error:
-            return 0.5 if not distance else float(distance > 0)
         return NormalDist().cdf(distance / self.error)
 
     def _elo_of(self, score: float) -> float:
@@ -97,11 +96,17 @@ def match(settings: MatchSettings, tell: Callable[[str], object]) -> Iterator[St
     """Plays, and yields the standing after each pair of games.
 
     Raises EngineError if an engine can't be used, or fails twice in the same pair; InterruptedBySignalError; DataError
-    for a book; UsageError for an option that an engine does not have. `tell`: of an engine that was started again.
+    for a book; UsageError for an option that an engine does not have, and for a book with fewer openings than pairs.
+    `tell`: of an engine that was started again.
     """
     book = None if settings.book is None else read_book(settings.book)
     if book is not None:
         book.check(settings.game.max_ply)
+        if not settings.random_plies and settings.pairs > len(book.positions):
+            raise UsageError(
+                f"{book.path}: {len(book.positions)} openings for {settings.pairs} pairs of games, and a game that is "
+                "played again says nothing new: fewer --games, or --random-plies"
+            )
     order = () if book is None else tuple(book.order(f"{settings.seed}"))
     openings = Openings(f"{settings.seed}", settings.random_plies, book, order)
 

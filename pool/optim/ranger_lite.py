@@ -31,7 +31,7 @@ class RangerLite(NativeOptimizer):
     out of range.
 
     What is validated, averaged and exported is to be the slow weights: after steps that are multiples of
-    `lookahead_steps` the weights are these.
+    `lookahead_steps` the weights are these. Steps are counted by parameter: all must have a gradient in each step.
     """
 
     on_devices = True

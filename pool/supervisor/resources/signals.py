@@ -1,4 +1,4 @@
-"""Signals that end a run, Ctrl-C and those of batch systems, as a count and a descriptor to poll. Handlers only record."""
+"""Signals that end a run, as a count and a descriptor to poll. Handlers only record."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from loader.cli.main import main
+from loader.cli.match import as_json, in_words
 from loader.engines.match import Standing
 from loader.errors import InterruptedBySignalError
 from tests.support.programs.scripted_engine import write_engine
@@ -50,7 +51,9 @@ def test_a_standing_counts_games_and_pairs() -> None:
 def test_the_error_is_that_of_pairs() -> None:
     """Whoever has White wins: that says nothing about the engines, and no pair differs from another."""
     even = played([[1, -1]] * 100)
-    assert (even.elo, even.elo_error, even.superiority) == (0.0, 0.0, 0.5)
+    assert (even.elo, even.error) == (0.0, 0.0)
+    assert "Elo +0.0 with no error known: all pairs ended alike" in in_words(even)
+    assert as_json(even) == '{"elo": 0.0, "score": 0.5, "wins": 100, "draws": 0, "losses": 100, "games": 200}'
     drawn = random.Random(1)
     pairs = [[drawn.choice([-1, 0, 1]) for _ in range(2)] for _ in range(400)]
     standing = played(pairs)
@@ -68,7 +71,6 @@ def test_all_or_nothing_has_finite_numbers() -> None:
         standing = played([pair] * 4)
         assert math.isfinite(standing.elo)
         assert standing.elo * pair[0] > 500
-        assert standing.superiority == (1 + pair[0]) / 2
 
 
 def test_the_stronger_one_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,6 +129,16 @@ def test_networks_go_to_the_engines_option(tmp_path: Path, capsys: pytest.Captur
     lines = [line for line in heard.read_text().splitlines() if "EvalFile" in line]
     assert set(lines) == {f"setoption name EvalFile value {tmp_path / 'a.nnue'}"}
     assert capsys.readouterr().out.startswith(f"{tmp_path / 'a.nnue'} against {engine}\n")
+
+
+def test_a_book_with_too_few_openings_is_refused(
+    tmp_path: Path, engines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    book = tmp_path / "book.epd"
+    book.write_text("rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1\n")
+    assert main(["match", *engines, *SETTINGS, "--book", str(book)]) == 2
+    assert "1 openings for 4 pairs of games" in capsys.readouterr().err
+    assert main(["match", *engines, *SETTINGS, "--book", str(book), "--random-plies", "4"]) == 0
 
 
 @pytest.mark.parametrize(
