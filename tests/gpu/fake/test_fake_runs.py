@@ -247,6 +247,15 @@ CLIPPED: dict[str, dict[str, Any]] = {
     "norm, rows": {**SPARSE, "train.clip_norm": 0.05},
     "value, rows": {**SPARSE, "train.clip_value": 1e-3, "train.batches_per_group": 2},
     "torch's": {**ONE, "train.clip_norm": 0.02, "optimizer.name": "torch.optim.Adam"},
+    "RangerLite": {
+        **ONE,
+        "train.clip_norm": 0.02,
+        "train.steps": 10,
+        "train.checkpoint_every": 5,
+        "train.validate_every": 0,
+        "optimizer.name": "pool.optim.RangerLite",
+        "optimizer.args.weight_decay": 1e-7,
+    },
 }
 
 
