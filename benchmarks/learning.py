@@ -55,7 +55,7 @@ class Scale:
 
 
 FULL = Scale(
-    train=800_000, held_out=40_000, batch=2048, early=64, steps=512, validate_every=32, seeds=(1, 2, 3), games=200
+    train=1_000_000, held_out=40_000, batch=2048, early=32, steps=512, validate_every=32, seeds=(1, 2, 3), games=200
 )
 QUICK = Scale(train=4_000, held_out=1_000, batch=128, early=8, steps=16, validate_every=8, seeds=(1,), games=2)
 
@@ -110,7 +110,8 @@ def trained(scale: Scale, seed: int, data: Mapping[str, Path], folder: Path) -> 
         "data.train": [str(data["train"])],
         "data.validation": [str(data["held-out"])],
         "data.batch_size": scale.batch,
-        "optimizer.args": {"lr": 2e-3, "eps": 1e-7},
+        "data.chess.features": "HalfKAv2_hm^",
+        "model.factorized": True,
         "schedule.every": "5%",
         "schedule.args": {"gamma": 0.85},
         "train.steps": scale.steps,
