@@ -16,7 +16,7 @@ KERNELS := $(wildcard pool/kernels/rules.cuh pool/kernels/cuda/src/* pool/tasks/
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 
-.PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
+.PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench learning fuzz chaos chaos-mutants \
         hostile test-hostile soak structure gpu-check gpu-bench gpu-dry wheel-check bare-check image-check fakegpu-sound digests clean
 
 help:  ## this list
@@ -148,6 +148,11 @@ bench: $(STAMP)  ## the benchmarks that have pictures: half an hour of a quiet m
 	mkdir -p build/bench
 	set -o pipefail; for name in $(BENCHMARKS); do \
 	  $(BIN)/python -m benchmarks.$$name | tee build/bench/$$name.txt || exit 1; done
+
+# Data that its seed describes, networks from it, matches of them; needs Debian's stockfish.
+learning: $(STAMP)  ## proof of learning: makes data (8 minutes, once), trains, plays matches: 20 minutes on two cores
+	mkdir -p build/bench
+	set -o pipefail; $(BIN)/python -m benchmarks.learning | tee build/bench/learning.txt
 
 # libFuzzer with sanitizers on each native parser; needs clang, nothing else. RUNS=20000 for a short one.
 fuzz:  ## libFuzzer with sanitizers on each parser; RUNS=20000 for minutes, else hours

@@ -1,8 +1,9 @@
 """What export costs a network that was trained with and without fake quantization: the loss of the network as it is
 trained, and that of the integers which an engine computes, on the same held-out positions.
 
-Trains in this process, for a few hundred steps; a network is NAME@N, as in benchmarks.learning. Prints a table and one
-line of JSON.
+Trains in this process, for a few hundred steps; every tenth game of the file is held out. A network is NAME@N: a config
+of configs/, or a version of Stockfish's network (configs/stockfish-19.toml with that version), N outputs of the first
+layer wide. Prints a table and one line of JSON.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,9 +21,9 @@ import numpy as np
 import torch
 
 import sparsepool
-from benchmarks.learning import config_of, split
-from benchmarks.rotated import REAL
+from benchmarks.rotated import REAL, ROOT
 from loader import _native
+from loader.chess.positions.inputs import entries
 from pool.config.changes import Change
 from pool.config.load import changed_config
 from pool.config.tree import Config
@@ -33,6 +35,7 @@ from pool.tasks.chess.positions import Position
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.loss import FIELD, mean_loss
 from pool.tasks.chess.training.score_share import scheduled
+from pool.tasks.stockfish.versions import VERSIONS
 
 NETWORKS = ("SFNNv5@64", "SFNNv16@64", "simple@128", "king-buckets@128", "multi-layer@128")
 EVERYTHING = ("rows", "dense", "activations")
@@ -52,6 +55,33 @@ class Row:
     @property
     def gap(self) -> float:
         return abs(self.exported - self.trained)
+
+
+def split(source: Path, folder: Path) -> tuple[Path, Path]:
+    """Two files: nine games of ten, and the tenth."""
+    writers = _native.binpack().make_writer(), _native.binpack().make_writer()
+    game, last_ply = 0, -1
+    for entry in entries(source):
+        assert entry.ply is not None
+        game += entry.ply <= last_ply
+        last_ply = entry.ply
+        part = game % 10 == 0
+        writers[part].add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
+    paths = folder / "train.binpack", folder / "held-out.binpack"
+    for path, writer in zip(paths, writers, strict=True):
+        writer.finish()
+        path.write_bytes(writer.take())
+    return paths
+
+
+def config_of(network: str) -> dict[str, Any]:
+    """The settings of NAME@N."""
+    name, _, width = network.partition("@")
+    if name not in VERSIONS:
+        return {**_flat(name), "model.width": int(width)}
+    version = VERSIONS[name]
+    model = {"model.version": name, "model.l1": int(width), "data.chess.features": version.feature_set}
+    return {**_flat("stockfish-19"), **model, "optimizer.args": {"lr": 2e-3, "eps": 1e-7}}
 
 
 def measured(
@@ -124,6 +154,14 @@ def table(rows: Sequence[Row]) -> str:
     )
 
 
+def _flat(name: str) -> dict[str, Any]:
+    return {
+        f"{section}.{key}" if isinstance(values, dict) else section: value
+        for section, values in tomllib.loads((ROOT / f"configs/{name}.toml").read_text()).items()
+        for key, value in (values.items() if isinstance(values, dict) else [("", values)])
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", nargs="*", default=list(NETWORKS), metavar="NAME@N")
@@ -133,7 +171,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as name:
-        train, held_out, _ = split(arguments.data, Path(name))
+        train, held_out = split(arguments.data, Path(name))
         for network in arguments.networks:
             for fake in ((), EVERYTHING):
                 rows.append(measured(network, fake, (train, held_out), arguments.steps, arguments.positions))

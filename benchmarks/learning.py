@@ -1,158 +1,210 @@
-"""What networks learn from one small file: held-out losses, for several seeds each.
+"""Proof of learning: networks for Stockfish 15.1 trained on data that anybody can make again, and what they play.
 
-A network is NAME@N: a config of configs/, or a version of Stockfish's network (configs/stockfish-19.toml with that
-version), N outputs of the first layer wide. Every tenth game of the file is held out. The file is small: the losses say
-that training works, and nothing about which network is better; those of the two tasks are different losses. With --net
-FILE.nnue training goes on from an engine's network for some steps, at a low learning rate, in its own width. Prints the
-table of the documentation and one line of JSON.
+Makes the data itself where it is missing, by `loader generate` with a fixed seed and fixed nodes, in a folder that git
+ignores, and prints its SHA-256. Trains configs/demo.toml's network (SFNNv5, 1,024 wide) on it from several seeds and
+follows the held-out loss over the positions seen. Then games in the engine, by `loader match`: each seed's last network
+against its own after few positions, and against the engine's classical evaluation, all at the same nodes.
+Prints the tables of the documentation and one line of JSON, from which docs/pictures/benchmarks.py draws the curves.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
-import tempfile
-import tomllib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import sparsepool
-from benchmarks.rotated import REAL, ROOT
-from loader import _native
-from loader.chess.positions.inputs import entries
-from pool.tasks.stockfish.network import read_network
-from pool.tasks.stockfish.versions import VERSIONS
+from benchmarks.rotated import ROOT
 
-NETWORKS = ("SFNNv5@64", "SFNNv10@64", "SFNNv16@64", "simple@128", "king-buckets@128", "multi-layer@128")
-FINE_TUNING_RATE = 1e-5
+DATA_NODES = 100
+MATCH_NODES = 1000
+BATCHES_PER_STEP = 2
+CONFIG = ROOT / "configs/demo.toml"
+DEBIANS_ENGINE = Path("/usr/games/stockfish")
+EARLY, CLASSICAL = "early network", "classical evaluation"
 
 
 @dataclass(frozen=True)
-class Row:
-    """Of a network: held-out losses before the first step and after the last, each seed's."""
+class Scale:
+    """How much is made, learned from and played.
 
-    network: str
+    early: the step of the network that has seen little. steps: of a run, a multiple of it. games: of one match.
+    """
+
+    train: int
+    held_out: int
+    batch: int
+    early: int
     steps: int
-    before: Sequence[float]
-    after: Sequence[float]
+    validate_every: int
+    seeds: Sequence[int]
+    games: int
+
+    def positions(self, step: int) -> int:
+        """Seen until then."""
+        return step * self.batch * BATCHES_PER_STEP
 
 
-def split(source: Path, folder: Path) -> tuple[Path, Path, list[int]]:
-    """Two files, nine games of ten and the tenth, and how many entries each has."""
-    writers = _native.binpack().make_writer(), _native.binpack().make_writer()
-    counts = [0, 0]
-    game, last_ply = 0, -1
-    for entry in entries(source):
-        assert entry.ply is not None
-        game += entry.ply <= last_ply
-        last_ply = entry.ply
-        part = game % 10 == 0
-        writers[part].add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
-        counts[part] += 1
-    paths = folder / "train.binpack", folder / "held-out.binpack"
-    for path, writer in zip(paths, writers, strict=True):
-        writer.finish()
-        path.write_bytes(writer.take())
-    return *paths, counts
+FULL = Scale(
+    train=1_000_000, held_out=40_000, batch=2048, early=32, steps=512, validate_every=32, seeds=(1, 2, 3), games=200
+)
+QUICK = Scale(train=4_000, held_out=1_000, batch=128, early=8, steps=16, validate_every=8, seeds=(1,), games=2)
 
 
-def config_of(network: str) -> dict[str, Any]:
-    """The settings of NAME@N."""
-    name, _, width = network.partition("@")
-    if name not in VERSIONS:
-        return {**_flat(name), "model.width": int(width)}
-    version = VERSIONS[name]
-    model = {"model.version": name, "model.l1": int(width), "data.chess.features": version.feature_set}
-    return {**_flat("stockfish-19"), **model, "optimizer.args": {"lr": 2e-3, "eps": 1e-7}}
+@dataclass(frozen=True)
+class Run:
+    """Of one seed: the held-out loss after so many positions, and how long it took."""
+
+    seed: int
+    positions: Sequence[int]
+    losses: Sequence[float]
+    seconds: float
+
+    def loss_at(self, positions: int) -> float:
+        return self.losses[self.positions.index(positions)]
 
 
-def of_net(net: Path) -> dict[str, Any]:
-    """The settings of a run that goes on from an engine's network."""
-    found = read_network(net, None).settings()
-    model = {f"model.{key}": value for key, value in found["model"].items()}
-    features = {"data.chess.features": found["data"]["chess"]["features"]}
-    rate = {"optimizer.args": {"lr": FINE_TUNING_RATE, "eps": 1e-7}}
-    return {**_flat("stockfish-19"), **model, **features, **rate, "model.start_from": str(net)}
+@dataclass(frozen=True)
+class Game:
+    """A match: the last network of `seed` against `opponent`; Elo with the half width of its 95 % interval."""
+
+    seed: int
+    opponent: str
+    wins: int
+    draws: int
+    losses: int
+    elo: float
+    elo_error: float
+
+    def __str__(self) -> str:
+        counts = f"{self.wins} won, {self.draws} drawn, {self.losses} lost"
+        return f"seed {self.seed} against {self.opponent}: {counts}, Elo {self.elo:+.0f} +- {self.elo_error:.0f}"
 
 
-def measured(name: str, config: Mapping[str, Any], steps: int, seeds: Sequence[int], folder: Path) -> Row:
-    """`folder`: of the runs."""
-    recipe = {
-        "data.batch_size": 2048,
-        "data.threads": 1,
-        "data.chess.filters": {"skip_in_check": True, "skip_captures": True},
-        "schedule.name": "torch.optim.lr_scheduler.ExponentialLR",
-        "schedule.every": 10,
-        "schedule.args": {"gamma": 0.9},
-        "train.steps": steps,
-        "train.batches_per_step": 2,
-        "train.validate_every": steps,
+def made(folder: Path, name: str, positions: int, seed: int, engine: Path) -> Path:
+    """The file of that many positions; generated if it is not there. A run that is stopped goes on at the next call."""
+    path = folder / f"{name}-{positions}.binpack"
+    if not path.exists():
+        begin = time.monotonic()
+        words = ["--engine", engine, "--positions", positions, "--nodes", DATA_NODES, "--seed", seed]
+        _loader("generate", "-o", path, *words, "--engines", _cores())
+        print(f"{path.name}: made in {time.monotonic() - begin:.0f} s", flush=True)
+    return path
+
+
+def trained(scale: Scale, seed: int, data: Mapping[str, Path], folder: Path) -> Run:
+    """Trains into `folder`, which is removed first; its networks are nets/step-N.nnue, every `scale.early` steps."""
+    shutil.rmtree(folder, ignore_errors=True)
+    changes = {
+        "run.dir": str(folder),
+        "run.seed": seed,
+        "data.train": [str(data["train"])],
+        "data.validation": [str(data["held-out"])],
+        "data.batch_size": scale.batch,
+        "data.chess.features": "HalfKAv2_hm^",
+        "model.factorized": True,
+        "schedule.every": "5%",
+        "schedule.args": {"gamma": 0.85},
+        "train.steps": scale.steps,
+        "train.batches_per_step": BATCHES_PER_STEP,
+        "train.validate_every": scale.validate_every,
         "train.validation_batches": 8,
         "train.checkpoint_every": 0,
+        "train.export_every": scale.early,
+        "train.keep_checkpoints": 1,
         "pool.devices": ["cpu", "cpu"],
     }
-    before, after = [], []
-    for seed in seeds:
-        run = {"run.seed": seed, "run.dir": str(folder / f"{name}-{seed}")}
-        records = sparsepool.train({**config, **recipe, **run}, quiet=True).metrics()
-        losses = [record["validation_loss"] for record in records if "validation_loss" in record]
-        before.append(losses[0])
-        after.append(losses[-1])
-    return Row(name, steps, before, after)
+    begin = time.monotonic()
+    records = sparsepool.train(CONFIG, changes, quiet=True).metrics()
+    seconds = time.monotonic() - begin
+    validations = [record for record in records if "validation_loss" in record]
+    seen = [scale.positions(record["step"]) for record in validations]
+    return Run(seed, seen, [record["validation_loss"] for record in validations], seconds)
 
 
-def table(rows: Sequence[Row]) -> str:
-    """As the documentation has it."""
-    lines = [f"| {_cell(row.network)} | {row.steps} | {_span(row.before)} | {_each(row.after)} |" for row in rows]
-    return "\n".join(["| network | steps | before | after, each seed |", "|---|---|---|---|", *lines])
+def played(scale: Scale, seed: int, folder: Path, engine: Path, classical: Path) -> list[Game]:
+    """The two matches of a seed. `folder`: of its run."""
+    early, last = (folder / f"nets/step-{step:09d}.nnue" for step in (scale.early, scale.steps))
+    opponents = {EARLY: [last, early, "--engine", engine], CLASSICAL: [last, "--engine", engine, "--engine", classical]}
+    games = []
+    for opponent, players in opponents.items():
+        words = ["--nodes", MATCH_NODES, "--games", scale.games, "--seed", seed, "--threads", _cores()]
+        result = json.loads(_loader("match", *players, *words).splitlines()[-1])
+        counts = (result[name] for name in ("wins", "draws", "losses", "elo", "elo_error"))
+        games.append(Game(seed, opponent, *counts))
+        print(games[-1], flush=True)
+    return games
 
 
-def _flat(name: str) -> dict[str, Any]:
-    return {
-        f"{section}.{key}" if isinstance(values, dict) else section: value
-        for section, values in tomllib.loads((ROOT / f"configs/{name}.toml").read_text()).items()
-        for key, value in (values.items() if isinstance(values, dict) else [("", values)])
-    }
+def classical_engine(engine: Path, folder: Path) -> Path:
+    """A program that is the engine without a network."""
+    path = folder / "classical"
+    path.write_text(f"#!/bin/sh\n(echo setoption name Use NNUE value false; cat) | {shlex.quote(str(engine))}\n")
+    path.chmod(0o755)
+    return path
 
 
-def _cell(network: str) -> str:
-    name, _, width = network.partition("@")
-    return f"`{name}`, {width} wide" if width else f"`{name}`, learning rate {FINE_TUNING_RATE:g}"
+def table(scale: Scale, runs: Sequence[Run], games: Sequence[Game]) -> str:
+    """As the documentation has it: what each seed's networks lose and play."""
+    early, last = scale.positions(scale.early), scale.positions(scale.steps)
+    lines = [
+        f"| seed | loss before | after {early:,} positions | {last:,} | Elo against {EARLY} | against {CLASSICAL} |",
+        "|---|---|---|---|---|---|",
+    ]
+    for run in runs:
+        elo = {game.opponent: f"{game.elo:+.0f} +- {game.elo_error:.0f}" for game in games if game.seed == run.seed}
+        losses = " | ".join(f"{run.loss_at(positions):.5f}" for positions in (0, early, last))
+        lines.append(f"| {run.seed} | {losses} | {elo[EARLY]} | {elo[CLASSICAL]} |")
+    return "\n".join(lines)
 
 
-def _span(losses: Sequence[float]) -> str:
-    low, high = f"{min(losses):.5f}", f"{max(losses):.5f}"
-    return low if low == high else f"{low} to {high}"
+def _loader(*words: object) -> str:
+    """What the command prints; its progress is shown."""
+    command = [sys.executable, "-m", "loader", *map(str, words)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def _each(losses: Sequence[float]) -> str:
-    return ", ".join(f"{loss:.5f}" for loss in losses)
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--networks", nargs="*", default=list(NETWORKS), metavar="NAME@N")
-    parser.add_argument("--data", type=Path, default=REAL, help="a binpack file")
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--net", type=Path, help="a network to go on from")
-    parser.add_argument("--net-steps", type=int, default=5)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few positions and games: does it work at all?")
+    parser.add_argument("--engine", type=Path, default=DEBIANS_ENGINE, help="Stockfish 15.1")
+    parser.add_argument("--folder", type=Path, default=ROOT / "runs/learning", help="for data, runs and networks")
     arguments = parser.parse_args()
-    rows = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        train, held_out, counts = split(arguments.data, folder)
-        data = {"data.train": [str(train)], "data.validation": [str(held_out)]}
-        print(f"{arguments.data.name}: {counts[0]:,} positions to learn from, {counts[1]:,} held out", flush=True)
-        for network in arguments.networks:
-            rows.append(measured(network, {**config_of(network), **data}, arguments.steps, arguments.seeds, folder))
-        if arguments.net is not None:
-            config = {**of_net(arguments.net), **data}
-            rows.append(measured(arguments.net.name, config, arguments.net_steps, arguments.seeds[:1], folder))
-    print(table(rows))
-    print(json.dumps({"benchmark": "learning", "data": arguments.data.name, "rows": [asdict(row) for row in rows]}))
+    scale: Scale = QUICK if arguments.quick else FULL
+    folder, engine = arguments.folder.resolve(), arguments.engine
+    if not engine.exists():
+        sys.exit(f"{engine}: no such program: apt-get install stockfish, or --engine PATH")
+    folder.mkdir(parents=True, exist_ok=True)
+    data = {
+        "train": made(folder, "train", scale.train, 1, engine),
+        "held-out": made(folder, "held-out", scale.held_out, 2, engine),
+    }
+    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in data.values()}
+    for name, digest in sums.items():
+        print(f"{name}: SHA-256 {digest}", flush=True)
+    runs: list[Run] = []
+    games: list[Game] = []
+    for seed in scale.seeds:
+        run_folder = folder / f"seed-{seed}"
+        runs.append(trained(scale, seed, data, run_folder))
+        print(f"seed {seed}: trained in {runs[-1].seconds:.0f} s", flush=True)
+        games += played(scale, seed, run_folder, engine, classical_engine(engine, folder))
+    print(table(scale, runs, games))
+    results = {"sha256": sums, "runs": [asdict(run) for run in runs], "games": [asdict(game) for game in games]}
+    print(json.dumps({"benchmark": "learning", "scale": asdict(scale), **results}))
 
 
 if __name__ == "__main__":

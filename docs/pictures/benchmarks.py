@@ -1,4 +1,4 @@
-"""Draws what benchmarks have printed: `python docs/pictures/benchmarks.py FOLDER`, as `make bench` leaves it.
+"""Draws what benchmarks have printed: `python docs/pictures/benchmarks.py FOLDER`, as their targets of make leave it.
 
 Each file's last line is a benchmark's line of JSON; each becomes a picture beside this script. Needs matplotlib.
 """
@@ -117,8 +117,24 @@ def recovery(result: Result, axes: Axes) -> None:
     bars(axes, names, values, "seconds from SIGKILL to the next commit, median")
 
 
+def learning(result: Result, axes: Axes) -> None:
+    """The held-out loss of each seed over the positions seen; dots are the networks that play."""
+    scale = result["scale"]
+    for run, color in zip(result["runs"], (OURS, OTHERS, LIMIT), strict=False):
+        thousands = [positions / 1e3 for positions in run["positions"]]
+        axes.plot(thousands, run["losses"], color=color, label=f"seed {run['seed']}")
+        for step in (scale["early"], scale["steps"]):
+            place = step // scale["validate_every"]
+            axes.plot(thousands[place], run["losses"][place], "o", color=color, markersize=4)
+    axes.legend(fontsize=8, frameon=False)
+    axes.set_xlabel("positions seen, thousands", fontsize=9)
+    axes.set_title("held-out loss (dots: the networks that play)", fontsize=10)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
 PICTURES: dict[str, Callable[[Result, Axes], None]] = {
-    draw.__name__: draw for draw in (sparse_layer, nnue_step, training, loader, pool_cost, memory, recovery)
+    draw.__name__: draw for draw in (sparse_layer, nnue_step, training, loader, pool_cost, memory, recovery, learning)
 }
 
 

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from benchmarks import fake_quantization
-from benchmarks.fake_quantization import EVERYTHING, measured, table
-from benchmarks.learning import config_of
+from benchmarks.fake_quantization import EVERYTHING, config_of, measured, table
 from tests.support.paths import ROOT
 
 POSITIONS = 10_000

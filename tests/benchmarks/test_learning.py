@@ -1,51 +1,54 @@
-"""The benchmark behind the documentation's table of losses makes such a table."""
+"""The proof of learning in its short form: data, a network that the engine loads, two matches."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import re
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
 from benchmarks import learning
-from benchmarks.learning import NETWORKS, Row, config_of, table
-from pool.config.changes import Change
-from pool.config.load import changed_config
-from pool.tasks.perspective.config import ModelConfig as PerspectiveModel
+from benchmarks.learning import FULL, QUICK, Game, Run, table
 from tests.support.paths import ROOT
 
-LINE = re.compile(r"\| `[\w.-]+`, (\d+ wide|learning rate 1e-05) \| \d+ \| [\d. to]+ \| (\d\.\d{5}(, )?)+ \|")
 PAGE = ROOT / "docs/reference/chess-training.md"
 
 
-def test_a_network_is_trained_and_its_losses_are_a_row(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.runs
+def test_data_are_made_once_and_the_networks_trained_on_them_play(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sample = ROOT / "configs/sample/validation.binpack"
-    words = f"--networks simple@16 --steps 2 --seeds 7 --data {sample}"
-    monkeypatch.setattr(sys, "argv", ["learning", *words.split()])
+    engine = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
+    if engine is None:
+        pytest.skip("needs the engine: apt-get install stockfish")
+    monkeypatch.setattr(sys, "argv", ["learning", "--quick", "--engine", engine, "--folder", str(tmp_path)])
     learning.main()
-    *shown, last = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"validation\.binpack: [\d,]+ positions to learn from, [\d,]+ held out", shown[0])
-    (row,) = json.loads(last)["rows"]
-    assert (row["network"], row["steps"], len(row["before"]), len(row["after"])) == ("simple@16", 2, 1, 1)
-    assert 0 < row["after"][0] < row["before"][0] < 1
-    assert shown[1:] == table([Row(**row)]).splitlines()
-    assert LINE.fullmatch(shown[-1])
+    *shown, last = capfd.readouterr().out.splitlines()
+    found = json.loads(last)
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.glob("*.binpack")}
+    assert found["sha256"] == files
+    assert len(files) == 2
+    (run,) = [Run(**run) for run in found["runs"]]
+    assert run.losses[-1] < run.losses[0]
+    games = [Game(**game) for game in found["games"]]
+    assert [game.wins + game.draws + game.losses for game in games] == [QUICK.games] * 2
+    assert shown[-3:] == table(QUICK, [run], games).splitlines()
+    again = learning.made(tmp_path, "train", QUICK.train, 1, Path("no engine is asked"))
+    assert hashlib.sha256(again.read_bytes()).hexdigest() == files[again.name]
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-def test_the_settings_of_each_network_can_be_read(network: str) -> None:
-    changes = [Change(key, value, is_toml=True) for key, value in config_of(network).items()]
-    model = changed_config({"task": config_of(network)["task"]}, changes, "test").model
-    width = model.width if isinstance(model, PerspectiveModel) else model.l1  # type: ignore[attr-defined]
-    assert width == int(network.partition("@")[2])
+def test_the_documentation_has_a_row_of_each_seed() -> None:
+    page = PAGE.read_text()
+    last = FULL.positions(FULL.steps)
+    assert f"after {FULL.positions(FULL.early):,} positions | {last:,} |" in page
+    for seed in FULL.seeds:
+        assert any(line.startswith(f"| {seed} | 0.") and line.count("+-") == 2 for line in page.splitlines())
 
 
-def test_the_documentation_has_a_row_of_each_network() -> None:
-    lines = [line for line in PAGE.read_text().splitlines() if LINE.fullmatch(line)]
-    for network in NETWORKS:
-        name, _, width = network.partition("@")
-        assert any(line.startswith(f"| `{name}`, {width} wide | 300 |") and line.count(",") == 3 for line in lines)
-    assert any(line.startswith("| `nn-1a298aa575a0.nnue`, learning rate") for line in lines)
+def test_an_engine_that_is_missing_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["learning", "--engine", str(tmp_path / "none"), "--folder", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"none: no such program: apt-get install stockfish, or --engine PATH"):
+        learning.main()
