@@ -84,7 +84,7 @@ def test_what_is_compiled_and_how_long_that_took(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(Compiler, "__init__", lambda self, *_: setattr(self, "_version", "13.0"))
     words = "NVRTC 13.0 compiles for sm_89 what a worker needs first and is not kept;"
     assert kernels_in_words("sm_89", tmp_path).startswith(f"{words} 0 programs")
-    (tmp_path / "adam-sm_89-00.cubin").touch()
+    (tmp_path / "step-sm_89-00.cubin").touch()
     (tmp_path / "fold-sm_90-00.cubin").touch()
     for seconds, architecture in ((0.3, "sm_89"), (0.45, "sm_89"), (7.0, "sm_90")):
         note_compiled(seconds, "step.cu WIDTH=4", architecture, tmp_path)

@@ -121,7 +121,7 @@ def test_launches_of_a_workers_step(name: str) -> None:
 
 
 def test_a_step_on_the_device_has_the_bits_of_the_cpus_in_few_launches() -> None:
-    """Fold and Adam of a whole network by the kernels' sources, against the CPU's kernels: one launch for a dense
+    """Folds and steps of Adam of a whole network by the kernels' sources, against the CPU's kernels: one launch for a dense
     parameter, two for a table's bucket."""
     make, _, _ = TASKS["Stockfish 15.1"]
     torch.manual_seed(1)
@@ -137,8 +137,8 @@ def test_a_step_on_the_device_has_the_bits_of_the_cpus_in_few_launches() -> None
     parts = [given.plan.parameters[number] for bucket in given.plan.buckets for number in bucket.parameters]
     dense = sum(part.sparse_field is None for part in parts)
     wanted = {
-        "adam": STEPS * dense,
-        "adam_rows": STEPS * (len(parts) - dense),
+        "step": STEPS * dense,
+        "step_rows": STEPS * (len(parts) - dense),
         "find_rows": STEPS * (len(parts) - dense),
     }
     assert {name: launched[name] for name in (*wanted, "fold", "fold_rows")} == {**wanted, "fold": 0, "fold_rows": 0}
