@@ -121,7 +121,7 @@ def test_launches_of_a_workers_step(name: str) -> None:
 
 
 def test_a_step_on_the_device_has_the_bits_of_the_cpus_in_few_launches() -> None:
-    """Folds and steps of Adam of a whole network by the kernels' sources, against the CPU's kernels: one launch for a dense
+    """Folds and steps of a whole network by the kernels' sources, against the CPU's kernels: one launch for a dense
     parameter, two for a table's bucket."""
     make, _, _ = TASKS["Stockfish 15.1"]
     torch.manual_seed(1)
