@@ -83,11 +83,16 @@ class Game:
     draws: int
     losses: int
     elo: float
-    elo_error: float
+    elo_error: float | None  # none where all pairs ended alike
 
     def __str__(self) -> str:
         counts = f"{self.wins} won, {self.draws} drawn, {self.losses} lost"
-        return f"seed {self.seed} against {self.opponent}: {counts}, Elo {self.elo:+.0f} +- {self.elo_error:.0f}"
+        return f"seed {self.seed} against {self.opponent}: {counts}, Elo {self.in_words}"
+
+    @property
+    def in_words(self) -> str:
+        """Elo, with its error if there is one."""
+        return f"{self.elo:+.0f}" + ("" if self.elo_error is None else f" +- {self.elo_error:.0f}")
 
 
 def made(folder: Path, name: str, positions: int, seed: int, engine: Path) -> Path:
@@ -139,7 +144,7 @@ def played(scale: Scale, seed: int, folder: Path, engine: Path, classical: Path)
     for opponent, players in opponents.items():
         words = ["--nodes", MATCH_NODES, "--games", scale.games, "--seed", seed, "--threads", _cores()]
         result = json.loads(_loader("match", *players, *words).splitlines()[-1])
-        counts = (result[name] for name in ("wins", "draws", "losses", "elo", "elo_error"))
+        counts = (result.get(name) for name in ("wins", "draws", "losses", "elo", "elo_error"))
         games.append(Game(seed, opponent, *counts))
         print(games[-1], flush=True)
     return games
@@ -161,7 +166,7 @@ def table(scale: Scale, runs: Sequence[Run], games: Sequence[Game]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for run in runs:
-        elo = {game.opponent: f"{game.elo:+.0f} +- {game.elo_error:.0f}" for game in games if game.seed == run.seed}
+        elo = {game.opponent: game.in_words for game in games if game.seed == run.seed}
         losses = " | ".join(f"{run.loss_at(positions):.5f}" for positions in (0, early, last))
         lines.append(f"| {run.seed} | {losses} | {elo[EARLY]} | {elo[CLASSICAL]} |")
     return "\n".join(lines)
