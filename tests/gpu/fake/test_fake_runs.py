@@ -374,15 +374,16 @@ def test_when_the_coordinators_gpu_is_lost_the_run_goes_on_where_a_worker_is_lef
     whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From its newest snapshot in host memory, with the bits of the undisturbed run; a third worker lives on. The
-    card's second life ends by its worker or by the coordinator, whichever is faster."""
+    card's second life ends by its worker or by the coordinator, whichever is faster, or the run has ended by then."""
     monkeypatch.setenv("FAKEGPU", "devices=3,lost_devices=1,lost_after=800")
     devices = {"pool.devices": THREE}
     ended = run_well(tmp_path / "run", {**ONE, **devices, "pool.exchange": "device", "pool.snapshot_steps": 1})
     lines = ended.out.splitlines()
     (last,) = [line for line in lines if line.endswith("; gradients are added up on fakegpu:1: fakegpu:0 is lost")]
     assert last.startswith("coordinator (incarnation ")
-    (left_out,) = [line for line in lines if line.endswith("; left out, the run goes on with fakegpu:1, fakegpu:2")]
-    assert left_out.startswith("worker 0 (incarnation ")
+    left_out = [line for line in lines if line.endswith("; left out, the run goes on with fakegpu:1, fakegpu:2")]
+    assert len(left_out) <= 1
+    assert all(line.startswith("worker 0 (incarnation ") for line in left_out)
     assert "worker 2 (" not in ended.out
     assert "the run goes on from step 0" not in ended.out
     monkeypatch.delenv("FAKEGPU")
