@@ -11,7 +11,8 @@ from torch import Tensor
 
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda import fold as cuda
-from pool.kernels.fold import Fold, NativeKernels, run_native, sum_by_torch, sum_rows_by_torch
+from pool.kernels.fold import Fold, NativeKernels, run_native, sum_by_torch, sum_rows_by_torch, within
+from pool.kernels.threads import MEMORY_BOUND, SCATTERED, worthwhile
 
 # old weights, states, gradient, constants -> new weights, then the states that change
 ByTorch = Callable[[Tensor, Sequence[Tensor], Tensor, Sequence[float]], Sequence[Tensor]]
@@ -33,16 +34,15 @@ def step(
     states: Sequence[Tensor],
     job: Fold,
     constants: Sequence[float],
-    threads: int = 1,
 ) -> None:
     """Makes `weights` a step from `old`, which may be the same memory; queued, on a device.
 
     All are float32, contiguous, of one shape; `states` as the rule has them, `constants` in the order of its fields.
-    `threads`: on a CPU. With `job.touched_only` rows that no gradient has are neither read nor written.
+    With `job.touched_only` rows that no gradient has are neither read nor written.
     """
     match backend_of(weights.device):
         case "cpu":
-            run_native(rule.native, [weights, old, states], job, constants=constants, threads=threads)
+            run_native(rule.native, [weights, old, states], job, constants=constants, threads=_threads(weights, job))
         case "cuda" if job.is_of_rows:
             rows = [job.first_row, int(job.touched_only)]
             scaled = [job.scale, *constants]
@@ -64,6 +64,14 @@ def step_by_torch(
     stepped = rule.by_torch(old, states, gradient, constants)
     for place, new in zip((weights, *states), stepped, strict=False):
         place.copy_(new if total is None or not job.touched_only else torch.where(total.there, new, place))
+
+
+def _threads(weights: Tensor, job: Fold) -> int:
+    if not (job.is_of_rows and job.touched_only):
+        return worthwhile(weights.numel(), MEMORY_BOUND)
+    lists = [each.touched for each in job.addends if each.touched is not None]
+    places = [within(touched, job.first_row, job.first_row + len(weights)) for touched in lists]
+    return worthwhile(sum(end - begin for begin, end in places) * weights[0].numel(), SCATTERED)
 
 
 def root(square: Tensor) -> Tensor:

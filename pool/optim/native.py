@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pool.kernels.fold import Addend, Fold, within
+from pool.kernels.fold import Addend, Fold
 from pool.kernels.rule import Rule, step
-from pool.kernels.threads import MEMORY_BOUND, SCATTERED, worthwhile
 
 Group = Mapping[str, Any]
 State = dict[str, Any]
@@ -66,7 +65,7 @@ class NativeOptimizer(torch.optim.Optimizer):
 
     @property
     def shown_every(self) -> int:
-        """Its weights are to be looked at after steps that are multiples of this."""
+        """The number of steps at whose multiples the weights are to be looked at."""
         return 1
 
     @abstractmethod
@@ -114,14 +113,7 @@ class NativeOptimizer(torch.optim.Optimizer):
         if not state:
             state.update(self.first_state(old, group, is_table=is_table))
         how = self.one_pass(state, group, is_table=is_table)
-        step(how.rule, parameter.data, old, how.states, job, how.constants, self._threads(parameter, job))
-
-    def _threads(self, parameter: Tensor, job: Fold) -> int:
-        if not (job.is_of_rows and self.touched_only):
-            return worthwhile(parameter.numel(), MEMORY_BOUND)
-        lists = [each.touched for each in job.addends if each.touched is not None]
-        places = [within(touched, job.first_row, job.first_row + len(parameter)) for touched in lists]
-        return worthwhile(sum(end - begin for begin, end in places) * parameter[0].numel(), SCATTERED)
+        step(how.rule, parameter.data, old, how.states, job, how.constants)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Raises ValueError for what another optimizer has left."""

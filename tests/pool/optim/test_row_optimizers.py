@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pool import _native
+from pool.kernels import rule
 from pool.kernels.fold import Addend, Touched
 from pool.optim import FTRL, Adam, RowwiseAdagrad, SparseAdam
 from pool.optim.native import NativeOptimizer
@@ -89,7 +90,7 @@ def test_the_bits_are_the_same_for_any_level_any_threads_and_any_borders(
     expected, expected_states = stepped(make, start, steps, [0, 300])
     level = _native.simd_level()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(NativeOptimizer, "_threads", lambda *_: 3)
+        patch.setattr(rule, "_threads", lambda *_: 3)
         for other in _native.simd_levels():
             _native.set_simd_level(other)
             try:
