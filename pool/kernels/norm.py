@@ -3,6 +3,9 @@ kernels on a CUDA device (src/squares.cu), as chunks are added up in the order o
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -26,6 +29,12 @@ def sum_of_squares(gradient: Tensor) -> Tensor:
             return _on_device(gradient)
         case "torch":
             return gradient.double().square().sum()
+
+
+def squares_of_all(gradients: Iterable[Tensor]) -> float:
+    """Returns the sum of the squares of all numbers of several; their sums are added up exactly."""
+    parts = [sum_of_squares(gradient) for gradient in gradients]  # queued on each device, before one is waited for
+    return math.fsum(map(float, parts))
 
 
 def _on_device(numbers: Tensor) -> Tensor:

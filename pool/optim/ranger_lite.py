@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.kernels.fold import NativeKernels
-from pool.kernels.norm import sum_of_squares
+from pool.kernels.norm import squares_of_all
 from pool.kernels.rule import Rule, root
 from pool.optim.adam import check_betas
 from pool.optim.native import Group, NativeOptimizer, Pass, State, as_number, check_not_negative, check_positive
@@ -114,8 +114,7 @@ class RangerLite(NativeOptimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        squares = math.fsum(float(sum_of_squares(gradient)) for gradient in gradients)
-        self.take_norm(squares, sum(parameter.numel() for parameter in parameters))
+        self.take_norm(squares_of_all(gradients), sum(parameter.numel() for parameter in parameters))
         super().step(closure)
 
 

@@ -25,7 +25,7 @@ from pool.crash_points import crash_point
 from pool.exchange.interface import CoordinatorExchange, PieceMemory
 from pool.exchange.plan import Plan
 from pool.kernels.fold import Addend
-from pool.kernels.norm import sum_of_squares
+from pool.kernels.norm import squares_of_all
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.native import NativeOptimizer
 from pool.shm.memory_map import SNAPSHOTS
@@ -168,25 +168,25 @@ class WholeStep:
     def step(self, step: int) -> None:
         """Steps all buckets: all are summed."""
         totals = [total for bucket in self._buckets for total in bucket.totals]
-        squares = _squares(totals)
-        factor = 1.0 if self._limit is None else self._limit / (math.sqrt(squares) + 1e-6)
-        if factor < 1.0:
-            squares *= factor * factor
-            for total in totals:
-                total.mul_(factor)
+        squares = None if self._limit is None else _scale_down(totals, self._limit)
         clipped = [bucket.clip() for bucket in self._buckets]
-        if self._told and any(clipped):
-            squares = _squares(totals)
+        if squares is None or (self._told and any(clipped)):
+            squares = squares_of_all(totals)
         for optimizer in self._told:
             optimizer.take_norm(squares, self._size)
         for bucket in self._buckets:
             bucket.step(step)
 
 
-def _squares(totals: Sequence[torch.Tensor]) -> float:
-    """Adds up the squares of all numbers of them."""
-    parts = [sum_of_squares(total) for total in totals]  # queued on each device, before one is waited for
-    return math.fsum(map(float, parts))
+def _scale_down(totals: Sequence[torch.Tensor], limit: float) -> float:
+    """Scales to this norm what has a larger one; returns the squares, added up, that it has then."""
+    squares = squares_of_all(totals)
+    factor = limit / (math.sqrt(squares) + 1e-6)
+    if factor < 1.0:
+        squares *= factor * factor
+        for total in totals:
+            total.mul_(factor)
+    return squares
 
 
 BucketGradients = Sequence[tuple[ParameterPart, Sequence[Addend]]]  # all parts of a bucket, each with its gradients
