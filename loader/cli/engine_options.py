@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from loader.errors import UsageError
+
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
 PANEL = "Engine"
+OPENING = "Opening"
 DEFAULT_TIMEOUT = 60.0
+DEFAULT_PLIES = 8
 
 EngineProgram = Annotated[
     str, typer.Option("--engine", metavar="PATH", help="A UCI engine.", show_default=False, rich_help_panel=PANEL)
@@ -42,6 +48,34 @@ Timeout = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+BookFile = Annotated[
+    Path | None,
+    typer.Option("--book", metavar="FILE", help="Positions to begin with: EPD, FEN or PGN.", rich_help_panel=OPENING),
+]
+RandomPlies = Annotated[
+    int | None,
+    typer.Option(
+        "--random-plies",
+        min=0,
+        max=40,
+        metavar="N",
+        help=f"Random plies a game begins with ({DEFAULT_PLIES}; after a book's position 0).",
+        rich_help_panel=OPENING,
+    ),
+]
+
+
+def check_chess(command: str) -> None:
+    """Raises UsageError if python-chess is not installed, which plays by the rules."""
+    if importlib.util.find_spec("chess") is None:
+        raise UsageError(f"loader {command} needs python-chess: pip install 'sparsepool[generate]'")
+
+
+def plies_of(random_plies: int | None, book: Path | None) -> int:
+    """Returns the random plies that a game begins with."""
+    if random_plies is not None:
+        return random_plies
+    return DEFAULT_PLIES if book is None else 0
 
 
 def parse_options(given: list[str], more: str) -> tuple[tuple[str, str], ...]:

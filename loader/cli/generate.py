@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import time
 from pathlib import Path
@@ -12,21 +11,25 @@ import typer
 
 from loader.cli.engine_options import (
     DEFAULT_TIMEOUT,
+    OPENING,
     PANEL,
+    BookFile,
     Depth,
     EngineProgram,
     Nodes,
     Options,
+    RandomPlies,
     Timeout,
+    check_chess,
     parse_options,
+    plies_of,
 )
 from loader.errors import UsageError
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
-OPENING, ENDING = "Opening", "End of a game"
+ENDING = "End of a game"
 DEFAULT_NODES = 150
-DEFAULT_PLIES = 8
 
 
 def register(app: typer.Typer) -> None:
@@ -58,20 +61,8 @@ def generate_file(
             rich_help_panel=PANEL,
         ),
     ] = 361,
-    book: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Positions to begin with: EPD, FEN or PGN.", rich_help_panel=OPENING),
-    ] = None,
-    random_plies: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=40,
-            metavar="N",
-            help=f"Random plies a game begins with ({DEFAULT_PLIES}; after a book's position 0).",
-            rich_help_panel=OPENING,
-        ),
-    ] = None,
+    book: BookFile = None,
+    random_plies: RandomPlies = None,
     opening_score: Annotated[
         int,
         typer.Option(min=0, max=32000, metavar="N", help="Openings beyond it are left out.", rich_help_panel=OPENING),
@@ -117,8 +108,7 @@ def generate_file(
     started again; if it fails in the same game once more, that game is dropped. Five dropped games in a row end the
     command.
     """
-    if importlib.util.find_spec("chess") is None:
-        raise UsageError("loader generate needs python-chess: pip install 'sparsepool[generate]'")
+    check_chess("generate")
     from loader.chess.positions.format import BINPACK, target_of
     from loader.cli.position_progress import position_progress
     from loader.engines.engine import EngineSettings, Limits
@@ -133,14 +123,13 @@ def generate_file(
         target_of(output, BINPACK)
     except UsageError:
         raise UsageError(f"{output}: generate writes binpack: give NAME.binpack, and convert it then") from None
-    plies = random_plies if random_plies is not None else (DEFAULT_PLIES if book is None else 0)
     limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
     game = GameSettings(limits, opening_score, win_score, win_plies, draw_score, draw_plies, draw_from_ply, max_ply)
     settings = GenerateSettings(
         EngineSettings(engine, parse_options(option or [], "--engines"), units_per_100cp, timeout),
         positions,
         seed,
-        plies,
+        plies_of(random_plies, book),
         engines,
         append,
         book,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -10,7 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loader.cli.engine_options import DEFAULT_TIMEOUT, PANEL, Depth, Nodes, Options, Timeout, parse_options
+from loader.cli.engine_options import (
+    DEFAULT_TIMEOUT,
+    OPENING,
+    PANEL,
+    BookFile,
+    Depth,
+    Nodes,
+    Options,
+    RandomPlies,
+    Timeout,
+    check_chess,
+    parse_options,
+    plies_of,
+)
 from loader.errors import InterruptedBySignalError, UsageError
 
 if TYPE_CHECKING:
@@ -18,9 +30,7 @@ if TYPE_CHECKING:
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
-OPENING = "Opening"
 DEFAULT_NODES = 5000
-DEFAULT_PLIES = 8
 
 
 def register(app: typer.Typer) -> None:
@@ -51,20 +61,8 @@ def play_match(
     ] = "EvalFile",
     option: Options = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
-    book: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Positions to begin with: EPD, FEN or PGN.", rich_help_panel=OPENING),
-    ] = None,
-    random_plies: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=40,
-            metavar="N",
-            help=f"Random plies a game begins with ({DEFAULT_PLIES}; after a book's position 0).",
-            rich_help_panel=OPENING,
-        ),
-    ] = None,
+    book: BookFile = None,
+    random_plies: RandomPlies = None,
     seed: Annotated[
         int, typer.Option(metavar="N", help="Another seed makes other openings.", rich_help_panel=OPENING)
     ] = 0,
@@ -79,8 +77,7 @@ def play_match(
     interval, from the pairs; and how likely it is the stronger one. The last line is the same as JSON, so that the
     command serves as train.on_export, with {net} for the first NET. Ctrl-C ends the match with what has been played.
     """
-    if importlib.util.find_spec("chess") is None:
-        raise UsageError("loader match needs python-chess: pip install 'sparsepool[generate]'")
+    check_chess("match")
     from loader.cli.position_progress import position_progress
     from loader.engines.engine import EngineSettings, Limits
     from loader.engines.game import GameSettings
@@ -104,9 +101,8 @@ def play_match(
     )
     if made[0] == made[1]:
         raise UsageError("both sides are the same: name a network or two, or two engines")
-    plies = random_plies if random_plies is not None else (DEFAULT_PLIES if book is None else 0)
     limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
-    settings = MatchSettings(made, games // 2, GameSettings(limits), seed, plies, book, threads)  # type: ignore[arg-type]
+    settings = MatchSettings(made, games // 2, GameSettings(limits), seed, plies_of(random_plies, book), book, threads)  # type: ignore[arg-type]
     standing, exit_code = Standing(), 0
     with position_progress(games, "games") as report:
         try:

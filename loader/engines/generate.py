@@ -119,8 +119,7 @@ def openings(settings: GenerateSettings, book: Book | None, after: int) -> Openi
     """Returns the openings. The same command, given again to append, makes other games: the seed is mixed with the
     bytes that were there."""
     seed = f"{settings.seed}+{after}" if after else f"{settings.seed}"
-    order = () if book is None else tuple(book.order(seed))
-    return Openings(seed, settings.random_plies, book, order)
+    return Openings(seed, settings.random_plies, book)
 
 
 def play(

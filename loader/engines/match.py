@@ -107,8 +107,7 @@ def match(settings: MatchSettings, tell: Callable[[str], object]) -> Iterator[St
                 f"{book.path}: {len(book.positions)} openings for {settings.pairs} pairs of games, and a game that is "
                 "played again says nothing new: fewer --games, or --random-plies"
             )
-    order = () if book is None else tuple(book.order(f"{settings.seed}"))
-    openings = Openings(f"{settings.seed}", settings.random_plies, book, order)
+    openings = Openings(f"{settings.seed}", settings.random_plies, book)
 
     def pair(number: int) -> Callable[[Engine, Engine], list[int]]:
         def play(first: Engine, second: Engine) -> list[int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import chess
 
@@ -20,7 +21,11 @@ class Openings:
     seed: str
     random_plies: int
     book: Book | None = None
-    order: tuple[int, ...] = ()  # of the book's positions
+
+    @cached_property
+    def order(self) -> Sequence[int]:
+        """The book's positions in the order in which games take them."""
+        return () if self.book is None else self.book.order(self.seed)
 
     def of_game(self, number: int) -> Iterator[chess.Board]:
         """Openings to try one after another; each has a game still to be played.

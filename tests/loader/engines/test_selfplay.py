@@ -110,11 +110,11 @@ def test_openings_are_a_function_of_seed_and_number() -> None:
 def test_every_position_of_a_book_is_used_before_one_comes_again() -> None:
     fens = ("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1", "4k3/8/8/8/8/8/3P4/4K3 b - - 0 1", "4k3/8/8/8/8/8/2P5/4K3 w - - 0 9")
     book = Book(Path("book"), "", fens, (1, 2, 3))
-    openings = Openings("1", 0, book, tuple(book.order("1")))
+    openings = Openings("1", 0, book)
     drawn = [first(openings, number).fen() for number in range(6)]
     assert sorted(drawn[:3]) == sorted(drawn[3:]) == sorted(fens)
     assert {tuple(book.order(f"{seed}")) for seed in range(50)} == {tuple(x) for x in permutations(range(3))}
-    deeper = Openings("1", 4, book, (0, 1, 2))
+    deeper = Openings("1", 4, book)
     assert [len(first(deeper, number).move_stack) for number in range(4)] == [4, 4, 4, 4]
 
 
