@@ -17,6 +17,7 @@ from pool.metrics.medians import median_of
 from pool.protocol.identity import Peer
 
 Purpose = Literal["train", "validate"]
+Saves = Literal["", "snapshot", "checkpoint"]
 
 
 # --- any child -> supervisor, any child -> coordinator ---
@@ -273,4 +274,66 @@ class WorkerReport:
     settled: int = 0  # number of the newest orders with nothing in work that they no longer have
 
 
-Message = Hello | Heartbeat | Roster | RunReport | Notice | FeederOrders | FeederReport | WorkerOrders | WorkerReport
+# --- coordinator -> coordinators of other machines ---
+
+
+@dataclass(frozen=True)
+class BatchLosses:
+    batch: int
+    losses: tuple[float, ...]  # one a member: the mean over the batch's samples
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """The batch takes no part in its step: that of these members."""
+
+    batch: int
+    members: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class ShareReport:
+    """A machine's share of a step is computed: what each of its batches has come to. Nothing of that changes any more;
+    the sums of the buckets follow (`BucketSums`)."""
+
+    step: int
+    losses: tuple[BatchLosses, ...]  # of the batches that some member's step has
+    unusable: tuple[Unusable, ...] = ()  # in the order in which they were found
+    saves: Saves = ""  # of the first machine: what is saved of the version that the step makes
+    ends: bool = False  # the machine was told to stop: the run ends with this step
+
+
+@dataclass(frozen=True)
+class SumPlace:
+    """A sum of gradients of a piece of a parameter: a whole node of the step's tree. Its numbers follow the message, as
+    float32; before them the rows that it defines, as uint32, if it is a table's."""
+
+    parameter: int  # by the number that it has among all
+    first_row: int  # of the piece
+    place: int
+    rows: int  # of a table, that it defines; -1: it is no table's
+
+
+@dataclass(frozen=True)
+class BucketSums:
+    """All that a machine's share adds to the gradient of a bucket."""
+
+    step: int
+    bucket: int
+    sums: tuple[SumPlace, ...]
+
+
+Message = (
+    Hello
+    | Heartbeat
+    | Roster
+    | RunReport
+    | Notice
+    | FeederOrders
+    | FeederReport
+    | WorkerOrders
+    | WorkerReport
+    | ShareReport
+    | BucketSums
+)

@@ -67,7 +67,7 @@ class OnePass:
             for part in self._parts:
                 if action.first:
                     part.begin()
-                part.fold(action.contributions)
+                part.fold(action.contributions, action.places)
 
     def update(self, action: Update) -> None:
         with self._stopwatch.optimizing(action.step, action.bucket):
@@ -112,7 +112,7 @@ class SumThenStep:
                 if action.last:
                     part.fold_all(action.contributions, self._scale(action.batches))
                 else:
-                    part.fold(action.contributions)
+                    part.fold(action.contributions, action.places)
 
     def update(self, action: Update) -> None:
         if action.fold is not None:
