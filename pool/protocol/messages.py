@@ -81,12 +81,21 @@ class RosterEntry:
 
 
 @dataclass(frozen=True)
+class MachineAddress:
+    """Where another machine's coordinator of the same generation is reached."""
+
+    machine: int
+    address: str
+
+
+@dataclass(frozen=True)
 class Roster:
     """The processes that are alive. A missing one is dead, not merely silent: its memory may be given away (I4)."""
 
     alive: tuple[RosterEntry, ...]
     drain: bool  # finish the step, write a checkpoint, end
     nets: NetNews = NetNews()
+    machines: tuple[MachineAddress, ...] = ()
 
     def pids(self) -> dict[Peer, int]:
         """Returns the pids of all that are alive."""
@@ -132,6 +141,8 @@ class RunReport:
     noted: int = -1  # the newest step whose nets' numbers are in the metrics
     waits_for_nets: bool = False  # nothing is left to do but to note them
     waits_for_disk: bool = False  # nothing is left to do but the last checkpoint, which can't be written now
+    address: str = ""  # where coordinators of other machines reach it
+    stopped_elsewhere: bool = False  # the run ends with its newest step because another machine was told to stop
 
     @property
     def loss(self) -> float:
@@ -306,8 +317,8 @@ class ShareReport:
 
 @dataclass(frozen=True)
 class SumPlace:
-    """A sum of gradients of a piece of a parameter: a whole node of the step's tree. Its numbers follow the message, as
-    float32; before them the rows that it defines, as uint32, if it is a table's."""
+    """A sum of gradients of a piece of a parameter: a whole node of the step's tree. Its numbers follow the message, of
+    the parameter's type; before them the rows that it defines, as uint32, if it is a table's."""
 
     parameter: int  # by the number that it has among all
     first_row: int  # of the piece
@@ -324,6 +335,49 @@ class BucketSums:
     sums: tuple[SumPlace, ...]
 
 
+# --- supervisor -> that of the first machine ---
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that has to be the same on all machines."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class MachineReport:
+    """The state of one machine."""
+
+    life: str  # of the supervisor: its successor has another
+    address: str  # where it is reached
+    facts: tuple[Fact, ...]  # as far as they are known
+    steps: tuple[int, ...] = ()  # with which a coordinator can begin there; none while one lives
+    generation: int = 0  # of the coordinator that lives there, 0: none
+    lost: int = 0  # the newest generation whose coordinator is dead there, 0: none
+    coordinator: str = ""  # where that is reached; empty: not known yet
+    finished: bool = False  # nothing is left to do there
+    ended: str = ""  # why the run is over there, and so everywhere; empty: it is not
+
+
+# --- supervisor of the first machine -> all supervisors ---
+
+
+@dataclass(frozen=True)
+class MachineOrders:
+    """The state of the run, as the first machine sees it."""
+
+    generation: int  # of coordinators, 0: none has begun
+    step: int  # that it begins with
+    broken: str = ""  # why its coordinators are to be ended; empty: they are not
+    coordinators: tuple[MachineAddress, ...] = ()  # of the generation, as far as they are known
+    refused: str = ""  # why the addressee can't take part; empty: it can
+    ended: str = ""  # why the run is over; empty: it is not
+    finished: bool = False  # nothing is left to do on any machine
+    missing: tuple[int, ...] = ()  # machines that the others wait for
+
+
 Message = (
     Hello
     | Heartbeat
@@ -336,4 +390,6 @@ Message = (
     | WorkerReport
     | ShareReport
     | BucketSums
+    | MachineReport
+    | MachineOrders
 )

@@ -90,6 +90,7 @@ class StepScheduler:
         self._from_others: dict[tuple[int, int], OtherShare] = {}  # (step, machine): what the step does not know yet
         self._draining = False
         self._last = rules.steps - 1  # the last step that is done
+        self.stopped_elsewhere = False  # another machine was told to stop
         self._stopped = False  # early: the step in progress has not begun, and does not
         self._ended = False
 
@@ -234,7 +235,7 @@ class StepScheduler:
             self._assign()
             folds = list(self._fold())
             actions += folds
-            if self.step < self.rules.steps and self._step.complete:
+            if self.step < self.rules.steps and self._step.complete and self._knows_next_cursor:
                 actions.append(self._commit())
             elif not folds and not self._make_room():
                 break
@@ -407,16 +408,19 @@ class StepScheduler:
     def _hear_others(self) -> Iterator[Action]:
         """What other machines' shares of this step have come to."""
         for machine in self.rules.other_shares:
-            share = self._from_others.pop((self.step, machine), None)
-            if share is None:
+            share = self._from_others.get((self.step, machine))
+            unusable = () if share is None or share.report is None else share.report.unusable
+            if share is None or any(each.batch >= self.train.filled for each in unusable):  # it is kept for the user
                 continue
+            del self._from_others[self.step, machine]
             for bucket in share.buckets:
                 self._step.other_sums(machine, bucket)
             if share.report is None:
                 continue
             if share.report.ends:
                 self._last = min(self._last, self.step)
-            for each in share.report.unusable:
+                self.stopped_elsewhere = True
+            for each in unusable:
                 members = set(each.members) & self._using(each.batch)
                 if members and not self._ended:
                     yield from self._leave_out(each.batch, each.why, members)
@@ -520,6 +524,11 @@ class StepScheduler:
         for place in self.rules.share:
             if self._work_of(place) is None and self._is_ready(self._wanted(self.step, place)):
                 yield place
+
+    @property
+    def _knows_next_cursor(self) -> bool:
+        """The feeder has got as far as the next step: other machines may be faster."""
+        return self.train.filled >= (self.step + 1) * self.rules.batches_per_step
 
     def _commit(self) -> Commit:
         end = (self.step + 1) * self.rules.batches_per_step
