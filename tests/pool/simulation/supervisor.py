@@ -88,8 +88,10 @@ class SimSupervisor(Process):
         assert cluster is not None
         orders = cluster.hear(self._chair, machine, member)
         if orders is None:
-            if member.report.finished and cluster.worlds[0].ended:  # it has heard of that, and is gone
-                self.world.ended = True
+            if cluster.worlds[0].ended:
+                self.world.ended = True  # the first machine has heard that this one has finished, and is gone
+                if not member.report.finished:
+                    self.world.seen["begun anew after the end"] += 1
             return
         known = member.coordinators
         match member.hear(orders):
