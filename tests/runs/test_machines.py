@@ -230,3 +230,15 @@ def test_a_machine_that_is_not_like_the_first_is_told_why_and_the_others_go_on_w
         assert machines[0].process.poll() is None
         machines[1].begin(*(word for key in own for word in ("--set", f"{key}={settings.get(key, 'auto')}")))
         assert [each.end().digest() for each in machines] == [one.digest()] * 2
+
+
+def test_an_ensemble_that_is_divided_is_the_whole_one(whole_run: WholeRun, tmp_path: Path) -> None:
+    """As the how-to page does it: machines that do not know each other."""
+    settings = {**SMALL, "train.steps": 4, "run.seed": 3}
+    whole = whole_run({**settings, "ensemble.members": 4}).weights()
+    for half in range(2):
+        own = {"ensemble.members": 2, "run.model_seed": 3 + 2 * half}
+        weights = run_well(tmp_path / f"half-{half}", {**settings, **own}).weights()
+        for name, array in weights.items():
+            _, member, rest = name.split(".", 2)
+            assert array.tobytes() == whole[f"member.{int(member) + 2 * half}.{rest}"].tobytes()
