@@ -57,7 +57,8 @@ def failures(seeds: range) -> list[Failure]:
 
 def simulate_all(first: int, count: int, processes: int) -> Iterator[tuple[int, list[Failure]]]:
     """After each part: how many seeds are done, and which of the part failed."""
-    parts = [range(begin, min(begin + PART, first + count)) for begin in range(first, first + count, PART)]
+    size = PART if first < SEVERAL else PART // 10
+    parts = [range(begin, min(begin + size, first + count)) for begin in range(first, first + count, size)]
     done = 0
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for part, found in zip(parts, pool.imap(failures, parts), strict=True):
