@@ -71,6 +71,11 @@ class Writer:
         self._places: dict[str, list[Placed]] | None = None  # what it has filled the area with; None: nothing whole
         self._sums: dict[Placed, int] = {}
 
+    @property
+    def tensors_sum(self) -> int:
+        """The sum of all tensors that it has copied last: of another machine's, that are the same, it is the same."""
+        return _signed(sum(self._sums.values()))
+
     def write(
         self,
         state: RunState,

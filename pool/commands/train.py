@@ -135,9 +135,11 @@ def train(
     from pool.supervisor.summary import command
     from pool.supervisor.train import train as run
 
+    place = Given(machines, machine, first, interface, key)
     tree = {} if config.is_dir() else read_toml(config)
     if is_recipe(tree):
-        of_one_run = {"--override": override, "--trace": trace, "--measure": measure, "--machines": machines}
+        of_one_run = {"--override": override, "--trace": trace, "--measure": measure}
+        of_one_run |= {"--machines, --key and the like": place.is_for_several or local}
         if name := next((option for option, value in of_one_run.items() if value), None):
             raise ConfigError(f"{name}: {config} is a recipe, of several runs; name the folder of one of them")
         recipe = parse_recipe(tree, overrides or (), str(config))
@@ -157,7 +159,6 @@ def train(
         if measure:
             _measure(config, overrides or (), devices)
         return
-    place = Given(machines, machine, first, interface, key)
     if local:
         if machines is None or place != Given(machines=machines):
             raise ConfigError("--local: goes with --machines, and with none of --machine, --first, --interface, --key")
@@ -192,9 +193,12 @@ def _of_machine(settings: Config, machine: int, *, named_by_config: bool) -> Con
         raise ConfigError(f"pool.exchange: {settings.pool.exchange}; for several machines set it to host")
     pool = settings.pool.model_copy(update={"exchange": "host"})
     run = settings.run
+    train = settings.train
+    if machine:  # the first one exports and tries networks for all
+        train = train.model_copy(update={"export_every": 0, "on_export": [], "export_weights": None})
     if machine and named_by_config:
         run = run.model_copy(update={"dir": f"{run.dir}-machine-{machine}"})
-    return settings.model_copy(update={"pool": pool, "run": run})
+    return settings.model_copy(update={"pool": pool, "run": run, "train": train})
 
 
 def _without(arguments: Sequence[str], flag: str, option: str) -> list[str]:

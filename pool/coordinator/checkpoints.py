@@ -25,7 +25,7 @@ from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.exchange_setup.copies import Copied, Copies, InHostMemory
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
-from pool.protocol.messages import Saves
+from pool.protocol.messages import Saves, StateSum
 
 MINUTES = round(FINAL_SECONDS / 60)
 WAITING = 0.1  # seconds between two calls of `meanwhile`
@@ -109,6 +109,11 @@ class Checkpoints:
         else:
             self._validations = replace(self._validations, best=None)
             self._say(f"the best checkpoint, of step {best.step}, is not there any more: the best is chosen anew")
+
+    @property
+    def summed(self) -> StateSum | None:
+        """A sum over the newest snapshot, None before the first."""
+        return self._snapshots.summed
 
     def decide(self, step: int) -> Saves:
         """Decides, on the first machine, what all save of a version that they are about to make."""

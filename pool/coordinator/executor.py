@@ -124,7 +124,9 @@ class Executor:
 
     def _announce(self, action: Announce) -> None:
         assert self._machines is not None
-        report, version = action.report, action.report.step + 1
+        report, version, state = action.report, action.report.step + 1, self._record.summed
+        if state is not None and state.step == report.step:
+            report = replace(report, state=state)
         if self._machines.is_first:
             report = replace(report, saves=self._record.decide(version))
             self._record.decided(version, report.saves)

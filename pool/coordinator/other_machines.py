@@ -17,14 +17,14 @@ import zmq
 from pool.coordinator.scheduler.actions import Action
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.crash_points import crash_point
-from pool.errors import ProtocolError
+from pool.errors import ProtocolError, RunError
 from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.layout import Layout
 from pool.kernels.fold import Addend
-from pool.machines.place import MachinePlace
+from pool.machines.place import MachinePlace, named
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
-from pool.protocol.messages import BucketSums, MachineAddress, Saves, ShareReport, SumPlace
+from pool.protocol.messages import BucketSums, MachineAddress, Saves, ShareReport, StateSum, SumPlace
 
 
 class OtherMachines:
@@ -49,6 +49,8 @@ class OtherMachines:
         self._at = dict.fromkeys(self._is_other, -1)  # the newest step that each has said something of
         self._end = -1
         self._finished: set[int] = set()  # others that have ended
+        self._states: dict[StateSum, set[int]] = {}  # machines that have said it of a version
+        self._machine = place.machine
         self.sent_nbytes = 0  # to each of the others, since the beginning
 
     def connect(self, addresses: Iterable[MachineAddress]) -> None:
@@ -61,6 +63,7 @@ class OtherMachines:
     def announce(self, report: ShareReport, buffers: Sequence[torch.Tensor]) -> None:
         """Tells what the share has come to; `buffers`: after the step's first batch, if that is of the share."""
         crash_point("coordinator.before_announce")
+        self._note_state(self._machine, report)
         self._keep(report.step, report, [_bytes(buffer.clone()) for buffer in buffers])
         crash_point("coordinator.after_announce")
 
@@ -92,7 +95,15 @@ class OtherMachines:
         return all(reached >= step or machine in self._finished for machine, reached in self._at.items())
 
     def committed(self, step: int) -> None:
-        """All machines have sent all of the step: they have committed the one before."""
+        """All machines have sent all of the step: they have committed the one before. Raises RunError if one had other
+        weights in it."""
+        versions = {state: machines for state, machines in self._states.items() if state.step == step}
+        if len(versions) > 1:
+            groups = " and ".join(sorted(map(named, versions.values())))
+            raise RunError(
+                f"{groups} have different weights in step {step}: memory, or numerics; no step since is sure"
+            )
+        self._states = {state: machines for state, machines in self._states.items() if state.step > step}
         self.hub.forget(step)
         self._sums.forget(step + 1)
 
@@ -123,8 +134,13 @@ class OtherMachines:
                 self.hub.drops.add(f"{peer}: {error}")
                 continue
             crash_point("coordinator.report_heard")
+            self._note_state(peer.index, message)
             decided = (message.step + 1, message.saves) if peer.index == 0 else None
             yield scheduler.share_computed(peer.index, message), decided
+
+    def _note_state(self, machine: int, report: ShareReport) -> None:
+        if report.state is not None:
+            self._states.setdefault(report.state, set()).add(machine)
 
     def _keep(self, step: int, message: ShareReport | BucketSums, frames: Sequence[memoryview]) -> None:
         self.sent_nbytes += sum(frame.nbytes for frame in frames)

@@ -16,6 +16,7 @@ from pool.checkpoint.snapshot import Area, Placed, Snapshot
 from pool.checkpoint.store import DTYPES, Checkpoint, tensor_bytes
 from pool.coordinator.update.changed_rows import Changes
 from pool.errors import CheckpointError
+from pool.protocol.messages import StateSum
 
 WEIGHTS, OPTIMIZER, AVERAGE = "weights", "optimizer", "average"
 
@@ -30,6 +31,7 @@ class Snapshots:
         self._writers = [snapshot.Writer(area, threads) for area in areas]
         self._changes = changes or Changes({}, len(areas))
         self._newest = newest or 0
+        self.summed: StateSum | None = None  # of the newest copy
         self._held: int | None = None
 
     def load(self, index: int, like: Checkpoint) -> Checkpoint:
@@ -52,6 +54,7 @@ class Snapshots:
         written = self._writers[index].write(state, tensors, changed)
         self._changes.copied(index)
         self._newest = index
+        self.summed = StateSum(state.step, self._writers[index].tensors_sum)
         return self._checkpoint(written, self._areas[index], state)
 
     def hold(self) -> None:

@@ -12,7 +12,7 @@ from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.scheduler.actions import Action, Collect, Commit, Measure, Validated
 from pool.coordinator.validation_arrays import Collected
 from pool.crash_points import crash_point
-from pool.protocol.messages import Saves
+from pool.protocol.messages import Saves, StateSum
 from pool.telemetry.trace import Trace
 
 
@@ -40,6 +40,11 @@ class Record:
         self._first_step = first_step
         self._traffic = traffic
         self._open: tuple[Commit, tuple[float, ...]] | None = None
+
+    @property
+    def summed(self) -> StateSum | None:
+        """A sum over the newest snapshot, None before the first."""
+        return self._checkpoints.summed
 
     def decide(self, version: int) -> Saves:
         """On the first of several machines: what all save of a version that they are about to make."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import zmq
@@ -13,7 +13,7 @@ import zmq
 from pool.errors import ResourceError
 from pool.machines.chair import PATIENCE, Chair
 from pool.machines.member import Decision, Member
-from pool.machines.place import MachinePlace
+from pool.machines.place import MachinePlace, named
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
 from pool.protocol.messages import MachineOrders, MachineReport
@@ -125,8 +125,3 @@ class MachineGroup:
                 poller.unregister(socket)
         self._hub.close(linger_ms=500)
         self._context.term()
-
-
-def named(machines: Sequence[int]) -> str:
-    """Returns them in words; empty: there are none."""
-    return f"machine{'s' if len(machines) > 1 else ''} {', '.join(map(str, machines))}" if machines else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 
@@ -14,3 +15,8 @@ class MachinePlace:
     host: str  # the address at which others reach this one
     key: str = field(repr=False)  # the run's: secret half of a CURVE key pair, in Z85
     generation: int = 0  # of the coordinators: all of one begin together
+
+
+def named(machines: Collection[int]) -> str:
+    """Returns them in words; empty: there are none."""
+    return f"machine{'s' if len(machines) > 1 else ''} {', '.join(map(str, sorted(machines)))}" if machines else ""

@@ -305,6 +305,14 @@ class Unusable:
 
 
 @dataclass(frozen=True)
+class StateSum:
+    """A sum over weights, optimizer state and averages of a version: the same on all machines."""
+
+    step: int
+    sum: int
+
+
+@dataclass(frozen=True)
 class ShareReport:
     """A machine's share of a step is computed: what each of its batches has come to. Nothing of that changes any more;
     the sums of the buckets follow (`BucketSums`)."""
@@ -313,6 +321,7 @@ class ShareReport:
     losses: tuple[BatchLosses, ...]  # of the batches that some member's step has
     unusable: tuple[Unusable, ...] = ()  # in the order in which they were found
     saves: Saves = ""  # of the first machine: what is saved of the version that the step makes
+    state: StateSum | None = None  # of the version with which the step begins, if it was saved
     ends: bool = False  # the machine was told to stop: the run ends with this step
 
 

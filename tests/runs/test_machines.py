@@ -181,3 +181,16 @@ def test_an_ensemble_that_is_divided_is_the_whole_one(whole_run: WholeRun, tmp_p
         for name, array in weights.items():
             _, member, rest = name.split(".", 2)
             assert array.tobytes() == whole[f"member.{int(member) + 2 * half}.{rest}"].tobytes()
+
+
+def test_machines_whose_weights_differ_end_with_a_line(tmp_path: Path) -> None:
+    settings = {**LONG, "task": "tests.support.tasks.drifting_task", "train.steps": 40}
+    with machines_of(tmp_path / "run", settings, {}, {}) as machines:
+        machines[1].process.kill()
+        machines[1].process.wait()
+        machines[1].begin("--resume", DRIFTS="1")
+        codes = [machine.process.wait(60) for machine in machines]
+    assert 0 not in codes
+    said = machines[0].out + machines[1].out
+    assert "machine 0 and machine 1 have different weights in step" in said
+    assert "Traceback" not in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +29,15 @@ class Machine:
         self._output = self.dir.with_name(f"{self.dir.name}.out")
         self.begin()
 
-    def begin(self, *arguments: str) -> None:
+    def begin(self, *arguments: str, **environment: str) -> None:
         with self._output.open("a") as output:
-            self.process = subprocess.Popen([*self._command, *arguments], cwd=ROOT, stdout=output, stderr=output)
+            self.process = subprocess.Popen(
+                [*self._command, *arguments],
+                cwd=ROOT,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **environment},
+            )
 
     @property
     def out(self) -> str:

@@ -28,9 +28,11 @@ def of_config(config: Config) -> list[Fact]:
 
 
 def of_plan(run: RunPlan) -> list[Fact]:
-    """Returns the data files and the numerics."""
+    """Returns the data files, the numerics, and what --override has changed."""
     files = {"data.train": run.train_files, "data.validation": run.validation_files}
     facts = [Fact(key, _files(found)) for key, found in files.items()]
+    changes = [[override.step, override.key, override.value] for override in run.overrides]
+    facts.append(Fact("--override", _shown(changes)))
     return facts + [Fact(name, _shown(value)) for name, value in sorted(run.planned.fingerprint.items())]
 
 
