@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     app.command(name="train")(train)
+    app.command(name="machines-key")(machines_key)
 
 
 def train(
@@ -75,6 +76,38 @@ def train(
             "keeps another name",
         ),
     ] = None,
+    machines: Annotated[
+        int | None,
+        typer.Option("--machines", metavar="N", help="number of machines that train it"),
+    ] = None,
+    machine: Annotated[
+        int | None,
+        typer.Option("--machine", metavar="I", help="which one this is: 0, the first, to N - 1"),
+    ] = None,
+    first: Annotated[
+        str | None,
+        typer.Option(
+            "--first",
+            metavar="HOST:PORT",
+            help="where the first machine listens, as the others reach it; the port may be left out",
+        ),
+    ] = None,
+    interface: Annotated[
+        str | None,
+        typer.Option(
+            "--interface",
+            metavar="NAME",
+            help="network interface at which the others reach this machine; else the one that leads to the first",
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="the run's key, made by `pool machines-key`"),
+    ] = None,
+    local: Annotated[
+        bool,
+        typer.Option("--local", help="with --machines: all of them on this one, to try"),
+    ] = False,
 ) -> None:
     """Train a network; checkpoints, metrics and logs go into the folder run.dir.
 
@@ -86,10 +119,15 @@ def train(
     pool configs stockfish-15.1 -o my.toml, then pool train my.toml --set 'data.train=/data/*.binpack' --set
     run.dir=runs/first
 
+    On several machines each is given the same config and key. Slurm, Kubernetes and torchrun say the rest. A machine
+    but the first one has its own run folder, run.dir-machine-I. The weights are those of a run on one machine.
+
     A recipe, a config with [[stage]] tables, is trained stage by stage. Each is a run in a folder of run.dir that is
     named by all its result depends on. Given again, the command goes on with what is not done, --resume or not.
     """
     from pool.config.load import load_config, read_toml
+    from pool.machines.local import run_all
+    from pool.machines.start import Given, join
     from pool.stages.recipe import is_recipe, parse_recipe
     from pool.supervisor.prepare import preparation
     from pool.supervisor.prepare.overrides import parse
@@ -98,7 +136,7 @@ def train(
 
     tree = {} if config.is_dir() else read_toml(config)
     if is_recipe(tree):
-        of_one_run = {"--override": override, "--trace": trace, "--measure": measure}
+        of_one_run = {"--override": override, "--trace": trace, "--measure": measure, "--machines": machines}
         if name := next((option for option, value in of_one_run.items() if value), None):
             raise ConfigError(f"{name}: {config} is a recipe, of several runs; name the folder of one of them")
         recipe = parse_recipe(tree, overrides or (), str(config))
@@ -118,14 +156,46 @@ def train(
         if measure:
             _measure(config, overrides or (), devices)
         return
+    place = Given(machines, machine, first, interface, key)
+    if local:
+        if machines is None or place != Given(machines=machines):
+            raise ConfigError("--local: goes with --machines, and with none of --machine, --first, --interface, --key")
+        raise typer.Exit(run_all(machines, _without(sys.argv[2:], "--local", "--machines")))
+    group = join(place, os.environ) if place.is_for_several else None
+    if group is not None and group.place.machine and not config.is_dir():
+        own = f"{settings.run.dir}-machine-{group.place.machine}"  # two machines may have one disk
+        settings = settings.model_copy(update={"run": settings.run.model_copy(update={"dir": own})})
     code = run(
         settings,
         resume=resume,
         allow_different_numerics=allow_different_numerics,
         changes=changes,
         again=lambda run_dir: command("train", "--resume", run_dir),
+        group=group,
     )
     raise typer.Exit(code)
+
+
+def machines_key(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="the file to make, that nobody else can read")],
+) -> None:
+    """Make the key of a run on several machines; copy it to each. Who has it can take part, and nobody else can read
+    what they send."""
+    from pool.machines.key import write_key
+
+    write_key(file)
+
+
+def _without(arguments: Sequence[str], flag: str, option: str) -> list[str]:
+    """Returns the arguments without a flag, and without an option and its value."""
+    left: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == option:
+            next(words, None)
+        elif word != flag and not word.startswith(f"{option}="):
+            left.append(word)
+    return left
 
 
 def _train_recipe(

@@ -12,6 +12,7 @@ from pool.coordinator.metrics.metrics import Metrics
 from pool.coordinator.scheduler.actions import Action, Collect, Commit, Measure, Validated
 from pool.coordinator.validation_arrays import Collected
 from pool.crash_points import crash_point
+from pool.protocol.messages import Saves
 from pool.telemetry.trace import Trace
 
 
@@ -39,6 +40,14 @@ class Record:
         self._first_step = first_step
         self._read_nbytes = read_nbytes
         self._open: tuple[Commit, tuple[float, ...]] | None = None
+
+    def decide(self, version: int) -> Saves:
+        """On the first of several machines: what all save of a version that they are about to make."""
+        return self._checkpoints.decide(version)
+
+    def decided(self, version: int, saves: Saves) -> None:
+        """The first machine has decided."""
+        self._checkpoints.decided(version, saves)
 
     def committed(self, action: Commit, learning_rates: tuple[float, ...]) -> None:
         """`learning_rates`: that the step was made with, one a member."""

@@ -62,14 +62,18 @@ def prepare(
     *,
     allow_different_numerics: bool = False,
     changes: Sequence[tuple[str, Any]] = (),
+    step: int | None = None,
 ) -> tuple[RunPlan, ForkServer]:
-    """Returns the plan of the run, and the fork server. `changes`: of `--override`.
+    """Returns the plan of the run, and the fork server. `changes`: of `--override`; `step`: on which several machines
+    have agreed, to begin with, None: the newest.
 
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
     check_folder(folder.inside)
     check_trace(config)
     checkpoint = folder.last_checkpoint()
+    if step is not None:
+        checkpoint = None if step == 0 else folder.checkpoint_of(step)
     overrides = overrides_of(checkpoint, changes, folder)
     if checkpoint is not None:
         config, started = with_its_start(config, saved_state(checkpoint))

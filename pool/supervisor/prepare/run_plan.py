@@ -15,6 +15,7 @@ from pool.checkpoint.overrides import Override
 from pool.config.tree import Config
 from pool.device.names import parse_device
 from pool.exchange.layout import Layout
+from pool.machines.place import MachinePlace
 from pool.process.plan_result import Planned
 from pool.process.start import CoordinatorStart, FeederStart, Files, PlannerStart, RunStart, WorkerStart
 from pool.protocol.blame import DeathInBatch
@@ -41,6 +42,7 @@ class RunPlan:
     only_check: bool = False  # devices that this machine lacks are to be said, and end nothing
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
     deaths: tuple[DeathInBatch, ...] = ()  # of workers that ended the coordinator with them, in steps not done since
+    place: MachinePlace | None = None  # of this machine among several
 
     @property
     def planned(self) -> Planned:
@@ -147,6 +149,7 @@ class RunPlan:
             saved=self.saved,
             start_from=self.start_from,
             deaths=self.deaths,
+            place=self.place,
         )
 
     def _running(self, peer: Peer, *, uses_device: bool) -> dict[str, Any]:

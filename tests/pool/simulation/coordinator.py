@@ -290,7 +290,7 @@ class SimCoordinator(Process):
                 memory.check_batch("train", batch)  # its touched rows are read
             self._sums[bucket].append(Node(each.place, memory.gradient(each.worker, each.slot, bucket)))
             self._counts[bucket] += len(each.batches)
-        end = FOREVER if action.last else action.contributions[-1].place + 1
+        end = range(FOREVER) if action.last else action.places
         self._sums[bucket] = [Node(node[0].place, sum_of(node)) for node in nodes(self._sums[bucket], end)]
         assert len(self._sums[bucket]) <= most_nodes(self.world.setup.rules.groups.per_step), "memory for sums"
         self._divisors[bucket] = action.batches
