@@ -1,4 +1,4 @@
-"""The server of the page, by Werkzeug, which TensorBoard's server needs too. It answers two addresses from memory: no
+"""The server of the page. It answers two addresses from memory: no
 file of the machine can be asked for by its name.
 
 Other users of the machine must not read the answers, nor other sites through the user's browser. So every request needs
@@ -18,10 +18,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from werkzeug.exceptions import Forbidden, HTTPException, MethodNotAllowed, MisdirectedRequest, NotFound
-from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.wrappers import Request, Response
 
-from pool.errors import UnavailableError
+from pool.telemetry.web import WebServer
 from pool.watch.contents import Watch
 from pool.watch.page import as_json, page_of
 
@@ -48,9 +47,8 @@ class PageServer:
         self._lock = threading.Lock()
         self._looked = -LOOK_SECONDS
         self._contents: Mapping[str, Any] = {}
-        with _bound(host, port) as bound:
-            address, port = bound.getsockname()[:2]
-            self._server = make_server(address, port, self._answer, True, 1, _Handler, fd=bound.fileno())
+        self._server = WebServer(self._answer, host, port)
+        port = self._server.port
         self._names = {host.lower(), "localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
         self._token = secrets.token_urlsafe(24)
         self._cookie = f"sparsepool-{port}"  # browsers send a machine's cookies to all of its ports
@@ -114,35 +112,9 @@ class PageServer:
         return name in self._names or _is_address(name)
 
 
-class _Handler(WSGIRequestHandler):
-    """Says nothing of requests, and hangs up on who asks for nothing."""
-
-    timeout = 30
-
-    def log(self, type: str, message: str, *args: object) -> None:
-        pass
-
-
 def _is_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)
     except ValueError:
         return False
     return True
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """Raises UnavailableError."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise UnavailableError(f"--host {host}: {error.strerror}") from None
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen()
-    except OSError as error:
-        bound.close()
-        raise UnavailableError(f"{host} port {port}: {error.strerror}; --port 0 takes one that is free") from None
-    return bound

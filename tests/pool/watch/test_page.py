@@ -312,9 +312,9 @@ def test_whoever_does_not_know_the_token_sees_nothing(host: str, tmp_path: Path)
 def test_an_address_that_can_not_be_had_is_one_line(tmp_path: Path) -> None:
     with served(made(tmp_path / "one", 0.1, [3], {})) as page:
         port = urlsplit(page.url).port or 0
-        with pytest.raises(UnavailableError, match="--port 0"):
+        with pytest.raises(UnavailableError, match="port 0"):
             PageServer(Watch([]), "127.0.0.1", port)
-    with pytest.raises(UnavailableError, match="--host no such name"):
+    with pytest.raises(UnavailableError, match="no such name"):
         PageServer(Watch([]), "no such name", 0)
 
 
