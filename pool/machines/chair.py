@@ -59,13 +59,14 @@ class Chair:
     def orders(self, machine: int, report: MachineReport, now: float) -> MachineOrders:
         """Returns what a machine is told that has said this."""
         if machine not in self._machines:
-            return MachineOrders(0, 0, refused=f"the run has machines 0 to {self._machines[-1]} (--machines)")
+            return MachineOrders(report.life, refused=f"the run has machines 0 to {self._machines[-1]} (--machines)")
         if (since := self._rivals.get((machine, report.life))) is not None:
             twice = self._known[machine].heard > since
-            return MachineOrders(0, 0, refused=f"there is another machine {machine} (--machine)" if twice else "")
+            return MachineOrders(report.life, refused=f"there is another machine {machine} (--machine)" if twice else "")
         if refused := self._refusal(machine, report):
-            return MachineOrders(0, 0, refused=refused)
+            return MachineOrders(report.life, refused=refused)
         return MachineOrders(
+            report.life,
             self._generation,
             self._step,
             self._broken,

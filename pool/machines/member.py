@@ -78,6 +78,8 @@ class Member:
 
     def hear(self, orders: MachineOrders) -> Decision | None:
         """Takes the newest orders; they are repeated until what they say is done."""
+        if orders.life != self.report.life:  # a dead supervisor's
+            return None
         self.missing = orders.missing
         if orders.refused:
             return Refused(orders.refused)

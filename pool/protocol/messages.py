@@ -368,8 +368,9 @@ class MachineReport:
 class MachineOrders:
     """The state of the run, as the first machine sees it."""
 
-    generation: int  # of coordinators, 0: none has begun
-    step: int  # that it begins with
+    life: str  # of the addressee
+    generation: int = 0  # of coordinators, 0: none has begun
+    step: int = 0  # that it begins with
     broken: str = ""  # why its coordinators are to be ended; empty: they are not
     coordinators: tuple[MachineAddress, ...] = ()  # of the generation, as far as they are known
     refused: str = ""  # why the addressee can't take part; empty: it can

@@ -89,7 +89,7 @@ class StepScheduler:
         self._step = self._open_step()
         self._from_others: dict[tuple[int, int], OtherShare] = {}  # (step, machine): what the step does not know yet
         self._draining = False
-        self._last = rules.steps - 1  # the last step that is done
+        self._last: int | None = None  # the last step that is done, of several machines that were told to stop
         self.stopped_elsewhere = False  # another machine was told to stop
         self._stopped = False  # early: the step in progress has not begun, and does not
         self._ended = False
@@ -223,7 +223,7 @@ class StepScheduler:
     def _advance(self) -> list[Action]:
         """Does all that the state allows, in one fixed order."""
         actions: list[Action] = []
-        while not (self._ended or self._stopped):
+        while not (self._ended or self._at_end):
             if self.validation is not None and self.validation.due(self.step):
                 actions += self.validation.advance(self.step)
             if self._validation_due:
@@ -248,7 +248,7 @@ class StepScheduler:
 
     @property
     def _at_end(self) -> bool:
-        if self._stopped or (self._stops_here and not self._begun):
+        if self._stopped or self._stops_here:
             return True
         return self.step == self.rules.steps and not self._validation_due
 
@@ -260,7 +260,9 @@ class StepScheduler:
     @property
     def _stops_here(self) -> bool:
         """The run was told to stop, and begins no new step."""
-        return self.step > self._last if self._machines else self._draining
+        if self._machines:
+            return self._last is not None and self.step > self._last
+        return self._draining and not self._begun
 
     @property
     def _begun(self) -> bool:
@@ -281,13 +283,14 @@ class StepScheduler:
 
     def _assign(self) -> None:
         ahead = 1 if self._draining else 2
-        for step, place in product(range(self.step, min(self.step + ahead, self._last + 1)), self.rules.share):
+        end = self.rules.steps if self._last is None else self._last + 1
+        for step, place in product(range(self.step, min(self.step + ahead, end)), self.rules.share):
             if self._groups.batches(step, place).start >= self.train.filled:
                 return
             batches = self._wanted(step, place)
             if not self._is_ready(batches) or (step, place) in self._work or any(map(self._verdict, batches)):
                 continue
-            if self._stops_here and not self._begun:
+            if self._stops_here:
                 return
             now, share = step == self.step, self._groups.per_step
             worker = self._workers.least_busy(with_slot=True) if now else self._workers.least_busy_ahead(step, share)
@@ -418,7 +421,7 @@ class StepScheduler:
             if share.report is None:
                 continue
             if share.report.ends:
-                self._last = min(self._last, self.step)
+                self._last = self.step
                 self.stopped_elsewhere = True
             for each in unusable:
                 members = set(each.members) & self._using(each.batch)
@@ -510,7 +513,7 @@ class StepScheduler:
         """The first step that other machines hear of after this one was told to stop is the last."""
         if not self._draining:
             return action
-        self._last = min(self._last, self.step)
+        self._last = self.step
         return Announce(replace(action.report, ends=True))
 
     @property
