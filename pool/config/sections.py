@@ -40,7 +40,7 @@ class RunConfig(Section):
     ] = ""
     sinks: Annotated[
         CommaList,
-        Field(description="where metrics go besides metrics.jsonl: `tensorboard`, or `module:factory` of yours"),
+        Field(description="where metrics go, too: `tensorboard`, `wandb`, `trackio`, or `module:factory` of yours"),
         Effect.NONE,
     ] = ("tensorboard",)
 
@@ -58,6 +58,17 @@ class TelemetryConfig(Section):
         Field(description="HOST:PORT for Prometheus to ask for the run's numbers, as 127.0.0.1:9400; none if empty"),
         Effect.NONE,
     ] = ""
+    project: Annotated[
+        str,
+        Field(min_length=1, description="for the sinks wandb and trackio: the run's project there"),
+        Effect.NONE,
+    ] = "sparsepool"
+    name: Annotated[
+        str,
+        Field(description="for these sinks: the run's name there; the last part of run.dir if empty"),
+        Effect.NONE,
+    ] = ""
+    tags: Annotated[CommaList, Field(description="for the sink wandb: the run's tags"), Effect.NONE] = ()
 
 
 class DataFiles(Section):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
-import urllib.error
+import sys
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
@@ -26,3 +30,19 @@ def test_prometheus_sees_a_run_and_changes_no_bit_of_it(tmp_path: Path, whole_ru
     assert process.returncode == 0
     assert any("sparsepool_step " in each for each in seen)
     assert Ended(tmp_path / "run", 0, "", "").digest() == whole_run(LONG).digest()
+
+
+def test_trackio_gets_a_run_and_its_resume_as_one_and_changes_no_bit(tmp_path: Path, whole_run: WholeRun) -> None:
+    pytest.importorskip("trackio", reason="no package trackio (an extra, of 30 packages)")
+    settings = {**TOY, "run.sinks": ["trackio"], "telemetry.project": "toys"}
+    environment = {**os.environ, "TRACKIO_DIR": str(tmp_path / "trackio")}
+    for steps, more in ((6, ()), (12, ("--resume",))):
+        line = command(tmp_path / "run", {**settings, "train.steps": steps}, *more)
+        subprocess.run(line, cwd=ROOT, env=environment, check=True, capture_output=True)
+    code = "import json, trackio; print(json.dumps(trackio.SQLiteStorage.get_logs('toys', 'run')))"
+    told = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    history = json.loads(told.stdout.splitlines()[-1])
+    assert {point["step"] for point in history} >= {6, 12}
+    expected = {record["step"]: record["loss"] for record in whole_run(TOY).metrics() if "loss" in record}
+    assert all(point["loss/train"] == expected[point["step"]] for point in history if "loss/train" in point)
+    assert Ended(tmp_path / "run", 0, "", "").digest() == whole_run(TOY).digest()

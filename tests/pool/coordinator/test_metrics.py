@@ -442,7 +442,7 @@ def test_a_sink_from_outside_takes_the_numbers_and_can_not_stop_a_run(fails: boo
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("graphite", "run.sinks: no metrics sink 'graphite'; allowed: tensorboard, or module:factory"),
+        ("graphite", "run.sinks: no metrics sink 'graphite'; allowed: tensorboard, trackio, wandb, or module:factory"),
         ("os:getcwd", "run.sinks: os:getcwd can't be called with (run_dir): "),
         ("os:sep", "run.sinks: os:sep must be a function of (run_dir), not '/'"),
     ],
