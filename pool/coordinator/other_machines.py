@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import zmq
 
@@ -70,8 +71,8 @@ class OtherMachines:
                 numbers = node.gradient.clone()
             else:
                 rows = len(node.touched)
-                numbers = node.gradient[torch.from_numpy(node.touched.astype("int64") - first_row)]
-                frames.append(_bytes(torch.from_numpy(node.touched.astype("uint32"))))
+                numbers = node.gradient[torch.from_numpy(node.touched.astype(np.int64) - first_row)]
+                frames.append(memoryview(np.array(node.touched, np.uint32).view(np.uint8)))
             frames.append(_bytes(numbers))
             places.append(SumPlace(parameter, first_row, node.place, rows))
         crash_point("coordinator.before_send")

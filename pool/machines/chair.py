@@ -62,7 +62,9 @@ class Chair:
             return MachineOrders(report.life, refused=f"the run has machines 0 to {self._machines[-1]} (--machines)")
         if (since := self._rivals.get((machine, report.life))) is not None:
             twice = self._known[machine].heard > since
-            return MachineOrders(report.life, refused=f"there is another machine {machine} (--machine)" if twice else "")
+            return MachineOrders(
+                report.life, refused=f"there is another machine {machine} (--machine)" if twice else ""
+            )
         if refused := self._refusal(machine, report):
             return MachineOrders(report.life, refused=refused)
         return MachineOrders(

@@ -87,7 +87,7 @@ class OtherSums:
             listed = frames.pop(0)
             if listed.nbytes != 4 * place.rows:
                 raise ProtocolError(f"{place}: {listed.nbytes} bytes of row numbers")
-            touched = _aligned(listed, 4).view(np.uint32)
+            touched = _aligned(listed, 4).view(np.uint32) if place.rows else np.empty(0, np.uint32)
             if place.rows and (touched[0] < first or touched[-1] >= last or np.any(touched[1:] <= touched[:-1])):
                 raise ProtocolError(f"{place}: row numbers that do not ascend from {first} to below {last}")
             rows = place.rows
@@ -100,9 +100,10 @@ class OtherSums:
 
 def _tensor(frame: memoryview, planned: Planned, shape: tuple[int, ...] | None = None) -> Tensor:
     """`shape`: None: the parameter's or buffer's own."""
-    dtype = torch_dtype(planned.dtype)
-    flat = torch.from_numpy(_aligned(frame, dtype.itemsize)).view(dtype)
-    return flat.view(planned.shape if shape is None else shape)
+    dtype, shape = torch_dtype(planned.dtype), planned.shape if shape is None else shape
+    if not frame.nbytes:
+        return torch.empty(shape, dtype=dtype)
+    return torch.from_numpy(_aligned(frame, dtype.itemsize)).view(dtype).view(shape)
 
 
 def _aligned(frame: memoryview, itemsize: int) -> npt.NDArray[np.uint8]:
