@@ -6,11 +6,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from loader.files.regular import open_regular
 from pool.errors import ConfigError
+from pool.metrics.medians import MEMBERS
 from pool.run_folder.lines import LONGEST
 
 METRICS = "metrics.jsonl"
@@ -76,6 +78,14 @@ def record_in(line: bytes) -> dict[str, Any] | None:
     """Parses a line; None if it is no record of a run's."""
     with suppress(ValueError, RecursionError):
         record = json.loads(line)
-        if isinstance(record, dict) and type(record.get("step")) is int:
+        if isinstance(record, dict) and type(record.get("step")) is int and _is_of_numbers(record):
             return record
     return None
+
+
+def _is_of_numbers(record: Mapping[str, Any]) -> bool:
+    members = record.get(MEMBERS, {})
+    if not isinstance(members, dict) or not all(isinstance(values, list) for values in members.values()):
+        return False
+    values = chain((value for name, value in record.items() if name != MEMBERS), *members.values())
+    return all(isinstance(value, int | float) for value in values)

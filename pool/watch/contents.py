@@ -100,11 +100,9 @@ class _History:
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
     """Returns the numbers of a record by name, those of members as `member.M.NAME`."""
-    numbers = {name: value for name, value in record.items() if type(value) in (int, float)}
-    lists = record.get(MEMBERS)
-    for name, values in lists.items() if isinstance(lists, dict) else ():
-        if isinstance(values, list) and all(type(value) in (int, float) for value in values):
-            numbers |= of_members(name, values)
+    numbers = {name: value for name, value in record.items() if name != MEMBERS}
+    for name, values in record.get(MEMBERS, {}).items():
+        numbers |= of_members(name, values)
     return numbers
 
 

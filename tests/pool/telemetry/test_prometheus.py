@@ -213,9 +213,7 @@ def test_an_address_that_is_taken_is_told_and_the_run_goes_on_without_it() -> No
     assert "training goes on without it" in line
 
 
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1", "x:0", "x:65536", "x:y", "http://x:1", "::1:9400", "[::1]", " x:1"]
-)
+@pytest.mark.parametrize("address", ["127.0.0.1", "x:0", "x:65536", "x:y", "http://x:1", "::1:9400", "[::1]", " x:1"])
 def test_what_is_no_address_is_refused_by_name(address: str) -> None:
     with pytest.raises(ConfigError, match=r"telemetry\.prometheus: must be HOST:PORT"):
         load_config(ROOT / "configs/demo.toml", [f"telemetry.prometheus={address}"])
