@@ -9,9 +9,12 @@ import sys
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pool.errors import ConfigError
+from pool.watch.contents import Watch
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.runs import TOY, Ended, WholeRun, command
@@ -46,3 +49,21 @@ def test_trackio_gets_a_run_and_its_resume_as_one_and_changes_no_bit(tmp_path: P
     expected = {record["step"]: record["loss"] for record in whole_run(TOY).metrics() if "loss" in record}
     assert all(point["loss/train"] == expected[point["step"]] for point in history if "loss/train" in point)
     assert Ended(tmp_path / "run", 0, "", "").digest() == whole_run(TOY).digest()
+
+
+def test_the_page_shows_why_a_worker_died_and_the_run_does_not_notice(tmp_path: Path, whole_run: WholeRun) -> None:
+    line = command(tmp_path / "run", {**LONG, "testing.crash_points": ["worker.before_batch@50=kill"]})
+    watch, looked = Watch([tmp_path]), list[dict[str, Any]]()
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            with suppress(ConfigError):  # no run is in the folder yet
+                looked += watch.look()["runs"]
+    assert process.returncode == 0
+    assert {run["state"] for run in looked} >= {"running"}
+    (run,) = watch.look()["runs"]
+    assert (run["state"], run["step"], run["restarts"]) == ("finished", 300, len(run["deaths"]))
+    assert run["deaths"]
+    assert {death["why"] for death in run["deaths"]} == {"it was killed by SIGKILL"}
+    assert all("restarted" in death["then"] for death in run["deaths"])
+    assert run["curves"]["steps"]["step"] == list(range(1, 301))
+    assert Ended(tmp_path / "run", 0, "", "").digest() == whole_run(LONG).digest()

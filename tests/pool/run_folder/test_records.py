@@ -57,7 +57,13 @@ def test_a_reader_that_looks_now_and_then_has_what_one_that_reads_all_has(
 
 def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / METRICS
-    strange = [{"loss": "x"}, {"time": None}, {"members": []}, {"members": {"loss": 1}}, {"members": {"loss": ["x"]}}]
+    strange: list[dict[str, object]] = [
+        {"loss": "x"},
+        {"time": None},
+        {"members": []},
+        {"members": {"loss": 1}},
+        {"members": {"loss": ["x"]}},
+    ]
     lines = "".join(json.dumps({"step": 5, **each}) + "\n" for each in strange).encode()
     others = [b"\xff", b"[]", b'{"step": true}', b"[" * 3000, b"x" * (3 << 20)]
     path.write_bytes(b"\n".join([*others, lines + b'{"step": 1}', b'{"step": 2}']))
