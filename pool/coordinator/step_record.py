@@ -61,7 +61,12 @@ class Record:
         (commit, learning_rates), self._open = self._open, None
         crash_point("coordinator.before_record")
         self._metrics.committed(
-            commit.step, commit.losses, commit.next_cursor.epoch, learning_rates, self._read_nbytes()
+            commit.step,
+            commit.losses,
+            commit.next_cursor.epoch,
+            learning_rates,
+            self._read_nbytes(),
+            ready=commit.ready,
         )
         with self._trace.span("snapshot, if due", step=commit.step):
             self._checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)

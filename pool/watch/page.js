@@ -183,6 +183,7 @@ function drawCharts(runs) {
   }
   chart(place, "learning rate", curvesOf(runs, "steps", "learning_rate", plain));
   chart(place, "samples/s", curvesOf(runs, "steps", "samples_per_second", plain));
+  chart(place, "batches ready in the ring", curvesOf(runs, "steps", "batches_ready", plain));
 }
 
 // What the time of a run's workers goes into, one share upon the other.

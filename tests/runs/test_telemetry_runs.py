@@ -65,5 +65,6 @@ def test_the_page_shows_why_a_worker_died_and_the_run_does_not_notice(tmp_path: 
     assert run["deaths"]
     assert {death["why"] for death in run["deaths"]} == {"it was killed by SIGKILL"}
     assert all("restarted" in death["then"] for death in run["deaths"])
+    assert max(run["curves"]["steps"]["batches_ready"]) > 0
     assert run["curves"]["steps"]["step"] == list(range(1, 301))
     assert Ended(tmp_path / "run", 0, "", "").digest() == whole_run(LONG).digest()

@@ -70,9 +70,11 @@ class Metrics:
         epoch: int,
         learning_rates: Sequence[float],
         gradient_nbytes: int,
+        *,
+        ready: int = 0,
     ) -> None:
         """Step `step` is done; `losses`: of each member's batches; `learning_rates`: one a member; `gradient_nbytes`:
-        read of gradient slots since the beginning."""
+        read of gradient slots since the beginning; `ready`: batches of later steps that are in the ring."""
         now = time.monotonic()
         seconds = now - (self._last_commit if self._last_commit is not None else now)
         self._last_commit = now
@@ -86,6 +88,7 @@ class Metrics:
                 "epoch": epoch,
                 "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
                 "gradient_mb": (gradient_nbytes - self._gradient_nbytes) / 1e6,
+                "batches_ready": float(ready),
                 **vars(self._shares),
                 **of_members("loss", self._losses),
                 **of_members("learning_rate", learning_rates),
