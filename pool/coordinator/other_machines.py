@@ -48,11 +48,15 @@ class OtherMachines:
         self._sums = sums
         self._at = dict.fromkeys(self._is_other, -1)  # the newest step that each has said something of
         self._end = -1
+        self._finished: set[int] = set()  # others that have ended
         self.sent_nbytes = 0  # to each of the others, since the beginning
 
     def connect(self, addresses: Iterable[MachineAddress]) -> None:
-        """Names the others' addresses."""
-        self.hub.connect({Peer(MACHINE, each.machine, self._generation): each.address for each in addresses})
+        """Takes what is known of all coordinators of the generation."""
+        others = [each for each in addresses if each.machine in self._is_other]
+        self._finished = {each.machine for each in others if each.finished}
+        reached = [each for each in others if not each.finished]
+        self.hub.connect({Peer(MACHINE, each.machine, self._generation): each.address for each in reached})
 
     def announce(self, report: ShareReport, buffers: Sequence[torch.Tensor]) -> None:
         """Tells what the share has come to; `buffers`: after the step's first batch, if that is of the share."""
@@ -72,7 +76,8 @@ class OtherMachines:
             else:
                 rows = len(node.touched)
                 numbers = node.gradient[torch.from_numpy(node.touched.astype(np.int64) - first_row)]
-                frames.append(memoryview(np.array(node.touched, np.uint32).view(np.uint8)))
+                listed: Any = np.array(node.touched, np.uint32).view(np.uint8)
+                frames.append(memoryview(listed))
             frames.append(_bytes(numbers))
             places.append(SumPlace(parameter, first_row, node.place, rows))
         crash_point("coordinator.before_send")
@@ -84,7 +89,7 @@ class OtherMachines:
         if self._end != step:
             self._end = step
             self.hub.keep(step, ShareReport(step, ()))
-        return all(reached >= step for reached in self._at.values())
+        return all(reached >= step or machine in self._finished for machine, reached in self._at.items())
 
     def committed(self, step: int) -> None:
         """All machines have sent all of the step: they have committed the one before."""

@@ -118,11 +118,14 @@ class Chair:
 
     @property
     def _coordinators(self) -> tuple[MachineAddress, ...]:
-        return tuple(
-            MachineAddress(machine, known.report.coordinator)
-            for machine, known in sorted(self._known.items())
-            if known.report.generation == self._generation and known.report.coordinator
-        )
+        found: list[MachineAddress] = []
+        for machine, known in sorted(self._known.items()):
+            report = known.report
+            if report.generation == self._generation and report.coordinator:
+                found.append(MachineAddress(machine, report.coordinator))
+            elif report.finished and report.lost == self._generation:
+                found.append(MachineAddress(machine, "", finished=True))
+        return tuple(found)
 
     def _missing(self, now: float) -> tuple[int, ...]:
         return tuple(

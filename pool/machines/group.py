@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import zmq
 
+from pool.errors import ResourceError
 from pool.machines.chair import Chair
 from pool.machines.member import Decision, Member
 from pool.machines.place import MachinePlace
@@ -26,7 +27,11 @@ class MachineGroup:
         self._context = zmq.Context[zmq.Socket[bytes]]()
         self._chair = Chair(place.machines) if place.machine == 0 else None
         me = Peer(MACHINE, place.machine)
-        self._hub = MachineHub(self._context, place.key, me, place.host, port if self._chair is not None else 0)
+        try:
+            self._hub = MachineHub(self._context, place.key, me, place.host, port if self._chair is not None else 0)
+        except ResourceError:
+            self._context.term()
+            raise
         if self._chair is None:
             self._hub.connect({Peer(MACHINE, 0): f"tcp://{first}:{port}"})
         self.member = Member(secrets.token_hex(8), self._hub.address)

@@ -69,6 +69,7 @@ class MachineHub:
         try:
             self._socket.bind(f"tcp://{at}:{self.port or '*'}")
         except zmq.ZMQError as error:
+            self._socket.close(0)
             raise ResourceError(f"can't listen at {at}:{self.port or 'any port'}: {error.strerror}") from None
 
     @property

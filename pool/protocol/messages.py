@@ -82,10 +82,11 @@ class RosterEntry:
 
 @dataclass(frozen=True)
 class MachineAddress:
-    """Where another machine's coordinator of the same generation is reached."""
+    """A machine's coordinator of the same generation."""
 
     machine: int
-    address: str
+    address: str  # where it is reached
+    finished: bool = False  # nothing is left to do there: it has ended
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,21 @@ dies (I9)."""
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pool.machines.key import write_key
 from tests.runs.test_clicks_runs import CLICKS
 from tests.runs.test_drawn_numbers import DRAWING
-from tests.support.runs import STOCKFISH, TOY, Ended, WholeRun, run_well
+from tests.support.paths import ROOT
+from tests.support.runs import STOCKFISH, TOY, Ended, WholeRun, command, pids_of, run_well, steps_done
+from tests.support.wait import wait_for
 
 SMALL: dict[str, Any] = {**TOY, "train.steps": 8, "train.batches_per_step": 4, "pool.bucket_mb": 0.02}
 TASKS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -53,6 +60,62 @@ TASKS: dict[str, tuple[int, dict[str, Any]]] = {
 }
 
 
+class Machine:
+    """A machine of a run, started as its user would."""
+
+    def __init__(self, dir: Path, settings: Mapping[str, Any], place: Sequence[str], machine: int) -> None:
+        """`dir`: of the first machine; `place`: options that are the same for all."""
+        self.dir = dir if machine == 0 else dir.with_name(f"{dir.name}-machine-{machine}")
+        self._command = command(dir, settings)
+        config = Path(self._command[-1])
+        own = config.with_name(f"{machine}-{config.name}")
+        self._command[-1] = str(config.rename(own))
+        self._command += ["--machine", str(machine), *place]
+        self._output = self.dir.with_name(f"{self.dir.name}.out")
+        self.begin()
+
+    def begin(self, *arguments: str) -> None:
+        with self._output.open("a") as output:
+            self.process = subprocess.Popen([*self._command, *arguments], cwd=ROOT, stdout=output, stderr=output)
+
+    @property
+    def out(self) -> str:
+        """What all its supervisors have said."""
+        return self._output.read_text()
+
+    def coordinator(self) -> int | None:
+        """Returns the pid of the living one."""
+        marked = b"pool coordinator"
+        for pid in pids_of(self.dir):
+            with contextlib.suppress(OSError):
+                if marked in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
+        return None
+
+    def end(self, timeout: float = 120) -> Ended:
+        """Waits for its end, which must be a good one."""
+        assert self.process.wait(timeout) == 0, self.out
+        return Ended(self.dir, 0, self.out, "")
+
+
+@contextlib.contextmanager
+def machines_of(dir: Path, settings: Mapping[str, Any], *of_each: Mapping[str, Any]) -> Iterator[list[Machine]]:
+    """Starts a machine for each of the settings that differ; they are dead afterwards."""
+    key = dir.with_name("run.key")
+    write_key(key)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        first = f"127.0.0.1:{free.getsockname()[1]}"
+    place = ["--machines", str(len(of_each)), "--first", first, "--key", str(key)]
+    machines = [Machine(dir, {**settings, **own}, place, machine) for machine, own in enumerate(of_each)]
+    try:
+        yield machines
+    finally:
+        for machine in machines:
+            machine.process.kill()
+            machine.process.wait()
+
+
 def run_on(machines: int, dir: Path, settings: dict[str, Any], *arguments: str) -> list[Ended]:
     """Returns what each machine has left."""
     first = run_well(dir, settings, "--machines", str(machines), "--local", *arguments)
@@ -67,3 +130,46 @@ def test_several_machines_end_with_the_bits_of_one(
     one = whole_run(settings)
     for ended in run_on(machines, tmp_path / "run", settings):
         assert ended.digest() == one.digest()
+
+
+LONG: dict[str, Any] = {**SMALL, "model.batch_norm": True, "pool.snapshot_steps": 2, "train.checkpoint_every": 3}
+POINTS = [
+    "coordinator.before_announce@2",
+    "coordinator.after_announce@3",
+    "coordinator.before_send@5",
+    "coordinator.after_send@6",
+    "coordinator.sums_heard@4",
+    "coordinator.report_heard@2",
+    "coordinator.after_publish@5",
+    "coordinator.before_finished@1",
+    "worker.after_finish@5",
+    "feeder.before_report@4",
+]
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("machine", [0, 1, "both"])
+def test_whoever_dies_on_whatever_machine(point: str, machine: int | str, whole_run: WholeRun, tmp_path: Path) -> None:
+    one = whole_run(LONG)
+    dies = {"testing.crash_points": [f"{point}=kill"]}
+    of_each = [dies if machine in (m, "both") else {} for m in range(2)]
+    with machines_of(tmp_path / "run", LONG, *of_each) as machines:
+        ended = [each.end() for each in machines]
+    assert [each.digest() for each in ended] == [one.digest()] * 2
+    assert "was killed by SIGKILL" in "".join(each.out for each in ended)
+
+
+@pytest.mark.parametrize("machine", [0, 1])
+def test_a_machine_that_is_lost_and_comes_back(machine: int, whole_run: WholeRun, tmp_path: Path) -> None:
+    """Its supervisor is killed, and with it all its processes; what started it starts it again."""
+    settings = {**LONG, "train.steps": 400, "train.checkpoint_every": 40}
+    one = whole_run(settings)
+    with machines_of(tmp_path / "run", settings, {}, {}) as machines:
+        lost = machines[machine]
+        wait_for(lambda: steps_done(lost.dir) > 60, "some steps", 60)
+        lost.process.kill()
+        lost.process.wait()
+        lost.begin("--resume")
+        ended = [each.end() for each in machines]
+    assert [each.digest() for each in ended] == [one.digest()] * 2
+    assert f"machine {machine} has begun anew" in ended[1 - machine].out

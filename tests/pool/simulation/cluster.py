@@ -57,6 +57,10 @@ class Cluster:
     def seen(self) -> Counter[str]:
         return sum((world.seen for world in self.worlds), Counter())
 
+    def die(self, generation: int, machine: int) -> None:
+        """A coordinator is dead."""
+        self.links.die(generation, machine, self._draw)
+
     # --- supervisors ---
 
     def hear(self, chair: Chair | None, machine: int, member: Member) -> MachineOrders | None:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from tests.pool.simulation.world import World
 
 
+MACHINES_HEARD = 0.3  # share of its moves in which it listens to other machines
 ENDED = 0.1  # share of its last moves that are the last: a checkpoint takes time
 BELL_HEARD = 0.2  # share of its idle moves in which the coordinator looks at what workers have finished
 
@@ -149,6 +150,9 @@ class SimCoordinator(Process):
         self._to_save: Saved | None = None  # until it is validated
         self._unsettled: Commit | None = None  # the workers know of it, and nothing else has followed from it
 
+    def die(self) -> None:
+        self._others.die()
+
     def step(self) -> None:
         if self._to_restore is not None:
             self.world.memory.begin_version(self._version, self._to_restore)
@@ -165,15 +169,11 @@ class SimCoordinator(Process):
             if not self._todo:
                 self._settle()
         elif self._at_end:
+            self._hear_supervisor()
             self._end_with_others()
         elif self._again():
             self._todo += self.scheduler.say_again()
-        elif (envelope := self.world.network.receive(self.peer.place, from_supervisor=True)) is not None:
-            if not self._from_supervisor.refusal(envelope):
-                assert isinstance(envelope.message, Roster)
-                self._todo += self._inbox.roster(envelope.message)
-                self._from_others.set_alive(self._inbox.alive)
-        elif self.world.cluster is not None and self.world.chance() < 0.3 and self._hear_others():
+        elif self._hear_supervisor() or self._hear_others():
             pass
         elif self._inbox.joined and self.world.chance() < BELL_HEARD:
             self._todo += self._inbox.bell()
@@ -185,6 +185,18 @@ class SimCoordinator(Process):
                 self.world.seen["message to the coordinator refused"] += 1
             else:
                 self._todo += self._inbox.message(envelope.sender, envelope.message)
+
+    def _hear_supervisor(self) -> bool:
+        """Takes one message; whether there was one."""
+        envelope = self.world.network.receive(self.peer.place, from_supervisor=True)
+        if envelope is None:
+            return False
+        if not self._from_supervisor.refusal(envelope):
+            assert isinstance(envelope.message, Roster)
+            self._others.finished = {each.machine for each in envelope.message.machines if each.finished}
+            self._todo += self._inbox.roster(envelope.message)
+            self._from_others.set_alive(self._inbox.alive)
+        return True
 
     # --- hands ---
 
@@ -349,7 +361,9 @@ class SimCoordinator(Process):
             self.world.kill(self.peer.place)
 
     def _hear_others(self) -> bool:
-        """Takes one message of another machine; whether there was one."""
+        """Takes one message of another machine; whether there was one that it listened to."""
+        if self.world.cluster is None or self.world.chance() > MACHINES_HEARD:
+            return False
         for machine, message in self._others.receive(self.scheduler.step):
             if isinstance(message, ShareReport):
                 self._todo += self.scheduler.share_computed(machine, message)

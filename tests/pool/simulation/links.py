@@ -57,6 +57,14 @@ class Links:
             while waiting:
                 yield other, waiting.popleft()
 
+    def die(self, generation: int, machine: int, draw: random.Random) -> None:
+        """A coordinator is dead: the last that it has said is lost, and it repeats nothing."""
+        self._kept.pop((generation, machine), None)
+        for (of, sender, _), waiting in self._waiting.items():
+            if (of, sender) == (generation, machine):
+                for _ in range(draw.randint(0, len(waiting))):
+                    waiting.pop()
+
     def break_one(self, draw: random.Random) -> None:
         """What is on its way is lost, and what is kept comes again."""
         if self._waiting:
@@ -74,8 +82,14 @@ class Others:
         self._machine = world.setup.rules.machine
         self._at = dict.fromkeys(world.setup.rules.other_shares, -1)
         self._end = -1
+        self.finished: set[int] = set()  # others that have ended, as the supervisor says
         self.sums: dict[tuple[int, int], dict[int, Sequence[Node]]] = {}  # by step and machine, of each bucket
         self.buffers: dict[tuple[int, int], Sequence[int]] = {}
+
+    def die(self) -> None:
+        """Its coordinator is dead."""
+        if self.world.cluster is not None:
+            self.world.cluster.die(self._generation, self._machine)
 
     def announce(self, report: ShareReport, buffers: Sequence[int]) -> None:
         first = 0 in self.world.setup.rules.share
@@ -94,7 +108,7 @@ class Others:
         if self._end != step:
             self._end = step
             self._keep(step, Said(ShareReport(step, ())))
-        return all(reached >= step for reached in self._at.values())
+        return all(reached >= step or machine in self.finished for machine, reached in self._at.items())
 
     def receive(self, step: int) -> Iterator[tuple[int, ShareReport | BucketSums]]:
         assert self.world.cluster is not None

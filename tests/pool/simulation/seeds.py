@@ -15,9 +15,11 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tests.pool.simulation.cluster import Cluster
 from tests.pool.simulation.setup import setup_of
 from tests.pool.simulation.world import World
 
+SEVERAL = 7  # one of so many seeds is run on several machines, too
 PART = 100  # seeds a process takes at a time
 
 
@@ -31,8 +33,15 @@ class Failure:
 
 
 def simulate(seed: int) -> None:
-    """One run. Raises AssertionError if it is not as it must be."""
+    """One run; of some seeds also on several machines. Raises AssertionError if it is not as it must be."""
     World(setup_of(seed), seed).run()
+    if machines := machines_of(seed):
+        Cluster(setup_of(seed), seed, machines).run()
+
+
+def machines_of(seed: int) -> int:
+    """Returns the number of machines of the second run of a seed; 0: there is none."""
+    return 2 + seed // SEVERAL % 3 if seed % SEVERAL == 0 else 0
 
 
 def failures(seeds: range) -> list[Failure]:

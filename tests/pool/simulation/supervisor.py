@@ -137,6 +137,7 @@ class SimSupervisor(Process):
 
     def _tell_roster(self) -> None:
         entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation, 0) for peer in self._alive.values())
-        roster = Roster(entries, self._draining)
+        machines = () if self.member is None else self.member.coordinators
+        roster = Roster(entries, self._draining, machines=machines)
         for peer in self._alive.values():
             self.world.network.send(self.peer, peer, roster)
