@@ -113,11 +113,17 @@ function faint(color) {
   return {stroke: `${color}55`, width: 1, class: "member"};
 }
 
+// The range of a logarithmic axis, which uPlot would draw with any number of lines.
+function decades(_, least, most) {
+  return most > 0 ? uPlot.rangeLog(Math.max(least, most / 1e12), most, 10, true) : [0.1, 1];
+}
+
 // Draws curves into a chart of their own, which keeps its zoom while the same curves grow.
 function chart(place, title, curves, {logarithmic = false, bands = [], range} = {}) {
   const drawn = curves.filter(curve => curve.points[0].length);
   if (!drawn.length) return;
-  const data = uPlot.join(drawn.map(curve => curve.points));
+  const shown = value => logarithmic && value <= 0 ? null : value;
+  const data = uPlot.join(drawn.map(({points: [xs, ys]}) => [xs, ys.map(shown)]));
   const axis = document.getElementById("axis").value;
   const signature = JSON.stringify([drawn.map(curve => curve.options), logarithmic, axis]);
   let known = charts.get(title);
@@ -125,7 +131,7 @@ function chart(place, title, curves, {logarithmic = false, bands = [], range} = 
     known?.plot.destroy();
     const box = element("div", "", "chart");
     place.append(box);
-    const scale = logarithmic ? {distr: 3} : range ? {range} : {};
+    const scale = logarithmic ? {distr: 3, range: decades} : range ? {range} : {};
     const plot = new uPlot({
       title, bands, width: box.clientWidth - 14, height: 240,
       cursor: {sync: {key: "x"}},

@@ -28,5 +28,5 @@ def page_in_browser(address: str, profile: Path, *, milliseconds: int = 5000) ->
         check=True,
         timeout=120,
     )
-    assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     return done.stdout

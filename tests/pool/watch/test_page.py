@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -171,12 +172,20 @@ def test_what_is_no_run_is_one_line_before_anything_is_served(tmp_path: Path, ca
         assert (out, len(err.splitlines())) == ("", 1)
 
 
-def test_a_browser_shows_the_report(tmp_path: Path) -> None:
-    run = made(tmp_path / EVIL.replace("/", "|"), 0.1, [3, 2, 1], {1: 5.0, 2: 4.0}, task="a")
+@pytest.mark.parametrize("losses", [[3, 2, 1], [0, -1, 1], [-1, 0, -2], [math.nan, 1, 1e-300], [1e308, 1, 2]])
+@pytest.mark.parametrize(
+    ("choice", "chosen"), [("", ""), ('"time"', '"time" selected'), ('id="log"', 'id="log" checked')]
+)
+def test_a_browser_shows_the_report(choice: str, chosen: str, losses: list[float], tmp_path: Path) -> None:
+    run = made(tmp_path / EVIL.replace("/", "|"), 0.1, losses, {1: 5.0, 2: 4.0}, task="a")
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()[:-1]]
+    (run / "metrics.jsonl").write_text(
+        "".join(json.dumps({"time": 9.0 + at, **line}) + "\n" for at, line in enumerate(lines))
+    )
     write_status(run, Status(1.0, 1, 2e9, 75, "worker 0 died"))
     log(run, "worker 0 (incarnation 1): Ready: it has spoken", "worker 0 (incarnation 1): Dead: it <b>fell</b>")
     report = tmp_path / "report.html"
-    report.write_text(page_of(Watch([run]).look()))
+    report.write_text(page_of(Watch([run]).look()).replace(choice, chosen, 1))
     page = page_in_browser(report.as_uri(), tmp_path / "profile")
     assert page.count("<canvas") == 3  # loss, validations and speed; what the run has no numbers of has no chart
     for text in ("worker 0 died", "it &lt;b&gt;fell&lt;/b&gt;", "exit code 75", "3/9"):
