@@ -17,6 +17,7 @@ from pool.errors import ConfigError
 
 if TYPE_CHECKING:
     from pool.config.changes import Change
+    from pool.config.tree import Config
     from pool.stages.recipe import Recipe
 
 # late imports: every command starts without what it does not use
@@ -162,9 +163,8 @@ def train(
             raise ConfigError("--local: goes with --machines, and with none of --machine, --first, --interface, --key")
         raise typer.Exit(run_all(machines, _without(sys.argv[2:], "--local", "--machines")))
     group = join(place, os.environ) if place.is_for_several else None
-    if group is not None and group.place.machine and not config.is_dir():
-        own = f"{settings.run.dir}-machine-{group.place.machine}"  # two machines may have one disk
-        settings = settings.model_copy(update={"run": settings.run.model_copy(update={"dir": own})})
+    if group is not None:
+        settings = _of_machine(settings, group.place.machine, named_by_config=not config.is_dir())
     code = run(
         settings,
         resume=resume,
@@ -184,6 +184,17 @@ def machines_key(
     from pool.machines.key import write_key
 
     write_key(file)
+
+
+def _of_machine(settings: Config, machine: int, *, named_by_config: bool) -> Config:
+    """Returns the settings of one of several machines, which may have one disk. Raises ConfigError."""
+    if settings.pool.exchange not in ("auto", "host"):
+        raise ConfigError(f"pool.exchange: {settings.pool.exchange}; for several machines set it to host")
+    pool = settings.pool.model_copy(update={"exchange": "host"})
+    run = settings.run
+    if machine and named_by_config:
+        run = run.model_copy(update={"dir": f"{run.dir}-machine-{machine}"})
+    return settings.model_copy(update={"pool": pool, "run": run})
 
 
 def _without(arguments: Sequence[str], flag: str, option: str) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import zmq
 
 from pool.errors import ResourceError
-from pool.machines.chair import Chair
+from pool.machines.chair import PATIENCE, Chair
 from pool.machines.member import Decision, Member
 from pool.machines.place import MachinePlace
 from pool.protocol.identity import MACHINE, Peer
@@ -80,6 +80,13 @@ class MachineGroup:
         return self.member.hear(orders)
 
     @property
+    def waits_for(self) -> str:
+        """The machines that are not heard, in words; empty: all are."""
+        if self.silence > PATIENCE:
+            return named((0,))
+        return named(self.member.missing)
+
+    @property
     def silence(self) -> float:
         """Seconds since the first machine was heard."""
         return time.monotonic() - self._heard
@@ -97,7 +104,7 @@ class MachineGroup:
             missing = self.member.missing
             if missing != said and time.monotonic() - since > 2.0:
                 said, since = missing, time.monotonic()
-                say(waiting_for(missing))
+                say(f"waiting for {named(missing) or 'the first machine'}")
         return None
 
     def of_generation(self, generation: int) -> MachinePlace:
@@ -109,14 +116,17 @@ class MachineGroup:
         self.member.ends(why)
         self.hear()
 
-    def close(self) -> None:
-        """What was said may still leave for a moment."""
+    def close(self, poller: zmq.Poller | None = None) -> None:
+        """What was said may still leave for a moment; `poller`: that it was registered with."""
+        if self._context.closed:
+            return
+        for socket in (self._hub.socket, *self._hub.monitors):
+            if poller is not None and socket in poller:
+                poller.unregister(socket)
         self._hub.close(linger_ms=500)
         self._context.term()
 
 
-def waiting_for(machines: tuple[int, ...]) -> str:
-    """Returns a line for people."""
-    if not machines:
-        return "waiting for the first machine"
-    return f"waiting for machine{'s' if len(machines) > 1 else ''} {', '.join(map(str, machines))}"
+def named(machines: Sequence[int]) -> str:
+    """Returns them in words; empty: there are none."""
+    return f"machine{'s' if len(machines) > 1 else ''} {', '.join(map(str, machines))}" if machines else ""

@@ -107,6 +107,8 @@ class Supervisor:
         self._loader = SlowLoader(run.decoding_threads)
         self._group = group
         self._ended_coordinator: tuple[Peer, str] | None = None  # that waits for the other machines, and why
+        self._complete_since = time.monotonic()  # when a machine was first missed, or now
+        self._missed = ""  # the machines, once they are waited for no more
         self.last_report: RunReport | None = None
 
     def run(self) -> int:
@@ -206,7 +208,7 @@ class Supervisor:
         self._hub.set_alive(living)
         entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation, pid) for peer, pid in living.items())
         others = () if self._group is None else self._group.member.coordinators
-        drain = self._stop.ending is not Ending.NOT_ASKED
+        drain = self._stop.ending is not Ending.NOT_ASKED or bool(self._missed)
         roster = Roster(entries, drain, self._nets.news, others)
         crash_point("supervisor.before_roster")
         for peer in living:
@@ -340,6 +342,7 @@ class Supervisor:
                 self._go_on(successor, decision.step)
         if group.member.coordinators != known:
             self._tell_roster()
+        self._wait_no_longer_than(self._run.config.pool.machine_timeout, group)
         finished = group.member.report.finished
         if self._ended_coordinator is not None and not finished and self._stop.ending is not Ending.NOT_ASKED:
             return self._signals.exit_code  # there is no step to finish
@@ -347,9 +350,30 @@ class Supervisor:
             return self._exit_code  # the first machine has heard of that, and is gone
         return None
 
+    def _wait_no_longer_than(self, seconds: float, group: MachineGroup) -> None:
+        """If a machine is not heard for so long, what there is becomes a checkpoint, and the run ends here."""
+        now = time.monotonic()
+        if not (waits_for := group.waits_for):
+            self._complete_since = now
+        elif now - self._complete_since > seconds:
+            if self._ended_coordinator is None:
+                for child in self._children:
+                    if child.peer.role == COORDINATOR:
+                        self._kill(child, f"waits for {waits_for}")
+                return
+            self._missed = waits_for
+            self._progress.say(f"{waits_for} is not heard for {seconds:g} s: saving what there is")
+            self._group = None
+            (peer, why), self._ended_coordinator = self._ended_coordinator, None
+            self._run = replace(self._run, place=None)
+            self._go_on(self._places.again(peer, now, why))
+            group.close(self._poller)
+
     @property
     def _exit_code(self) -> int:
         """Of a run that has finished, or was stopped."""
+        if self._missed:
+            return EXIT_CRASH_LOOP
         if self._stop.ending is not Ending.NOT_ASKED:
             return self._signals.exit_code
         report = self.last_report

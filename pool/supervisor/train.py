@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_DONE
@@ -59,8 +59,6 @@ def train(
                 code = _supervise(run, allow_different_numerics, changes)
             except (PoolError, OSError) as error:
                 refusal = _refusal(error, folder)
-                if group is not None:
-                    group.ends(str(refusal))
                 run.ended(refusal.exit_code, str(refusal))
                 raise refusal from None
             run.ended(code)
@@ -112,11 +110,11 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
         run.signals,
         allow_different_numerics=allow_different_numerics,
         changes=changes,
+        place=None if run.group is None or begin is None else run.group.of_generation(begin.generation),
         step=None if begin is None else begin.step,
     )
-    if run.group is not None and begin is not None:
+    if run.group is not None:
         run.group.member.knows(of_plan(plan))
-        plan = replace(plan, place=run.group.of_generation(begin.generation))
     try:
         folder.record(plan.config, plan.overrides)
         supervisor = Supervisor(plan, reserve(plan), forkserver, folder, run.signals, progress, run.group)
@@ -135,9 +133,11 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
         code = supervisor.run()
         if code == EXIT_DONE:
             check_at_end(plan)
-    except (PoolError, OSError):
+    except (PoolError, OSError) as error:
         if unsaved := supervisor.unsaved():
             progress.say(unsaved)
+        if run.group is not None and not isinstance(error, ConfigError):  # else this machine alone can't take part
+            run.group.ends(str(_refusal(error, folder)))
         raise
     finally:
         supervisor.end_all()

@@ -56,6 +56,7 @@ COMMANDS = {
     "status",
     "watch",
     "clean",
+    "machines-key",
     "validate",
     "rescore",
     "settings",

@@ -4,6 +4,8 @@ dies (I9)."""
 from __future__ import annotations
 
 import contextlib
+import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_SIGNALLED, EXIT_USAGE
 from pool.machines.key import write_key
 from tests.runs.test_clicks_runs import CLICKS
 from tests.runs.test_drawn_numbers import DRAWING
@@ -173,3 +176,57 @@ def test_a_machine_that_is_lost_and_comes_back(machine: int, whole_run: WholeRun
         ended = [each.end() for each in machines]
     assert [each.digest() for each in ended] == [one.digest()] * 2
     assert f"machine {machine} has begun anew" in ended[1 - machine].out
+
+
+def test_a_machine_that_does_not_come_back_is_not_waited_for_for_ever(whole_run: WholeRun, tmp_path: Path) -> None:
+    """The others save what there is; any number of machines goes on with that."""
+    settings = {**LONG, "train.steps": 60, "pool.machine_timeout": 1.0}
+    one = whole_run({**LONG, "train.steps": 60})
+    with machines_of(tmp_path / "run", settings, {}, {}, {}) as machines:
+        wait_for(lambda: steps_done(machines[0].dir) > 10, "some steps", 60)
+        machines[2].process.kill()
+        codes = [machine.process.wait(60) for machine in machines[:2]]
+    assert codes == [EXIT_CRASH_LOOP] * 2
+    assert "machine 2 is not heard for 1 s: saving what there is" in machines[0].out
+    run_well(tmp_path / "run-machine-1", settings, "--resume", "--set", "train.steps=45")
+    shutil.copytree(tmp_path / "run-machine-1", tmp_path / "more", symlinks=True)
+    shutil.copytree(tmp_path / "more", tmp_path / "more-machine-1", symlinks=True)
+    ended = run_on(2, tmp_path / "more", settings, "--resume")
+    assert [each.digest() for each in ended] == [one.digest()] * 2
+
+
+def test_one_that_is_told_to_stop_stops_all_with_the_same_step(whole_run: WholeRun, tmp_path: Path) -> None:
+    settings = {**LONG, "train.steps": 300}
+    one = whole_run(settings)
+    with machines_of(tmp_path / "run", settings, {}, {}) as machines:
+        wait_for(lambda: steps_done(machines[0].dir) > 10, "some steps", 60)
+        machines[1].process.terminate()
+        codes = [machine.process.wait(60) for machine in machines]
+        assert codes == [EXIT_CRASH_LOOP, EXIT_SIGNALLED + signal.SIGTERM]
+        saved = [(machine.dir / "checkpoints/last").readlink() for machine in machines]
+        assert saved[0] == saved[1]
+        for machine in machines:
+            machine.begin("--resume")
+        ended = [each.end() for each in machines]
+    assert [each.digest() for each in ended] == [one.digest()] * 2
+
+
+DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
+    "a setting": ({"data.batch_size": 32}, "data.batch_size: 32 on machine 1, 64 on machine 0"),
+    "the exchange": ({"pool.exchange": "device"}, "pool.exchange: device; for several machines set it to host"),
+}
+
+
+@pytest.mark.parametrize(("own", "why"), DIFFERENT.values(), ids=DIFFERENT)
+def test_a_machine_that_is_not_like_the_first_is_told_why_and_the_others_go_on_waiting(
+    own: dict[str, Any], why: str, whole_run: WholeRun, tmp_path: Path
+) -> None:
+    settings = {**LONG, "train.steps": 5}
+    one = whole_run(settings)
+    with machines_of(tmp_path / "run", settings, {}, own) as machines:
+        assert machines[1].process.wait(60) == EXIT_USAGE
+        assert why in machines[1].out
+        assert "Traceback" not in machines[1].out
+        assert machines[0].process.poll() is None
+        machines[1].begin(*(word for key in own for word in ("--set", f"{key}={settings.get(key, 'auto')}")))
+        assert [each.end().digest() for each in machines] == [one.digest()] * 2

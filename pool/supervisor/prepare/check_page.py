@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from loader.files.identity import DataFile
-from pool.device.names import idle_devices
 from pool.supervisor.prepare.data_size import estimate, file_lines, mixed_units, mixture
 from pool.supervisor.prepare.disk_plan import DiskPlan
 from pool.supervisor.prepare.gpu_page import gpu_lines
@@ -80,15 +79,12 @@ def _model(run: RunPlan) -> Iterator[tuple[str, str]]:
 
 
 def _machine(run: RunPlan, disk: DiskPlan) -> Iterator[tuple[str, str]]:
-    config = run.config
     yield "workers on", "; ".join(run.planned.device_names)
     for line in run.planned.about_devices:
         yield "", line
     yield "loader's threads", str(run.decoding_threads)
     yield from gpu_lines(run)
-    if (
-        idle := idle_devices(len(run.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
-    ) is not None:
+    if (idle := run.idle_devices) is not None:
         yield "idle devices", idle
     size = f"{disk.more} x {mib(disk.nbytes)}"
     yield "checkpoints", f"{size} at a time, {mib(disk.free)} are free on the disk of {disk.place}"

@@ -14,8 +14,9 @@ from typing import Any
 from pool.checkpoint.overrides import Override
 from pool.config.member_settings import equal
 from pool.config.tree import Config
-from pool.device.names import check_devices, idle_devices
+from pool.device.names import check_devices
 from pool.errors import PoolError, ResourceError, UnavailableError
+from pool.machines.place import MachinePlace
 from pool.metrics.medians import named
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
@@ -63,10 +64,11 @@ def prepare(
     *,
     allow_different_numerics: bool = False,
     changes: Sequence[tuple[str, Any]] = (),
+    place: MachinePlace | None = None,
     step: int | None = None,
 ) -> tuple[RunPlan, ForkServer]:
-    """Returns the plan of the run, and the fork server. `changes`: of `--override`; `step`: on which several machines
-    have agreed, to begin with, None: the newest.
+    """Returns the plan of the run, and the fork server. `changes`: of `--override`; `place`: of this machine among
+    several, None: there are no others; `step`: on which they have agreed, to begin with, None: the newest.
 
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
@@ -83,6 +85,7 @@ def prepare(
             folder.note(note)
     files = _find_files(config, checkpoint)
     run, forkserver = _plan_run(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
+    run = replace(run, place=place)
     try:
         for note in (*files.notes, *data_files.left_out(run)):
             folder.note(note)
@@ -99,9 +102,7 @@ def prepare(
         raise
     if config.train.validate_every and not config.validates:
         folder.note("no validations: data.validation names no file")
-    if (
-        idle := idle_devices(len(run.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
-    ) is not None:
+    if place is None and (idle := run.idle_devices) is not None:
         folder.note(idle)
     for note in (*run.planned.about_devices, *gpu_notes(run)):
         folder.note(note)

@@ -13,7 +13,7 @@ from typing import Any
 from loader.stream.interface import Cursor
 from pool.checkpoint.overrides import Override
 from pool.config.tree import Config
-from pool.device.names import parse_device
+from pool.device.names import idle_devices, parse_device
 from pool.exchange.layout import Layout
 from pool.machines.place import MachinePlace
 from pool.process.plan_result import Planned
@@ -57,6 +57,12 @@ class RunPlan:
     def decoding_threads(self) -> int:
         """The threads of each of the loader's streams."""
         return self.config.num_decoding_threads(self.planned.devices)
+
+    @property
+    def idle_devices(self) -> str | None:
+        """A line for people, if devices stand idle at the end of each step."""
+        train = self.config.train
+        return idle_devices(len(self.planned.devices), train.batches_per_step, train.batches_per_group)
 
     @property
     def layout(self) -> Layout:
