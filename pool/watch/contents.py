@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,28 +27,23 @@ _RATE = "samples_per_second"
 
 
 class Watch:
-    """The runs in some folders, read again at each look; of a file that grows, only what has come since.
-
-    Safe from any thread.
-    """
+    """The runs in some folders, read again at each look; of a file that grows, only what has come since."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
         self._histories: dict[Path, _History] = {}
-        self._lock = threading.Lock()
 
     def look(self) -> dict[str, Any]:
         """Returns the page's contents. Folders that are no run's are named in `notes`."""
-        with self._lock:
-            runs: list[tuple[Path, Run, _History]] = []
-            notes: list[str] = []
-            for folder in self._found(notes):
-                history = self._histories.setdefault(folder, _History())
-                try:
-                    runs.append((folder, read_run(folder, history.read), history))
-                except ConfigError as error:
-                    notes.append(f"left out: {error}")
-            return _contents(runs, notes)
+        runs: list[tuple[Path, Run, _History]] = []
+        notes: list[str] = []
+        for folder in self._found(notes):
+            history = self._histories.setdefault(folder, _History())
+            try:
+                runs.append((folder, read_run(folder, history.read), history))
+            except (ConfigError, OSError) as error:
+                notes.append(f"left out: {error}")
+        return _contents(runs, notes)
 
     def check(self) -> None:
         """Raises ConfigError for a folder that is no run's and holds none."""

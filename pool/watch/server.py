@@ -1,5 +1,4 @@
-"""The server of the page. It answers two addresses from memory: no
-file of the machine can be asked for by its name.
+"""The server of the page. It answers two addresses from memory: no file of the machine can be asked for by its name.
 
 Other users of the machine must not read the answers, nor other sites through the user's browser. So every request needs
 the token of the address that `pool watch` prints, and a name for this server that is not its own is refused (DNS
