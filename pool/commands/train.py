@@ -153,7 +153,7 @@ def train(
     if measure and not check:
         raise ConfigError("--measure: goes with --check")
     if check:
-        devices = preparation.check(settings, print).planned.devices
+        devices = preparation.check(settings, print, machines or 1).planned.devices
         if measure:
             _measure(config, overrides or (), devices)
         return

@@ -26,7 +26,7 @@ from pool.coordinator.exchange_setup.exchanges import Exchanges, devices_of
 from pool.coordinator.exchange_setup.workers_memory import WorkersMemory
 from pool.coordinator.executor import Executor
 from pool.coordinator.history import History
-from pool.coordinator.metrics.metrics import Metrics
+from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.models import Models
 from pool.coordinator.other_machines import OtherMachines
 from pool.coordinator.scheduler.inbox import Inbox
@@ -136,12 +136,7 @@ class Coordinator:
             unused=self._state.unused,
             deaths=start.deaths,
         )
-        self._machines: OtherMachines | None = None
-        if start.place is not None:
-            assert self._exchanges.others is not None
-            self._machines = OtherMachines(
-                self._context, start.place, start.layout, rules.share, self._exchanges.others
-            )
+        self._machines = machines = self._join(start, rules)
         self._executor = Executor(
             self._scheduler,
             models,
@@ -158,7 +153,7 @@ class Coordinator:
                 ),
                 _history(start, models),
                 first_step=start.step,
-                read_nbytes=lambda: models.read_nbytes,
+                traffic=lambda: Traffic(models.read_nbytes, None if machines is None else machines.sent_nbytes),
             ),
             BadBatches(start, memory, self._say),
             self._hub,
@@ -170,6 +165,13 @@ class Coordinator:
         self._inbox = Inbox(self._scheduler, WorkersMemory(memory, self._shortcut), self._metrics.worker)
         self._nets = NetNews()
         self._waits_for_nets = False
+
+    def _join(self, start: CoordinatorStart, rules: Rules) -> OtherMachines | None:
+        """Gets ready for the other machines, if there are any."""
+        if start.place is None:
+            return None
+        assert self._exchanges.others is not None
+        return OtherMachines(self._context, start.place, start.layout, rules.share, self._exchanges.others)
 
     def run(self) -> None:
         poller = zmq.Poller()

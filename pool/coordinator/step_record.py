@@ -8,7 +8,7 @@ from pool import _native
 from pool.checkpoint.validations import Validation
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.history import History
-from pool.coordinator.metrics.metrics import Metrics
+from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.scheduler.actions import Action, Collect, Commit, Measure, Validated
 from pool.coordinator.validation_arrays import Collected
 from pool.crash_points import crash_point
@@ -28,17 +28,17 @@ class Record:
         history: History | None,
         *,
         first_step: int,
-        read_nbytes: Callable[[], int],
+        traffic: Callable[[], Traffic],
     ) -> None:
-        """`history`: notes each action that is carried out; `first_step`: of this process; `read_nbytes`: of gradients,
-        since its beginning."""
+        """`history`: notes each action that is carried out; `first_step`: of this process; `traffic`: since its
+        beginning."""
         self._metrics = metrics
         self._checkpoints = checkpoints
         self._trace = trace
         self._collected = collected
         self._history = history
         self._first_step = first_step
-        self._read_nbytes = read_nbytes
+        self._traffic = traffic
         self._open: tuple[Commit, tuple[float, ...]] | None = None
 
     def decide(self, version: int) -> Saves:
@@ -65,7 +65,7 @@ class Record:
             commit.losses,
             commit.next_cursor.epoch,
             learning_rates,
-            self._read_nbytes(),
+            self._traffic(),
             ready=commit.ready,
         )
         with self._trace.span("snapshot, if due", step=commit.step):

@@ -39,7 +39,8 @@ def read_key(path: Path) -> str:
         raise ConfigError(f"--key: {path}: {error.strerror}; make one with pool machines-key {path}") from None
     if status.st_uid not in (os.geteuid(), 0):
         raise ConfigError(f"--key: {path} belongs to another user")
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    others = stat.S_IRWXO if status.st_uid != os.geteuid() else stat.S_IRWXG | stat.S_IRWXO  # root's: by a group
+    if status.st_mode & others:
         raise ConfigError(f"--key: {path} may be read by others than its owner: chmod 600 {path}")
     try:
         if len(text) != LENGTH:

@@ -15,6 +15,7 @@ TAGS = {
     "epoch": "schedule/epoch",
     "samples_per_second": "speed/samples_per_second",
     "gradient_mb": "speed/gradient_mb",
+    "sent_mb": "speed/sent_mb",
     "batches_ready": "speed/batches_ready",
     "compute": "time/compute",
     "loader": "time/loader",

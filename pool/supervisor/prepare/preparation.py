@@ -116,7 +116,7 @@ def prepare(
     return run, forkserver
 
 
-def check(config: Config, show: Callable[[str], object]) -> RunPlan:
+def check(config: Config, show: Callable[[str], object], machines: int = 1) -> RunPlan:
     """Does all that `prepare` and `reserve` do short of making or starting anything, and shows a page about the run.
     Returns its plan.
 
@@ -132,7 +132,7 @@ def check(config: Config, show: Callable[[str], object]) -> RunPlan:
     run = replace(run, run_dir=run_dir)
     rows, available = memory_plan(run, run.memory_map().sizes()), available_memory()
     disk = disk_plan(run)
-    show(check_page(run, disk, table(rows, available)))
+    show(check_page(run, disk, table(rows, available), machines))
     if run.planned.missing:
         raise UnavailableError(run.planned.missing)
     check_disk(disk)
