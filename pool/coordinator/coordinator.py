@@ -186,6 +186,8 @@ class Coordinator:
         crash_point("coordinator.before_hello")
         self._supervisor.send(Hello(os.getpid()))
         crash_point("coordinator.after_hello")
+        if self._machines is not None:
+            self._report()  # where it is reached: the others wait for that
         again = SayAgain()
         while not self._finished():
             events = dict(poller.poll(SAY_AGAIN_MS))

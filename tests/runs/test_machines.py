@@ -3,23 +3,18 @@ dies (I9)."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import signal
-import socket
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_SIGNALLED, EXIT_USAGE
-from pool.machines.key import write_key
 from tests.runs.test_clicks_runs import CLICKS
 from tests.runs.test_drawn_numbers import DRAWING
-from tests.support.paths import ROOT
-from tests.support.runs import STOCKFISH, TOY, Ended, WholeRun, command, pids_of, run_well, steps_done
+from tests.support.machines import machines_of
+from tests.support.runs import STOCKFISH, TOY, Ended, WholeRun, run_well, steps_done
 from tests.support.wait import wait_for
 
 SMALL: dict[str, Any] = {**TOY, "train.steps": 8, "train.batches_per_step": 4, "pool.bucket_mb": 0.02}
@@ -61,62 +56,6 @@ TASKS: dict[str, tuple[int, dict[str, Any]]] = {
     ),
     "a batch to die of": (2, {**SMALL, "train.on_bad_batch": "skip", "model.deadly_batch": 12}),
 }
-
-
-class Machine:
-    """A machine of a run, started as its user would."""
-
-    def __init__(self, dir: Path, settings: Mapping[str, Any], place: Sequence[str], machine: int) -> None:
-        """`dir`: of the first machine; `place`: options that are the same for all."""
-        self.dir = dir if machine == 0 else dir.with_name(f"{dir.name}-machine-{machine}")
-        self._command = command(dir, settings)
-        config = Path(self._command[-1])
-        own = config.with_name(f"{machine}-{config.name}")
-        self._command[-1] = str(config.rename(own))
-        self._command += ["--machine", str(machine), *place]
-        self._output = self.dir.with_name(f"{self.dir.name}.out")
-        self.begin()
-
-    def begin(self, *arguments: str) -> None:
-        with self._output.open("a") as output:
-            self.process = subprocess.Popen([*self._command, *arguments], cwd=ROOT, stdout=output, stderr=output)
-
-    @property
-    def out(self) -> str:
-        """What all its supervisors have said."""
-        return self._output.read_text()
-
-    def coordinator(self) -> int | None:
-        """Returns the pid of the living one."""
-        marked = b"pool coordinator"
-        for pid in pids_of(self.dir):
-            with contextlib.suppress(OSError):
-                if marked in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    return pid
-        return None
-
-    def end(self, timeout: float = 120) -> Ended:
-        """Waits for its end, which must be a good one."""
-        assert self.process.wait(timeout) == 0, self.out
-        return Ended(self.dir, 0, self.out, "")
-
-
-@contextlib.contextmanager
-def machines_of(dir: Path, settings: Mapping[str, Any], *of_each: Mapping[str, Any]) -> Iterator[list[Machine]]:
-    """Starts a machine for each of the settings that differ; they are dead afterwards."""
-    key = dir.with_name("run.key")
-    write_key(key)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        first = f"127.0.0.1:{free.getsockname()[1]}"
-    place = ["--machines", str(len(of_each)), "--first", first, "--key", str(key)]
-    machines = [Machine(dir, {**settings, **own}, place, machine) for machine, own in enumerate(of_each)]
-    try:
-        yield machines
-    finally:
-        for machine in machines:
-            machine.process.kill()
-            machine.process.wait()
 
 
 def run_on(machines: int, dir: Path, settings: dict[str, Any], *arguments: str) -> list[Ended]:
@@ -230,3 +169,15 @@ def test_a_machine_that_is_not_like_the_first_is_told_why_and_the_others_go_on_w
         assert machines[0].process.poll() is None
         machines[1].begin(*(word for key in own for word in ("--set", f"{key}={settings.get(key, 'auto')}")))
         assert [each.end().digest() for each in machines] == [one.digest()] * 2
+
+
+def test_an_ensemble_that_is_divided_is_the_whole_one(whole_run: WholeRun, tmp_path: Path) -> None:
+    """As the how-to page does it: machines that do not know each other."""
+    settings = {**SMALL, "train.steps": 4, "run.seed": 3}
+    whole = whole_run({**settings, "ensemble.members": 4}).weights()
+    for half in range(2):
+        own = {"ensemble.members": 2, "run.model_seed": 3 + 2 * half}
+        weights = run_well(tmp_path / f"half-{half}", {**settings, **own}).weights()
+        for name, array in weights.items():
+            _, member, rest = name.split(".", 2)
+            assert array.tobytes() == whole[f"member.{int(member) + 2 * half}.{rest}"].tobytes()
