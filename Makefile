@@ -134,7 +134,8 @@ $(DOCS) $(LINT): $(VENV)/%-installed: pyproject.toml constraints.txt | $(STAMP)
 reference: $(STAMP)  ## the pages that are generated from the code
 	$(BIN)/python docs/reference/generate.py
 
-# Of a real run of the demo config: on a terminal, its curves, three of its steps. And what an NNUE is.
+# Of a real run of the demo config: on a terminal, its curves, three of its steps, in the
+# browser beside another one (Debian's chromium). And what an NNUE is.
 pictures: $(STAMP) $(DOCS)  ## the pictures of a run and of networks in docs, drawn anew
 	rm -rf runs/pictures
 	$(BIN)/python docs/pictures/progress.py docs/pictures/progress.svg
@@ -142,6 +143,9 @@ pictures: $(STAMP) $(DOCS)  ## the pictures of a run and of networks in docs, dr
 	$(BIN)/pool train configs/demo.toml --set run.dir=runs/pictures --trace runs/pictures.json
 	$(BIN)/python docs/pictures/curves.py runs/pictures docs/pictures/curves.png
 	$(BIN)/python docs/pictures/trace.py runs/pictures.json docs/pictures/trace.png --steps 20 22
+	rm -rf runs/twice-the-rate
+	$(BIN)/pool train configs/demo.toml --set run.dir=runs/twice-the-rate --set optimizer.args.lr=0.002
+	$(BIN)/python docs/pictures/watch.py runs/pictures runs/twice-the-rate docs/pictures/watch.png
 
 # Half an hour of a quiet machine. Pictures of it: python docs/pictures/benchmarks.py build/bench (needs matplotlib).
 bench: $(STAMP)  ## the benchmarks that have pictures: half an hour of a quiet machine

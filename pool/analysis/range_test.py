@@ -36,6 +36,7 @@ def changes_for(steps: int, low: float, high: float, run_dir: str) -> list[Chang
     values = {
         "run.dir": run_dir,
         "run.sinks": [],
+        "telemetry.prometheus": "",
         "run.trace": "",
         "optimizer.args.lr": low,
         "schedule": {

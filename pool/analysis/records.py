@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from pool.run_folder.records import METRICS, read_records
 from pool.run_folder.strict_json import value_at
 from pool.telemetry.status import State, Status, goes_on, read_status, state_of
 
-_RECENT = 100  # steps, whose speed the rest will have
+RECENT = 100  # steps, whose speed the rest will have
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Run:
     @property
     def eta(self) -> float | None:
         """Seconds to the end at the speed of the newest steps; None if the run does not go on, or has no speed yet."""
-        rates = self._rates[-_RECENT:]
+        rates = self._rates[-RECENT:]
         if self.state != "running" or not rates:
             return None
         left = int(self.config.get("train.steps", 0)) - int(self.steps[-1]["step"])
@@ -153,8 +153,8 @@ def read_runs(folders: Sequence[Path], warn: Callable[[str], object]) -> list[Ru
     return runs
 
 
-def read_run(folder: Path) -> Run:
-    """Reads one run. Raises ConfigError for what is no run's folder."""
+def read_run(folder: Path, records_of: Callable[[Path], Iterable[Mapping[str, Any]]] = read_records) -> Run:
+    """Reads one run; `records_of`: what reads its metrics.jsonl. Raises ConfigError for what is no run's folder."""
     config = recorded_tree(folder)
     try:
         settings = settings_of_members(config)
@@ -164,7 +164,7 @@ def read_run(folder: Path) -> Run:
     status = read_status(folder)
     if running and status is not None and status.exit_code is not None:
         status = None  # that of the life before
-    records = list(read_records(folder / METRICS))
+    records = list(records_of(folder / METRICS))
     last, linked = (linked_step(folder / FOLDER, name) for name in (LAST, BEST))
     steps = value_at(config, "train.steps")
     ended = state_of(status, all_steps=isinstance(steps, int) and 0 < steps <= last)

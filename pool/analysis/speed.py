@@ -55,6 +55,7 @@ def changes_for(devices: Sequence[str], run_dir: str) -> list[Change]:
         "run.dir": run_dir,
         "run.sinks": [],
         "run.trace": "",
+        "telemetry.prometheus": "",
         "pool.devices": list(devices),
         "train.steps": STEPS,
         "train.validate_every": 0,

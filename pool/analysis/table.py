@@ -125,7 +125,7 @@ def rows(runs: Sequence[Run]) -> list[list[str]]:
     if any(run.metric != LOSS for run in runs):
         more.append((METRIC, _metric))
     headings = [*COLUMNS, *(heading for heading, _ in more), *keys]
-    return [headings, *([*_numbers(run), *(cell(run) for _, cell in more), *_values(run, keys)] for run in runs)]
+    return [headings, *([*_numbers(run), *(cell(run) for _, cell in more), *setting_texts(run, keys)] for run in runs)]
 
 
 def _metric(run: Run) -> str:
@@ -173,5 +173,6 @@ def _loss(value: float | None) -> str:
     return "" if value is None else in_digits(value)
 
 
-def _values(run: Run, keys: Sequence[str]) -> list[str]:
+def setting_texts(run: Run, keys: Sequence[str]) -> list[str]:
+    """Formats these settings of a run; empty for one that it does not have."""
     return [json.dumps(run.config[key]).strip('"') if key in run.config else "" for key in keys]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from loader.section import Effect, Section, WrongKeyError
 from loader.stream.config import DataConfig
@@ -13,6 +14,7 @@ from pool.config.average import AverageConfig
 from pool.config.ensemble import MOST_SEED
 from pool.config.schedule import MOST_STEPS
 
+_ADDRESS = re.compile(r"(?:[^:\s\[\]]+|\[[^\s\[\]]+\]):(\d{1,5})", re.ASCII)
 LONGEST = 1e6  # seconds of a timeout; waiting calls take milliseconds of 32 bits
 
 
@@ -38,9 +40,35 @@ class RunConfig(Section):
     ] = ""
     sinks: Annotated[
         CommaList,
-        Field(description="where metrics go besides metrics.jsonl: `tensorboard`, or `module:factory` of yours"),
+        Field(description="where metrics go, too: `tensorboard`, `wandb`, `trackio`, or `module:factory` of yours"),
         Effect.NONE,
     ] = ("tensorboard",)
+
+
+def _address(text: str) -> str:
+    if text and (not (match := _ADDRESS.fullmatch(text)) or not 0 < int(match[1]) < 1 << 16):
+        raise ValueError("must be HOST:PORT, as 127.0.0.1:9400 or [::1]:9400, or empty")
+    return text
+
+
+class TelemetryConfig(Section):
+    prometheus: Annotated[
+        str,
+        AfterValidator(_address),
+        Field(description="HOST:PORT for Prometheus to ask for the run's numbers, as 127.0.0.1:9400; none if empty"),
+        Effect.NONE,
+    ] = ""
+    project: Annotated[
+        str,
+        Field(min_length=1, description="for the sinks wandb and trackio: the run's project there"),
+        Effect.NONE,
+    ] = "sparsepool"
+    name: Annotated[
+        str,
+        Field(description="for these sinks: the run's name there; the last part of run.dir if empty"),
+        Effect.NONE,
+    ] = ""
+    tags: Annotated[CommaList, Field(description="for the sink wandb: the run's tags"), Effect.NONE] = ()
 
 
 class DataFiles(Section):

@@ -22,6 +22,7 @@ from pool.config.sections import (
     PoolConfig,
     PoolDataConfig,
     RunConfig,
+    TelemetryConfig,
     TestingConfig,
     TrainConfig,
 )
@@ -51,6 +52,7 @@ class Config(BaseModel):
     train: TrainConfig = TrainConfig()
     ensemble: EnsembleConfig = EnsembleConfig()
     pool: PoolConfig = PoolConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
     testing: Annotated[TestingConfig, Field(description="for tests of the runtime itself")] = TestingConfig()
     model: Section = Section()
     loss: Section = Section()

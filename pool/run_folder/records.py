@@ -3,26 +3,89 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from loader.files.regular import open_regular
 from pool.errors import ConfigError
+from pool.metrics.medians import MEMBERS
+from pool.run_folder.lines import LONGEST
 
 METRICS = "metrics.jsonl"
 
 
+class RecordFile:
+    """A metrics.jsonl that may grow, read from where the reading before ended."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0  # behind the newest line that was read
+        self._line = b""  # that line
+
+    def goes_on(self) -> bool:
+        """Returns whether what was read before still stands. If not (a run has taken steps back, or is a new one), the
+        next reading begins at the file's start. Raises ConfigError."""
+        with self._open() as fd:
+            before = self._offset - len(self._line)
+            if self._offset == 0 or (fd is not None and os.pread(fd, len(self._line), before) == self._line):
+                return True
+        self._offset, self._line = 0, b""
+        return False
+
+    def read(self) -> Iterator[Mapping[str, Any]]:
+        """Yields the lines that are records, up to the last whole line; none of a file that is not there. Raises
+        ConfigError."""
+        with self._open() as fd:
+            if fd is None:
+                return
+            with os.fdopen(os.dup(fd), "rb") as file:
+                file.seek(self._offset)
+                while line := file.readline(LONGEST):
+                    if not line.endswith(b"\n") and len(line) < LONGEST:
+                        return  # of a process that was killed, or writes just now
+                    self._offset, self._line = file.tell(), line
+                    if (record := record_in(line)) is not None:
+                        yield record
+
+    @contextmanager
+    def _open(self) -> Iterator[int | None]:
+        """Gives a descriptor; None if there is no file."""
+        try:
+            fd = open_regular(self._path, os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            yield None
+            return
+        except OSError as error:
+            raise ConfigError(f"{self._path}: {error.strerror}") from None
+        try:
+            yield fd
+        except OSError as error:
+            raise ConfigError(f"{self._path}: {error.strerror}") from None
+        finally:
+            os.close(fd)
+
+
 def read_records(path: Path) -> Iterator[Mapping[str, Any]]:
     """The lines that are records; none of a file that is not there. Raises ConfigError."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    for line in lines:
-        with suppress(ValueError, RecursionError):  # the last one, of a process that was killed
-            record = json.loads(line)
-            if isinstance(record, dict) and type(record.get("step")) is int:
-                yield record
+    return RecordFile(path).read()
+
+
+def record_in(line: bytes) -> dict[str, Any] | None:
+    """Parses a line; None if it is no record of a run's."""
+    with suppress(ValueError, RecursionError):
+        record = json.loads(line)
+        if isinstance(record, dict) and type(record.get("step")) is int and _is_of_numbers(record):
+            return record
+    return None
+
+
+def _is_of_numbers(record: Mapping[str, Any]) -> bool:
+    members = record.get(MEMBERS, {})
+    if not isinstance(members, dict) or not all(isinstance(values, list) for values in members.values()):
+        return False
+    values = chain((value for name, value in record.items() if name != MEMBERS), *members.values())
+    return all(isinstance(value, int | float) for value in values)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -51,6 +52,7 @@ from pool.supervisor.slow_loader import SlowLoader
 from pool.supervisor.stop_plan import Ending, StopPlan
 from pool.supervisor.systemd import ServiceManager
 from pool.telemetry.progress import ProgressLine
+from pool.telemetry.prometheus import Exporter
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +102,7 @@ class Supervisor:
         self._policy = RestartPolicy(pool.restarts, self._lost)
         self._stop = StopPlan(pool.stop_timeout)
         self._service = ServiceManager()
+        self._exporter = Exporter(run.config.telemetry.prometheus, str(folder.path), progress.say)
         self._nets = NumberedNets(run, folder, self._poller, progress.say, run.saved)
         self._loader = SlowLoader(run.decoding_threads)
         self._group = group
@@ -151,6 +154,7 @@ class Supervisor:
                 self._hear()  # a child that ends waits until its last messages are received
                 for child in self._children.dead(events):
                     self._children.forget(child)
+        self._exporter.close()
         self._hub.close()
         self._context.destroy(linger=0)
         self._memory.close()
@@ -231,6 +235,7 @@ class Supervisor:
                     self._group.member.reached_at(message.address)
                 self._policy.progress(message.step)
                 self._service.progress(message)
+                self._exporter.take(message, Counter(death.peer.role for death in self._deaths))
                 self._nets.report(message)
                 if slow := self._loader.report(message):
                     log.warning("%s", slow)

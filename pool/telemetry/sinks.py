@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, cast, runtime_checkable
 
@@ -34,17 +35,25 @@ class ResumedSink(Protocol):
         process has written of later steps comes again. May raise as `add`."""
 
 
+EXTRAS = ("wandb", "trackio")  # sinks that need a package of the same name, which is an extra
+
 # Calling what a name stands for with the run folder gives the Sink.
 SINKS = Registry(
     "run.sinks",
     "metrics sink",
-    {"tensorboard": "pool.coordinator.metrics.tensorboard:TensorBoard"},
+    {
+        "tensorboard": "pool.coordinator.metrics.tensorboard:TensorBoard",
+        "wandb": "pool.coordinator.metrics.tracker:wandb",
+        "trackio": "pool.coordinator.metrics.tracker:trackio",
+    },
     "module:factory",
 )
 
 
 def factory_of(name: str) -> Callable[[Path], Sink]:
     """Raises ValueError in one line."""
+    if name in EXTRAS and find_spec(name) is None:
+        raise ValueError(f"run.sinks: {name} is not installed: pip install 'sparsepool[{name}]'")
     factory = SINKS.find(name)
     if problem := call_problem(factory, ("run_dir",)):
         raise ValueError(f"run.sinks: {name} {problem}; allowed: {', '.join(SINKS.bundled)}, or {SINKS.form}")

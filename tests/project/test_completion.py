@@ -54,6 +54,7 @@ COMMANDS = {
     "demo",
     "runs",
     "status",
+    "watch",
     "clean",
     "machines-key",
     "validate",

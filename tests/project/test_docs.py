@@ -20,7 +20,7 @@ import typer
 from loader import exit_codes
 from loader.cli.main import PROGRAM as LOADER
 from pool.commands.main import PROGRAM as POOL
-from pool.coordinator.metrics.tensorboard import TAGS
+from pool.coordinator.metrics.newest import TAGS
 from pool.supervisor.resources.signals import STOP_SIGNALS
 from tests.support.configs import configs_in
 from tests.support.paths import ROOT

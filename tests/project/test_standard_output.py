@@ -23,6 +23,7 @@ NET = {"task": "stockfish", "model": {"l1": 32}}
 WRITES = {
     "pool configs": "demo",
     "pool export": "RUN",
+    "pool watch": "RUN",
     "pool predict": f"RUN --data {SAMPLE}",
     "loader convert": SAMPLE,
     "loader cat": SAMPLE,
@@ -65,6 +66,7 @@ def test_what_can_go_to_standard_output_goes_there_and_nothing_else(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     saved(tmp_path / "RUN", NET)
+    (tmp_path / "RUN/config.json").write_text("{}")
     words = [sys.executable, "-m", command.split()[0], *words_of(command, WRITES[command], "-")]
     done = subprocess.run(words, env=elsewhere(), capture_output=True, check=False, timeout=110)
     assert done.returncode == 0, done.stderr

@@ -69,6 +69,8 @@ def test_a_wheel_holds_three_packages_their_types_and_the_configs(wheel: Path) -
     assert {name.removeprefix("pool/") for name in names if name.startswith("pool/configs/")} == bundled
     kernels = {path.relative_to(ROOT).as_posix() for path in (ROOT / "pool").rglob("*.cu*")}
     assert {name for name in names if name.endswith((".cu", ".cuh"))} == kernels
+    page = {path.relative_to(ROOT).as_posix() for path in (ROOT / "pool/watch").rglob("*") if path.is_file()}
+    assert {name for name in names if name.startswith("pool/watch/")} == {n for n in page if "__pycache__" not in n}
     assert not [name for name in names if name.endswith((".cpp", ".h", ".inc", "CMakeLists.txt"))]
 
 
@@ -76,6 +78,7 @@ def test_from_an_empty_folder_the_demo_trains_exports_and_evaluates(installed: P
     pool = installed / "pool"
     assert "demo " in run(pool, "configs", cwd=tmp_path)
     assert "king and rook" in run(pool, "demo", *SMALLER, cwd=tmp_path)
+    run(pool, "watch", "runs/demo", "-o", "report.html", cwd=tmp_path)
     settings = tomllib.loads((tmp_path / "runs/demo/demo.toml").read_text())
     (sample,) = settings["data"]["train"]
     assert Path(sample).is_relative_to(installed.parent.resolve()), "not the checkout's"

@@ -79,8 +79,11 @@ class Metrics:
         epoch: int,
         learning_rates: Sequence[float],
         traffic: Traffic,
+        *,
+        ready: int = 0,
     ) -> None:
-        """Step `step` is done; `losses`: of each member's batches; `learning_rates`: one a member."""
+        """Step `step` is done; `losses`: of each member's batches; `learning_rates`: one a member; `ready`: batches of
+        later steps that are in the ring."""
         now = time.monotonic()
         seconds = now - (self._last_commit if self._last_commit is not None else now)
         self._last_commit = now
@@ -95,6 +98,7 @@ class Metrics:
                 "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
                 "gradient_mb": (traffic.read_nbytes - self._traffic.read_nbytes) / 1e6,
                 **self._sent_mb(traffic),
+                "batches_ready": float(ready),
                 **vars(self._shares),
                 **of_members("loss", self._losses),
                 **of_members("learning_rate", learning_rates),

@@ -5,15 +5,14 @@ The file is cut in place and read from its end, no further than the step that th
 
 from __future__ import annotations
 
-import json
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pool.metrics.layout import NET
 from pool.run_folder.access import open_file
 from pool.run_folder.lines import LONGEST, lines_from_the_end
+from pool.run_folder.records import record_in
 
 _BEGIN = b'{"step": '  # of every record
 
@@ -46,7 +45,7 @@ def _end_of(fd: int, step: int) -> tuple[int, int, bytes]:
     validated = -1
     nets: list[tuple[int, bytes]] = []  # with their places, the last one first
     for offset, line in lines_from_the_end(fd):
-        record = _record_in(line)
+        record = record_in(line)
         if record is not None and _is_of_a_net(record):
             known = offset
             if record["step"] <= step and line.endswith(b"\n"):
@@ -70,12 +69,3 @@ def _end_of(fd: int, step: int) -> tuple[int, int, bytes]:
 
 def _is_of_a_net(record: dict[str, Any]) -> bool:
     return any(name.startswith(NET) for name in record)
-
-
-def _record_in(line: bytes) -> dict[str, Any] | None:
-    """None if it is none of a run's."""
-    with suppress(ValueError, RecursionError):
-        record = json.loads(line)
-        if isinstance(record, dict) and type(record.get("step")) is int:
-            return record
-    return None

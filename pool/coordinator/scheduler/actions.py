@@ -97,6 +97,7 @@ class Commit:
     next_cursor: Cursor  # where the next step's first batch begins
     unused: tuple[int, ...] = ()  # of each member: batches of its last steps, where it has lost all of them
     validated_next: bool = False  # before anything else is done, the new version is validated
+    ready: int = 0  # batches of later steps that are in the ring
 
 
 @dataclass(frozen=True)

@@ -542,7 +542,7 @@ class StepScheduler:
         self._faults.committed(step, [self.rules.batches_per_step * each for each in lost])
         self.step += 1
         self._step = self._open_step()
-        return Commit(step, losses, cursor, self._faults.unused, self._validation_due)
+        return Commit(step, losses, cursor, self._faults.unused, self._validation_due, self.train.filled - end)
 
     def _free(self) -> None:
         """Batches of committed steps, but for those that are still read."""

@@ -54,6 +54,7 @@ from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.resources.system_memory import available_memory
 from pool.task.registry import task_module
 from pool.task.start import check_starts, start_checkpoint
+from pool.telemetry.prometheus import check_prometheus
 
 
 def prepare(
@@ -73,6 +74,7 @@ def prepare(
     """
     check_folder(folder.inside)
     check_trace(config)
+    check_prometheus(config.telemetry.prometheus)
     checkpoint = folder.last_checkpoint()
     if step is not None:
         checkpoint = None if step == 0 else folder.checkpoint_of(step)
@@ -122,6 +124,7 @@ def check(config: Config, show: Callable[[str], object], machines: int = 1) -> R
     memory or disk.
     """
     check_trace(config)
+    check_prometheus(config.telemetry.prometheus)
     run_dir = config.run_dir
     with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
         run, forkserver = _plan_run(config, _find_files(config, None), Path(logs), Path(logs), None, only_check=True)

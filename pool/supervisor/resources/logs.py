@@ -12,6 +12,7 @@ from pool.run_folder.access import make_folder, open_file
 log = logging.getLogger(__name__)
 
 KEPT = 1 << 20  # bytes of a log that remain when it is cut
+LINE = "%(asctime)s %(levelname)s %(message)s"  # of the supervisor's log
 
 
 def open_log(path: Path) -> int:
@@ -46,4 +47,4 @@ def cut_log(fd: int) -> int:
 def log_into(logs: Path) -> None:
     """The supervisor's own lines."""
     output = os.fdopen(open_log(logs / "supervisor-0.log"), "a", encoding="utf-8")
-    logging.basicConfig(level=logging.INFO, stream=output, format="%(asctime)s %(levelname)s %(message)s", force=True)
+    logging.basicConfig(level=logging.INFO, stream=output, format=LINE, force=True)

@@ -33,6 +33,10 @@ def test_each_key_declares_one_effect(key: str) -> None:
 OTHER_VALUES: dict[str, Any] = {
     "run.trace": "trace.json",
     "run.sinks": [],
+    "telemetry.project": "mine",
+    "telemetry.name": "x",
+    "telemetry.tags": ["a"],
+    "telemetry.prometheus": "127.0.0.1:9400",
     "data.validation": ["a.binpack"],
     "data.threads": 3,
     "data.growing": "ignore_new",

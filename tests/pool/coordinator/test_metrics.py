@@ -435,14 +435,14 @@ def test_a_sink_from_outside_takes_the_numbers_and_can_not_stop_a_run(fails: boo
     if fails:
         assert ended.out.count("steps.txt can't be written: RuntimeError: no server (") == 1
     else:
-        assert (ended.dir / "steps.txt").read_text().splitlines() == [f"{step} compute" for step in (1, 2, 3)]
+        assert (ended.dir / "steps.txt").read_text().splitlines() == [f"{step} batches_ready" for step in (1, 2, 3)]
     assert len(ended.metrics()) == 3
 
 
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("graphite", "run.sinks: no metrics sink 'graphite'; allowed: tensorboard, or module:factory"),
+        ("graphite", "run.sinks: no metrics sink 'graphite'; allowed: tensorboard, trackio, wandb, or module:factory"),
         ("os:getcwd", "run.sinks: os:getcwd can't be called with (run_dir): "),
         ("os:sep", "run.sinks: os:sep must be a function of (run_dir), not '/'"),
     ],

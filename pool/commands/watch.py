@@ -1,0 +1,63 @@
+"""`pool watch`: a page in the browser that shows runs, while they go on or afterwards."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pool.commands.arguments import Force, check_new
+from pool.errors import ConfigError
+
+# late imports: every command starts without what it does not use
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="watch")(watch)
+
+
+def watch(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN", help="folders of runs, or folders that hold some")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="write the page as it is now, one file to send; -: print it"
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="address to answer at; one of this machine alone by default")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="0: one that is free")] = 7373,
+    force: Force = False,
+) -> None:
+    """Show runs in the browser: curves side by side, what bounds them, restarts with their reasons, checkpoints.
+
+    Prints the page's address and answers until Ctrl-C. The page follows runs that go on. Reads their folders alone and
+    writes nothing there: a run does not notice. The address has a token, without which nothing is shown.
+    """
+    from loader.files.pipes import is_stream
+    from loader.files.whole_file import write_whole
+    from pool.watch.contents import Watch
+    from pool.watch.page import page_of
+
+    watched = Watch(folders)
+    watched.check()
+    if output is None:
+        from pool.watch.server import PageServer
+
+        with suppress(KeyboardInterrupt):  # nothing is left half done
+            server = PageServer(watched, host, port)
+            sys.stdout.write(f"{server.url}\n")
+            sys.stdout.flush()
+            server.serve()
+    elif is_stream(output):
+        sys.stdout.write(page_of(watched.look()))
+    else:
+        check_new([output], force)
+        try:
+            write_whole(output, page_of(watched.look()).encode())
+        except OSError as error:
+            raise ConfigError(f"{output}: {error.strerror}") from None

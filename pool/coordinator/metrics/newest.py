@@ -1,0 +1,50 @@
+"""Curves for people: their names in groups, and the newest number of each until it is sent on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pool.metrics.layout import NET, PREFIX
+from pool.metrics.medians import member_of
+
+# Tags of the curves by the field of metrics.jsonl: what comes before the slash is the group.
+TAGS = {
+    "loss": "loss/train",
+    "validation_loss": "loss/validation",
+    "learning_rate": "schedule/learning_rate",
+    "epoch": "schedule/epoch",
+    "samples_per_second": "speed/samples_per_second",
+    "gradient_mb": "speed/gradient_mb",
+    "sent_mb": "speed/sent_mb",
+    "batches_ready": "speed/batches_ready",
+    "compute": "time/compute",
+    "loader": "time/loader",
+    "reduce": "time/reduce",
+    "optimizer": "time/optimizer",
+    "weights": "time/weights",
+}
+
+
+class NewestNumbers:
+    """The numbers that have come since the last `take`, of each curve the newest."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[float, int]] = {}  # by tag: value and step
+
+    def add(self, step: int, scalars: Mapping[str, float]) -> None:
+        self._waiting |= {_tag(name): (value, step) for name, value in scalars.items()}
+
+    def take(self) -> dict[int, dict[str, float]]:
+        """Returns values by tag, by the step that each is of, in order."""
+        waiting, self._waiting = self._waiting, {}
+        steps = sorted({step for _, step in waiting.values()})
+        return {step: {tag: value for tag, (value, its) in waiting.items() if its == step} for step in steps}
+
+
+def _tag(name: str) -> str:
+    """A metric of the task's has no tag of its own; each member's number is a curve beside that of all."""
+    if (own := member_of(name)) is not None:
+        return f"{_tag(own[1])}/member {own[0]}"
+    if name.startswith(NET):
+        return f"net/{name.removeprefix(NET)}"
+    return TAGS.get(name) or f"validation/{name.removeprefix(PREFIX)}"

@@ -1,0 +1,146 @@
+"""The numbers of a run for Prometheus (`telemetry.prometheus`), from the supervisor: it lives as long as the run,
+whatever else is restarted.
+
+The supervisor hands over the newest report, no more: who asks for the numbers is answered by a thread. Names follow
+https://prometheus.io/docs/practices/naming: base units, `_total` for what only grows.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from pool.errors import ConfigError, PoolError
+from pool.metrics.layout import LOSS
+from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER
+from pool.protocol.messages import RunReport
+from pool.telemetry.web import WebServer
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+# late imports: prometheus-client is an extra
+
+KEY = "telemetry.prometheus"
+ROLES = (COORDINATOR, FEEDER, WORKER, FORKSERVER)
+_VERSION = version("sparsepool")
+
+_Labelled = tuple[Sequence[str], float]  # values of labels, and the number
+
+
+def check_prometheus(address: str) -> None:
+    """Raises ConfigError if numbers are wanted and the package is not there."""
+    if address and find_spec("prometheus_client") is None:
+        raise ConfigError(
+            f"{KEY}: needs prometheus-client, which is not installed: pip install 'sparsepool[prometheus]'"
+        )
+
+
+class Exporter:
+    """Answers at an address, if there is one; if it can't be had, a line says so and training goes on."""
+
+    def __init__(self, address: str, run: str, say: Callable[[str], object]) -> None:
+        """`address`: HOST:PORT, empty for none; `run`: its name, of which the numbers are."""
+        self._numbers = RunNumbers(run)
+        self._server: WebServer | None = None
+        if not address:
+            return
+        try:
+            self._server = _server(address, self._numbers)
+        except (PoolError, ImportError) as error:
+            say(f"{KEY}: {error}; training goes on without it")
+            return
+        threading.Thread(target=self._server.serve_forever, name="prometheus", daemon=True).start()
+
+    def take(self, report: RunReport, deaths: Mapping[str, int]) -> None:
+        """Takes the newest state; `deaths`: of processes so far, by role."""
+        self._numbers.take(report, deaths)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+
+
+class RunNumbers:
+    """A Collector of prometheus-client: the newest report as metrics."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._newest: tuple[RunReport, Mapping[str, int], float] | None = None  # with when the newest step was seen
+
+    def take(self, report: RunReport, deaths: Mapping[str, int]) -> None:
+        before = self._newest
+        stepped = time.time() if before is None or report.step != before[0].step else before[2]
+        self._newest = report, deaths, stepped
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        def metric(
+            name: str, about: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]
+        ) -> Metric:
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            family = kind(f"sparsepool_{name}", about, labels=labels)
+            for label, value in values:
+                if not math.isnan(value):
+                    family.add_metric(label, value)
+            return family
+
+        def number(name: str, about: str, value: float) -> Metric:
+            return metric(name, about, (), [((), value)])
+
+        yield metric("run_info", "Folder and version of the run.", ("folder", "version"), [((self._run, _VERSION), 1)])
+        if self._newest is None:
+            return
+        report, deaths, stepped = self._newest
+        yield number("step", "Steps done.", report.step)
+        yield number("steps", "Steps of the whole run (train.steps).", report.steps)
+        yield number("last_step_timestamp_seconds", "When the newest step was seen.", stepped)
+        yield number("epoch", "Completed passes over the training files.", report.epoch)
+        yield number("samples_total", "Samples trained on since the coordinator's start.", report.samples)
+        yield number("learning_rate", "Learning rate, the median of members.", report.learning_rate)
+        yield metric("loss", "Training loss of the newest step.", ("member",), _of_members(report.losses))
+        yield number("validation_step", "Version of the weights of the newest validation.", report.validation_step)
+        yield metric(
+            "validation",
+            "Numbers of the newest validation.",
+            ("metric", "member"),
+            [
+                ((name, *member), value)
+                for name, values in _validation(report).items()
+                for member, value in _of_members(values)
+            ],
+        )
+        yield number("checkpoint_step", "Step of the newest checkpoint, -1: none.", report.checkpoint)
+        yield number("best_checkpoint_step", "Step of the checkpoint that validated best, -1: none.", report.best_step)
+        yield metric("best_validation", "Its number.", ("metric",), [((report.best_metric,), report.best_value)])
+        shares = [((name,), share) for name, share in asdict(report.shares).items()]
+        yield metric("worker_time_ratio", "What the workers' time goes into.", ("activity",), shares)
+        died = [((role,), deaths.get(role, 0)) for role in ROLES]
+        yield metric("process_deaths_total", "Deaths of processes, since the run's newest start.", ("role",), died)
+        waits = [(("disk",), report.waits_for_disk), (("nets",), report.waits_for_nets)]
+        yield metric("run_waiting", "1: nothing is left to do but to wait for it.", ("reason",), waits)
+
+
+def _of_members(values: Sequence[float]) -> list[tuple[tuple[str], float]]:
+    return [((str(m),), value) for m, value in enumerate(values)]
+
+
+def _validation(report: RunReport) -> dict[str, Sequence[float]]:
+    return {LOSS: report.validation_losses, **{each.name: each.values for each in report.validation_metrics}}
+
+
+def _server(address: str, numbers: RunNumbers) -> WebServer:
+    """Raises UnavailableError, ImportError."""
+    from prometheus_client import CollectorRegistry, make_wsgi_app
+
+    registry = CollectorRegistry()
+    registry.register(numbers)
+    host, _, port = address.rpartition(":")
+    return WebServer(make_wsgi_app(registry), host.strip("[]"), int(port))

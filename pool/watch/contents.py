@@ -1,0 +1,165 @@
+"""The contents of the page, as plain data that JSON can hold: what the folders of runs say now."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pool.analysis.records import RECENT, Run, read_run, run_folders
+from pool.analysis.table import as_data, incomparable, setting_texts, status_data
+from pool.checkpoint.folder import checkpoints, linked_step
+from pool.checkpoint.state import BEST, FOLDER, LAST
+from pool.config.member_settings import differing
+from pool.errors import ConfigError
+from pool.metrics.layout import NET
+from pool.metrics.medians import MEMBERS, of_members
+from pool.run_folder.records import RecordFile
+from pool.stages.end import is_tested, network_of
+from pool.watch.curves import Curves
+from pool.watch.lives import deaths, lanes, read_changes
+
+_RATE = "samples_per_second"
+
+
+class Watch:
+    """The runs in some folders, read again at each look; of a file that grows, only what has come since."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+        self._histories: dict[Path, _History] = {}
+
+    def look(self) -> dict[str, Any]:
+        """Returns the page's contents. Folders that are no run's are named in `notes`."""
+        runs: list[tuple[Path, Run, _History]] = []
+        notes: list[str] = []
+        for folder in self._found(notes):
+            history = self._histories.setdefault(folder, _History())
+            try:
+                runs.append((folder, read_run(folder, history.read), history))
+            except (ConfigError, OSError) as error:
+                notes.append(f"left out: {error}")
+        return _contents(runs, notes)
+
+    def check(self) -> None:
+        """Raises ConfigError for a folder that is no run's and holds none."""
+        for folder in run_folders(self._folders):
+            if folder in self._folders:
+                read_run(folder, lambda _: ())
+
+    def _found(self, notes: list[str]) -> Iterator[Path]:
+        """Yields the folders of runs, each once; a folder that holds runs may have more of them than before."""
+        found: dict[Path, None] = {}
+        for folder in self._folders:
+            try:
+                found |= dict.fromkeys(run_folders([folder]))
+            except ConfigError as error:
+                notes.append(f"left out: {error}")
+        yield from found
+
+
+class _History:
+    """The metrics of one run: curves of few points, and the records that say where the run is."""
+
+    def __init__(self) -> None:
+        self._file: RecordFile | None = None
+        self._forget()
+
+    def read(self, path: Path) -> list[Mapping[str, Any]]:
+        """Returns all validations and the newest steps, in order. Raises ConfigError."""
+        if self._file is None:
+            self._file = RecordFile(path)
+        if not self._file.goes_on():
+            self._forget()
+        for record in self._file.read():
+            if "loss" in record:
+                self.steps.add(_inverted(_numbers(record)))
+                self._newest.append(record)
+            elif any(name.startswith(NET) for name in record):
+                self.nets.add(_numbers(record))
+            else:
+                self.validations.add(_numbers(record))
+                self._validated.append(record)
+        return sorted([*self._validated, *self._newest], key=lambda record: record["step"])
+
+    def _forget(self) -> None:
+        self.steps, self.validations, self.nets = Curves(), Curves(), Curves()
+        self._validated: list[Mapping[str, Any]] = []
+        self._newest = deque[Mapping[str, Any]](maxlen=RECENT)
+
+
+def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the numbers of a record by name, those of members as `member.M.NAME`."""
+    numbers = {name: value for name, value in record.items() if name != MEMBERS}
+    for name, values in record.get(MEMBERS, {}).items():
+        numbers |= of_members(name, values)
+    return numbers
+
+
+def _inverted(numbers: dict[str, float]) -> dict[str, float]:
+    """With seconds in place of speeds, whose mean over steps is no speed. The speed of a life's first step is not
+    known."""
+    rate = numbers.get(_RATE, 0.0)
+    return {**numbers, _RATE: 1 / rate if rate > 0 else math.nan}
+
+
+def _contents(runs: Sequence[tuple[Path, Run, _History]], notes: Sequence[str]) -> dict[str, Any]:
+    keys = differing([run.config for _, run, _ in runs])
+    return {
+        "notes": [*notes, *incomparable([run for _, run, _ in runs])],
+        "keys": keys,
+        "runs": [_run(folder, run, history, keys) for folder, run, history in runs],
+    }
+
+
+def _run(folder: Path, run: Run, history: _History, keys: Sequence[str]) -> dict[str, Any]:
+    steps = history.steps.columns()
+    steps[_RATE] = [1 / seconds if seconds else None for seconds in steps.get(_RATE, ())]
+    changes = read_changes(folder, run.status.started if run.status else 0.0)
+    members = differing([member.config for member in run.members])
+    return {
+        **status_data(run),
+        "started": run.status.started if run.status else None,
+        "ended": run.status.ended if run.status else None,
+        "settings": setting_texts(run, keys),
+        "curves": {
+            "steps": steps,
+            "validations": history.validations.columns(),
+            "nets": history.nets.columns(),
+        },
+        "keys_of_members": members,
+        "members": [_member(member, members) for member in run.members],
+        "lanes": [
+            {"process": lane.process, "changes": [[each.time, each.stage.value, each.why] for each in lane.changes]}
+            for lane in lanes(changes)
+        ],
+        "deaths": [asdict(death) for death in deaths(changes)],
+        "checkpoints": _checkpoints(folder),
+        "network": _network(folder),
+    }
+
+
+def _member(member: Run, keys: Sequence[str]) -> dict[str, Any]:
+    """Returns a member's settings, and the numbers that tell it from the others."""
+    numbers = as_data(member, ())
+    wanted = ("member", "best_validation_loss", "best_validation_step", "last_loss")
+    return {**{name: numbers[name] for name in wanted}, "settings": setting_texts(member, keys)}
+
+
+def _checkpoints(folder: Path) -> dict[str, Any]:
+    """Returns the steps of the checkpoints, and which is the newest and which the best; -1: none."""
+    place = folder / FOLDER
+    with suppress(OSError):
+        steps = [int(path.name.rpartition("-")[2]) for path in checkpoints(place)]
+        return {"steps": steps, "newest": linked_step(place, LAST), "best": linked_step(place, BEST)}
+    return {"steps": [], "newest": -1, "best": -1}
+
+
+def _network(folder: Path) -> dict[str, Any] | None:
+    """Returns what a stage of a recipe ended with; None if it has no network, or is none."""
+    network = network_of(folder)
+    return None if network is None else {"name": network.name, "tested": is_tested(folder)}

@@ -1,0 +1,52 @@
+"""Curves with few points, of however many records."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+
+MOST_POINTS = 1000  # more than a chart has pixels for
+_LARGEST = sys.float_info.max
+
+
+class Curves:
+    """Numbers by name; a point is the mean over `span` records that follow one another, which doubles when there are
+    too many points."""
+
+    def __init__(self) -> None:
+        self._span = 1
+        self._in_newest = 0  # records in the newest point
+        self._points: list[dict[str, tuple[float, int]]] = []  # sum and count of what is a finite number
+
+    def add(self, numbers: Mapping[str, float]) -> None:
+        """One more record."""
+        if self._in_newest == self._span or not self._points:
+            if len(self._points) == MOST_POINTS:
+                self._halve()
+            self._points.append({})
+            self._in_newest = 0
+        _add(self._points[-1], {name: (float(value), 1) for name, value in numbers.items() if abs(value) <= _LARGEST})
+        self._in_newest += 1
+
+    def columns(self) -> dict[str, list[float | None]]:
+        """Returns a list of each name, all of the same length; None where a point has no number."""
+        names = dict.fromkeys(name for point in self._points for name in point)
+        return {name: [_mean(point.get(name)) for point in self._points] for name in names}
+
+    def _halve(self) -> None:
+        for one, other in zip(self._points[::2], self._points[1::2], strict=True):
+            _add(one, other)
+        del self._points[1::2]
+        self._span *= 2
+
+
+def _add(point: dict[str, tuple[float, int]], numbers: Mapping[str, tuple[float, int]]) -> None:
+    for name, (total, count) in numbers.items():
+        before, counted = point.get(name, (0.0, 0))
+        point[name] = (before + total, counted + count)
+
+
+def _mean(number: tuple[float, int] | None) -> float | None:
+    mean = math.nan if number is None else number[0] / number[1]
+    return mean if math.isfinite(mean) else None

@@ -1,0 +1,109 @@
+"""The lives of a run's processes, as the supervisor's log tells them (`pool.supervisor.process_table` writes it)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from loader.files.regular import open_regular
+from pool.run_folder.lines import lines_from_the_end
+from pool.supervisor.process_state import Stage
+
+LOG = Path("logs/supervisor-0.log")
+_LINE = re.compile(
+    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) INFO "
+    rf"(?P<process>coordinator|feeder|worker \d+) \(incarnation (?P<incarnation>\d+)\): "
+    rf"(?P<stage>{'|'.join(stage.value for stage in Stage)}): (?P<why>.*)"
+)
+_MOST = 100_000  # lines that are looked at, the newest
+_NORMAL_END = "it exited with code 0"
+
+
+@dataclass(frozen=True)
+class Change:
+    time: float  # seconds since 1970
+    process: str
+    incarnation: int
+    stage: Stage
+    why: str
+
+
+@dataclass(frozen=True)
+class Death:
+    time: float
+    process: str
+    incarnation: int
+    why: str
+    then: str = ""  # what became of its successor
+
+
+@dataclass
+class Lane:
+    """One process: its stages one after the other, each until the next begins."""
+
+    process: str
+    changes: list[Change] = field(default_factory=list)
+
+
+def read_changes(run: Path, since: float = 0.0) -> list[Change]:
+    """Returns the changes of stages since a moment, in order; of a log that can't be read none."""
+    try:
+        fd = open_regular(run / LOG, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return []
+    try:
+        return list(_newest(fd, since))[::-1]
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
+
+
+def lanes(changes: Sequence[Change]) -> list[Lane]:
+    """Returns a lane for each process: coordinator, feeder, workers."""
+    by_process: dict[str, Lane] = {}
+    for change in changes:
+        by_process.setdefault(change.process, Lane(change.process)).changes.append(change)
+    return [by_process[name] for name in sorted(by_process, key=lambda name: (name.split()[0], len(name), name))]
+
+
+def deaths(changes: Sequence[Change]) -> list[Death]:
+    """Returns the deaths that no run plans, in order: with why the process was killed, if the supervisor did it."""
+    found: list[Death] = []
+    newest: dict[str, Change] = {}  # by process
+    dead: dict[str, int] = {}  # which of `found` is a process's newest
+    for change in changes:
+        before = newest.get(change.process)
+        newest[change.process] = change
+        if change.stage is Stage.DEAD and change.why != _NORMAL_END:
+            killed = f"{before.why}, " if before is not None and before.stage is Stage.KILLED else ""
+            dead[change.process] = len(found)
+            found.append(Death(change.time, change.process, change.incarnation, f"{killed}{change.why}"))
+        elif change.stage is Stage.WAITING and change.process in dead:
+            found[dead[change.process]] = replace(found[dead[change.process]], then=change.why)
+    return found
+
+
+def _newest(fd: int, since: float) -> Iterator[Change]:
+    """Yields changes from the newest back."""
+    for number, (_, line) in enumerate(lines_from_the_end(fd)):
+        change = _change_in(line.decode(errors="replace"))
+        if change is not None:
+            if change.time < since or number >= _MOST:
+                return
+            yield change
+
+
+def _change_in(line: str) -> Change | None:
+    """Parses a line; None if it tells something else."""
+    if (match := _LINE.match(line)) is None:
+        return None
+    try:
+        time = datetime.fromisoformat(match["time"]).timestamp() + int(match["ms"]) / 1000
+    except ValueError:
+        return None
+    return Change(time, match["process"], int(match["incarnation"]), Stage(match["stage"]), match["why"])

@@ -1,0 +1,119 @@
+"""The server of the page. It answers two addresses from memory: no file of the machine can be asked for by its name.
+
+Other users of the machine must not read the answers, nor other sites through the user's browser. So every request needs
+the token of the address that `pool watch` prints, and a name for this server that is not its own is refused (DNS
+rebinding).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from werkzeug.exceptions import Forbidden, HTTPException, MethodNotAllowed, MisdirectedRequest, NotFound
+from werkzeug.wrappers import Request, Response
+
+from pool.telemetry.web import WebServer
+from pool.watch.contents import Watch
+from pool.watch.page import as_json, page_of
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+LOOK_SECONDS = 1.0  # between two looks at the folders, however many browsers ask
+_TOKEN = "token"
+_HOST = re.compile(r"([\w.-]+|\[[\da-fA-F:.]+\])(?::\d+)?", re.ASCII)
+_HEADERS = {
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class PageServer:
+    """Answers from `start` on. `url`: what the user opens, with the token."""
+
+    def __init__(self, watch: Watch, host: str, port: int) -> None:
+        """`port`: 0 for any that is free. Raises UnavailableError if the address can't be had."""
+        self._watch = watch
+        self._lock = threading.Lock()
+        self._looked = -LOOK_SECONDS
+        self._contents: Mapping[str, Any] = {}
+        self._server = WebServer(self._answer, host, port)
+        port = self._server.port
+        self._names = {host.lower(), "localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
+        self._token = secrets.token_urlsafe(24)
+        self._cookie = f"sparsepool-{port}"  # browsers send a machine's cookies to all of its ports
+        name = f"[{host}]" if ":" in host else host
+        self.url = f"http://{name}:{port}/?{_TOKEN}={self._token}"
+
+    def serve(self) -> None:
+        """Answers until `stop`, or Ctrl-C."""
+        self._server.serve_forever()
+
+    def stop(self) -> None:
+        """Ends `serve`; from another thread."""
+        self._server.shutdown()
+
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        request = Request(environ)
+        try:
+            self._check(request)
+            response = self._response(request)
+        except HTTPException as error:
+            response = Response(f"{error.description}\n", error.code)
+        response.headers.update(_HEADERS)
+        return response(environ, start_response)
+
+    def _check(self, request: Request) -> None:
+        """Raises HTTPException for a request that is not from the page or its user."""
+        if request.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed(("GET", "HEAD"), "only GET is answered")
+        if not self._is_own_name(request.environ.get("HTTP_HOST", "")):
+            raise MisdirectedRequest("this server has another name: open the address that pool watch has printed")
+        given = request.args.get(_TOKEN) or request.cookies.get(self._cookie, "")
+        if not secrets.compare_digest(given.encode(), self._token.encode()):
+            raise Forbidden("the token is missing or wrong: open the address that pool watch has printed")
+
+    def _response(self, request: Request) -> Response:
+        if request.path == "/" and _TOKEN in request.args:  # out of the address, which lands in histories
+            response = Response("", 303, {"Location": "/"})
+            response.set_cookie(self._cookie, self._token, httponly=True, samesite="Strict")
+            return response
+        if request.path == "/":
+            return Response(page_of(self._look(), live=True), mimetype="text/html")
+        if request.path == "/contents.json":
+            response = Response(as_json(self._look()), mimetype="application/json")
+            response.add_etag()
+            return response.make_conditional(request)
+        raise NotFound("there is nothing here; the page is at /")
+
+    def _look(self) -> Mapping[str, Any]:
+        """Returns the contents, at most as old as LOOK_SECONDS."""
+        with self._lock:
+            if (now := time.monotonic()) >= self._looked + LOOK_SECONDS:
+                self._looked = now
+                self._contents = self._watch.look()
+            return self._contents
+
+    def _is_own_name(self, host: str) -> bool:
+        """Tells whether the user may have typed this name; another site can't take an address for its name."""
+        if (match := _HOST.fullmatch(host)) is None:
+            return False
+        name = match[1].strip("[]").lower()
+        return name in self._names or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
