@@ -221,7 +221,8 @@ class SteppingRig(WorkerRig):
         batches, last = self._groups.batches_per_step, contribution.place == PER_STEP - 1
         first = replace(contribution, batches=tuple(self._groups.batches(step, 0)), place=0, slot=0)
         contributions = (contribution,) if self._early else (first, contribution)
-        fold = Fold(step, bucket, contributions, contributions[0].place == 0, last, batches)
+        places = range(contribution.place + 1)
+        fold = Fold(step, bucket, contributions, places, contributions[0].place == 0, last, batches)
         if last:
             self._models.ahead()  # as late as can be
             self._models.update(Update(step, bucket, batches, fold))
