@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -305,7 +306,7 @@ def units_of_file(target: PositionFormat, encoded: bytes) -> UnitBlock:
 
 def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
     """Estimates the size of the files in the target's format from the first chunk of each; pipes count as nothing.
-    Raises DataError."""
+    Raises DataError for damage in one that is in that format already."""
     total = 0.0
     for source in sources:
         if not isinstance(source, SourceFile) or source.is_empty:
@@ -314,7 +315,8 @@ def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
             made = len(source.read_units(0).bytes)
         else:
             writer = target.make_writer()
-            source.copy_to(0, writer)
+            with suppress(DataError):  # which those who write it raise, unless they leave that entry out
+                source.copy_to(0, writer)
             writer.finish()
             made = len(writer.take())
         total += made * source.size / max(source.offset(1), 1)

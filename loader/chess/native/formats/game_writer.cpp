@@ -22,6 +22,7 @@ bool GameWriter::follows(const Entry& entry) const {
 std::string GameWriter::add(const Entry& entry) {
     std::int16_t white_score = 0;
     if (const char* wrong = why_no_move(entry)) return wrong;
+    if (const char* wrong = why_no_result(entry)) return wrong;
     if (const char* wrong = why_no_white_score(entry, white_score)) return wrong;
     if (!follows(entry)) {
         if (const char* wrong = why_no_start(entry)) return wrong;
@@ -30,6 +31,7 @@ std::string GameWriter::add(const Entry& entry) {
         count_changes(entry, kMarlinKeeps, kMarlinClock);
         open_ = true;
     }
+    count_unscored(entry);
     put16(done_, word_of(entry));
     put16(done_, static_cast<std::uint16_t>(white_score));
     last_ = entry;

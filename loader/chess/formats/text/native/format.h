@@ -18,7 +18,7 @@ class Codec;
 
 // A line `FEN | score | result`, both White's; blanks around the parts count for nothing. A result is 0.0, 0.5 or 1.0,
 // also 0, 1/2, 1, and any of them in square brackets. A byte order mark before a line counts for
-// nothing: it may stand inside of a file that was put together of others.
+// nothing: it may stand inside of a file that was put together of others. `*` is no result, 32002 no score.
 namespace sparsepool::text {
 
 inline constexpr std::size_t kShown = 40;  // characters of what is wrong
@@ -41,7 +41,7 @@ inline namespace SPARSEPOOL_ISA {
     return std::string(words) + ", not '" + shown(text.substr(0, end)) + "'";
 }
 
-// -1, 0 or 1; nothing for what is no result.
+// -1, 0 or 1, or kNoResult; nothing for what is none of these.
 [[nodiscard]] inline std::optional<int> read_result(std::string_view word) {
     if (word.size() > 2 && word.front() == '[' && word.back() == ']') word = word.substr(1, word.size() - 2);
     std::uint32_t letters = 0;
@@ -57,6 +57,7 @@ inline namespace SPARSEPOOL_ISA {
     };
     if (letters == is("1.0") || letters == is("1")) return 1;
     if (letters == is("0.0") || letters == is("0")) return -1;
+    if (letters == is("*")) return chess::kNoResult;
     if (letters == is("0.5") || letters == is("1/2")) return 0;
     return std::nullopt;
 }
@@ -80,7 +81,7 @@ inline namespace SPARSEPOOL_ISA {
     }
     if (!chess::turn_score(white_score, position.side, entry.score)) return chess::kBadScore;
     const std::optional<int> white = read_result(result);
-    if (!white) return with_quoted("the result must be 1.0, 0.5 or 0.0, White's", result);
+    if (!white) return with_quoted("the result must be 1.0, 0.5 or 0.0, White's, or *", result);
     entry.result = static_cast<std::int8_t>(position.side == chess::kWhite ? *white : -*white);
     return {};
 }
