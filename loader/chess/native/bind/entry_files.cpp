@@ -187,7 +187,8 @@ std::shared_ptr<const EntryFile> hold_entries(const Codec& codec, const FileName
 void bind_entry_files(nb::module_& module) {
     nb::class_<EntryWriter>(module, "EntryWriter", "Turns entries into the bytes of a file of one format.")
         .def("add", &add_entry, "fen"_a, "move"_a, "score"_a, "ply"_a.none(), "result"_a.none(),
-             "Adds an entry; ply or result None: not known. Raises ValueError if it can't be stored; then nothing has changed.")
+             "Adds an entry; ply or result None: not known. Raises ValueError if it can't be stored; then nothing has "
+             "changed.")
         .def("finish", &EntryWriter::finish, "Ends what is begun: a game, a chunk.")
         .def("take", &take_bytes, "The bytes that are done since the last call.")
         .def_prop_ro("entries", &EntryWriter::entries)

@@ -20,7 +20,7 @@ bool Codec::begins_a_file(std::string_view head) const {
     return has_entry && (!damage || damage->cut);
 }
 
-std::size_t Games::end_of(std::string_view bytes, std::size_t begin) const {
+std::size_t GamesOfWords::end_of(std::string_view bytes, std::size_t begin) const {
     for (std::size_t at = begin + header_; at + 4 <= bytes.size(); at += 4) {
         std::uint32_t word = 0;
         std::memcpy(&word, bytes.data() + at, sizeof word);

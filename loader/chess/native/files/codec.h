@@ -40,6 +40,8 @@ class Codec {
     [[nodiscard]] virtual std::size_t unit_bytes() const { return 0; }    // of a record; 0: units differ in size
     [[nodiscard]] virtual const Games* games() const { return nullptr; }  // the units, if they are games
     [[nodiscard]] virtual bool has_lines() const { return false; }
+    // Units end with a line, and faults tell their number.
+    [[nodiscard]] virtual bool is_text() const { return has_lines(); }
     [[nodiscard]] virtual bool keeps_games() const { return games() != nullptr; }  // or what is left of them
     [[nodiscard]] virtual unsigned move_number(const Entry& entry) const { return entry.ply / 2U + 1; }  // of its FEN
 
@@ -91,17 +93,22 @@ class Records final : public Units {
     std::size_t bytes_;
 };
 
-// Games: a header, then four bytes a move, then four zero bytes.
-class Games final : public Units {
+class Games : public Units {
   public:
-    explicit Games(std::size_t header) : header_(header) {}
-
     [[nodiscard]] const char* word() const override { return "game"; }
     [[nodiscard]] std::size_t whole(std::string_view bytes, std::size_t searched) const override;
     [[nodiscard]] std::uint64_t count(std::string_view whole) const override;
 
     // Where the game that begins at `begin` ends; npos if it does not.
-    [[nodiscard]] std::size_t end_of(std::string_view bytes, std::size_t begin) const;
+    [[nodiscard]] virtual std::size_t end_of(std::string_view bytes, std::size_t begin) const = 0;
+};
+
+// A header, then four bytes a move, then four zero bytes.
+class GamesOfWords final : public Games {
+  public:
+    explicit GamesOfWords(std::size_t header) : header_(header) {}
+
+    [[nodiscard]] std::size_t end_of(std::string_view bytes, std::size_t begin) const override;
 
   private:
     std::size_t header_;
@@ -133,7 +140,7 @@ class GameCodec final : public Codec {
     [[nodiscard]] std::unique_ptr<EntryWriter> make_writer() const override { return std::make_unique<Writer>(); }
 
   private:
-    Games units_{kHeader};
+    GamesOfWords units_{kHeader};
 };
 
 }  // namespace sparsepool::chess

@@ -72,6 +72,12 @@ class EntryFile {
     }
 
   protected:
+    // "line 7: " of a unit in which damage is, where its number is told.
+    [[nodiscard]] std::string words_of(std::uint64_t unit) const {
+        if (!codec_.is_text()) return {};
+        return std::string(codec_.units().word()) + " " + std::to_string(unit + (codec_.has_lines() ? 1 : 0)) + ": ";
+    }
+
     [[nodiscard]] stream::SourceFault fault_of(FileFault fault, std::optional<std::uint64_t> at) const {
         using enum stream::SourceFault::Kind;
         return {path_, at, std::move(fault.reason), fault.changed ? kChanged : kUnreadable};

@@ -117,13 +117,16 @@ Piece PlainUnitFile::read(std::size_t piece) const {
     return read;
 }
 
-stream::SourceFault PlainUnitFile::fault_of(std::size_t, const Piece& read, const Damage& damage) const {
-    return {path_, read.begin + damage.offset, damage.reason};
+stream::SourceFault PlainUnitFile::fault_of(std::size_t piece, const Piece& read, const Damage& damage) const {
+    std::uint64_t before = 0;  // units, which nobody has counted
+    for (std::size_t i = 0; codec_.is_text() && i < piece; ++i) before += codec_.units().count(this->read(i).bytes);
+    return {path_, read.begin + damage.offset, words_of(before + damage.unit) + damage.reason};
 }
 
 stream::SourceFault PackedUnitFile::fault_of(std::size_t piece, const Piece& read, const Damage& damage) const {
     return {path_, offset(piece),
-            "byte " + std::to_string(read.begin + damage.offset) + " of what is decoded: " + damage.reason};
+            "byte " + std::to_string(read.begin + damage.offset) +
+                " of what is decoded: " + words_of(read.first_unit + damage.unit) + damage.reason};
 }
 
 }  // namespace sparsepool::chess

@@ -133,8 +133,8 @@ bool Filter::is_zero_placeholder(const Record& record, Kept& kept) {
 // All conditions are worked out: which of them fails is as good as random, and guessing wrong costs more.
 bool Filter::passes_fixed(const Record& record) const {
     const bool no_score = record.score == kNoScore;
-    return ((no_score & (settings_.skip_no_score | (record.result == kNoResult))) | (record.ply <= settings_.skip_ply_up_to) |
-            ((record.flags & unwanted_flags_) != 0)) == 0;
+    return ((no_score & (settings_.skip_no_score | (record.result == kNoResult))) |
+            (record.ply <= settings_.skip_ply_up_to) | ((record.flags & unwanted_flags_) != 0)) == 0;
 }
 
 bool Filter::passes_random(const Record& record, const std::uint32_t* words) const {

@@ -22,9 +22,7 @@ std::size_t lines_of_a_piece(std::string_view bytes, std::uint64_t begin) {
 }  // namespace
 
 stream::SourceFault HeldFile::fault_of(std::size_t, const Piece& read, const Damage& damage) const {
-    const std::string line =
-        codec_.has_lines() ? "line " + std::to_string(read.first_unit + damage.unit + 1) + ": " : "";
-    return {path_, read.begin + damage.offset, line + damage.reason};
+    return {path_, read.begin + damage.offset, words_of(read.first_unit + damage.unit) + damage.reason};
 }
 
 std::shared_ptr<const EntryFile> Codec::hold(std::string name, const Demands& demands, std::string bytes,

@@ -32,7 +32,7 @@ void cut_games(Walk& walk, const Games& games, std::string_view bytes, UnitBlock
     block.entries.resize(walk.units() - std::min<std::size_t>(walk.units(), damaged));
     std::size_t end = 0;
     for (std::size_t game = 0; game < block.entries.size(); ++game) {
-        end = games.end_of(bytes, end);
+        end = std::min(games.end_of(bytes, end), bytes.size());  // of text, the last one's is not to be seen
         block.ends.push_back(end);
     }
 }
@@ -58,7 +58,7 @@ UnitBlock read_units(const EntryFile& file, std::size_t piece) {
     }
     block.bytes = std::move(read.bytes);
     block.bytes.resize(block.ends.empty() ? 0 : block.ends.back());
-    if (file.codec().has_lines() && !block.bytes.empty() && block.bytes.back() != '\n') {
+    if (file.codec().is_text() && !block.bytes.empty() && block.bytes.back() != '\n') {
         block.bytes.push_back('\n');
         ++block.ends.back();
     }
