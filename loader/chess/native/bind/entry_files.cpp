@@ -63,7 +63,7 @@ class ChunkWalk {
 
     [[nodiscard]] Walk& walk() { return *walk_; }
     [[nodiscard]] const Codec& codec() const { return file_->codec(); }
-    void rewind() { walk_ = codec().walk(piece_.bytes, file_->demands()); }
+    void rewind() { walk_ = file_->walk(piece_, file_->demands()); }
     [[nodiscard]] std::uint64_t units() const { return walk_->units(); }
 
     // Behind what has been read.

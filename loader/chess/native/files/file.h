@@ -38,6 +38,11 @@ class EntryFile {
     [[nodiscard]] std::string change() const { return expected_ ? change_since(*expected_, path_) : std::string(); }
     [[nodiscard]] virtual Piece read(std::size_t piece) const = 0;
 
+    // Through a piece, which must stay.
+    [[nodiscard]] virtual std::unique_ptr<Walk> walk(const Piece& piece, const Demands& demands) const {
+        return codec_.walk(piece.bytes, demands);
+    }
+
     // Bytes of the file up to the end of its last whole unit.
     [[nodiscard]] virtual std::uint64_t whole_size() const = 0;
 

@@ -51,7 +51,7 @@ UnitBlock read_units(const EntryFile& file, std::size_t piece) {
     Piece read = file.read(piece);
     UnitBlock block;
     {
-        const std::unique_ptr<Walk> walk = file.codec().walk(read.bytes, file.demands());
+        const std::unique_ptr<Walk> walk = file.walk(read, file.demands());
         cut(file.codec(), *walk, read.bytes, block);
         const std::optional<Damage> damage = walk->damage();
         block.fault = damage ? file.fault_of(piece, read, *damage) : std::move(read.fault);

@@ -136,7 +136,6 @@ def test_what_is_lost_is_named_and_refused(
     ("arguments", "said"),
     [
         (("convert", "{viri}", "-o", "made.epd"), "its ending names no format"),
-        (("convert", "{viri}", "-o", "made.binpack.zst"), "binpack files are not compressed"),
         (("convert", "{viri}", "-o", "made.viri.gz.zst"), "its ending names no format"),
         (("convert", "{viri}", "-o", "made.bf", "--to", "text"), "its ending says bulletformat, and --to says text"),
         (("convert", "{viri}", "-o", "made.x", "--to", "pgm"), "is none of the formats"),
