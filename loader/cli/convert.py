@@ -70,8 +70,8 @@ def convert_files(
 ) -> None:
     """Write all entries of files, one file after another, to one file of any format that can hold them.
 
-    OUT's ending says the format: .binpack, .viri, .bf, .marlin, .psv, .txt, .montyvalue; .zst or .gz behind it
-    compresses (not binpack). What OUT's format has no room for (moves, ply, castling rights, ...) is named, and refused
+    OUT's ending says the format: .binpack, .viri, .bf, .marlin, .psv, .txt, .montyvalue, .pgn, .plain; .zst or .gz
+    behind it compresses. What OUT's format has no room for (moves, ply, castling rights, ...) is named, and refused
     without --lossy. An entry that it can't hold at all, as of Chess960 in binpack, ends the command with its place.
     Entries that follow one another become a game or a chain again where the format has them. Scores keep their units.
     What single entries lack stays open where OUT's format can leave it open; else it is named with its count, and so is

@@ -92,6 +92,8 @@ def units_of(name: str, data: bytes) -> list[int]:
     """Where records, lines or games of a good file end."""
     if name == "text":
         return [at + 1 for at, byte in enumerate(data) if byte == 10]
+    if name == "plain":
+        return [found.end() for found in re.finditer(rb"\ne\n", data)]
     if name == "pgn":
         return [*(found.start() for found in re.finditer(rb"(?<=\n\n)\[Event", data)), len(data)]
     if name in RECORDS:
@@ -117,7 +119,7 @@ def test_a_file_may_end_anywhere(name: str, checker: Checker) -> None:
         if name == "text":  # a last line needs no line feed, and a shorter number may be one
             assert offset in (None, before)
             continue
-        if name == "pgn":  # nor a game the empty line behind it
+        if name in ("pgn", "plain"):  # nor a game the empty line behind it, a position its last line feed
             assert offset is None or offset >= before
             continue
         assert (offset is None) == (length == before)

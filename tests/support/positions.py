@@ -20,6 +20,7 @@ SUFFIXES = {
     "montyvalue": ".montyvalue",
     "packedsfen": ".psv",
     "pgn": ".pgn",
+    "plain": ".plain",
     "text": ".txt",
     "viriformat": ".viri",
 }

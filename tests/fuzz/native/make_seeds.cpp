@@ -15,6 +15,7 @@
 #include "chess/formats/montyvalue/native/format.h"
 #include "chess/formats/packedsfen/native/format.h"
 #include "chess/formats/pgn/native/format.h"
+#include "chess/formats/plain/native/format.h"
 #include "chess/formats/text/native/format.h"
 #include "chess/formats/viriformat/native/format.h"
 #include "chess/native/board/fen.h"
@@ -34,6 +35,7 @@ constexpr std::pair<const char*, const chess::Codec& (*)()> kCodecs[] = {
     {"montyvalue", montyvalue::codec},
     {"packedsfen", packedsfen::codec},
     {"pgn", pgn::codec},
+    {"plain", plain::codec},
     {"text", text::codec},
     {"viriformat", viriformat::codec},
 };

@@ -86,7 +86,7 @@ void check_round_trip_of(const Found& found) {
     for (std::size_t i = 0; i < found.entries.size(); ++i) {
         const chess::Position& position = found.entries[i].position;
         // A game that another continues is one with it, and its first squares are then those that can be taken on.
-        const bool game = codec().games() != nullptr;
+        const bool game = codec().has_games();
         chess::Entry expected = found.entries[i];
         if (game && chess::is_same(position, again.entries[i].position)) {
             expected.position.ep_square = again.entries[i].position.ep_square;

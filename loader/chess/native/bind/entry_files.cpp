@@ -46,7 +46,7 @@ std::shared_ptr<const EntryFile> open_entries(const Codec& codec, const FileName
 
 std::optional<std::vector<std::uint64_t>> borders_of(const EntryFile& file) {
     const auto* plain = dynamic_cast<const PlainUnitFile*>(&file);
-    if (plain == nullptr || file.codec().games() == nullptr) return std::nullopt;
+    if (plain == nullptr || file.codec().sought() == nullptr) return std::nullopt;
     return plain->borders();
 }
 
@@ -225,7 +225,10 @@ void bind_entry_files(nb::module_& module) {
             "Bytes of the chunk that these begin with, cut as a file's are, or more than are there; 0 if it takes more "
             "to know. last: none follow.")
         .def_prop_ro("enough", &Codec::enough, "bytes by which that is known of most chunks")
-        .def_prop_ro("has_games", [](const Codec& codec) { return codec.games() != nullptr; })
+        .def_prop_ro("has_games", &Codec::has_games)
+        .def_prop_ro(
+            "is_sought", [](const Codec& codec) { return codec.sought() != nullptr; },
+            "the ends of units have to be looked for")
         .def_prop_ro("keeps_games", &Codec::keeps_games, "a unit is what is left of a game, not a single position")
         .def_prop_ro("unit", [](const Codec& codec) { return codec.units().word(); }, "record, line, game or chain");
     nb::class_<EntryFile>(module, "EntryFile", "The chunks of a file of positions; usable by any number of threads.")
@@ -238,8 +241,9 @@ void bind_entry_files(nb::module_& module) {
             "useless", [](const EntryFile& file) { return as_tuple(file.useless()); },
             "a fault, as ChunkWalk has it, if there is nothing good before it; which is known without reading on")
         .def_prop_ro("whole_size", &EntryFile::whole_size, "bytes up to the end of the last whole record, line or game")
-        .def_prop_ro("borders", &borders_of,
-                     "of a plain file of games: where chunks begin, and where the last one ends")
+        .def_prop_ro(
+            "borders", &borders_of,
+            "of a plain file whose units' ends are looked for: where chunks begin, and where the last one ends")
         .def(
             "offset",
             [](const EntryFile& file, std::size_t chunk) {

@@ -61,7 +61,7 @@ def units_in(path: Path) -> list[bytes]:
 
 # What is converted.
 
-WITH_VECTORS = [name for name in FORMATS if name != "pgn"]  # of that, python-chess is the other reader: test_pgn.py
+WITH_VECTORS = [name for name in FORMATS if name not in ("pgn", "plain")]  # test_pgn.py and test_plain.py
 
 
 @pytest.mark.parametrize("name", WITH_VECTORS)

@@ -19,8 +19,9 @@ namespace {
 
 constexpr std::string_view kStart = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
 
-class PgnGames final : public chess::Games {
+class PgnGames final : public chess::SoughtUnits {
   public:
+    [[nodiscard]] const char* word() const override { return "game"; }
     [[nodiscard]] std::size_t end_of(std::string_view bytes, std::size_t begin) const override {
         return end_of_game(bytes, begin, false);
     }
@@ -190,7 +191,8 @@ class Writer final : public chess::GameWriter {
 class PgnCodec final : public chess::Codec {
   public:
     [[nodiscard]] const Units& units() const override { return units_; }
-    [[nodiscard]] const chess::Games* games() const override { return &units_; }
+    [[nodiscard]] const chess::SoughtUnits* sought() const override { return &units_; }
+    [[nodiscard]] bool has_games() const override { return true; }
     [[nodiscard]] bool is_text() const override { return true; }
     [[nodiscard]] bool begins_a_file(std::string_view head) const override { return begins_with_tag(head); }
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
