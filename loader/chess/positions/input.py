@@ -88,6 +88,7 @@ class SourceFile:
     opened: _native.EntryFile
     known: DataFile | None = None  # as it was when it was opened; None: what has come out of a pipe
     illegal: IllegalRule = KEPT
+    scale: float = 1.0  # of the scores, where they are written in another format or with it
     changes: Changes = field(default_factory=Counter, compare=False)
 
     @property
@@ -114,7 +115,7 @@ class SourceFile:
 
     def copy_to(self, chunk: int, writer: _native.EntryWriter) -> None:
         """Adds a chunk's entries. Raises DataError at damage, and for an entry that the writer's format can't hold."""
-        raise_fault(cast("Fault | None", _native.ChunkWalk(self.opened, chunk).copy_to(writer)))
+        raise_fault(cast("Fault | None", _native.ChunkWalk(self.opened, chunk).copy_to(writer, self.scale)))
 
     def count(self, chunk: int) -> int:
         """A chunk's entries, up to damage."""
@@ -177,12 +178,13 @@ def open_source(
     needs_ply: bool,
     illegal: IllegalRule = KEPT,
     indexed: bool = True,
+    scale: float = 1.0,
 ) -> SourceFile:
     """Opens a file; `option`: its format, or the name of it, None: what the file says; `indexed`: as for `open_file`.
     Raises UsageError, DataError."""
     format = option if isinstance(option, PositionFormat) else input_format(file.path, option)
     opened = open_file(format, file, indexed=indexed, needs_ply=needs_ply, illegal=illegal)
-    return SourceFile(file.path, format, opened, file, illegal)
+    return SourceFile(file.path, format, opened, file, illegal, scale)
 
 
 def whole_size(sources: Sequence[Source]) -> int:
@@ -281,11 +283,11 @@ def _by_chunks(
 
 
 def _unchanged(source: Source, target: PositionFormat, pieces: Sequence[Piece]) -> UnitBlock | None:
-    """A chunk as it is, if it is of the target's format and nothing is left out of it."""
+    """A chunk as it is, if it is of the target's format, and nothing is left out of it or changed."""
     if source.format != target:
         return None
     ((file, chunk),) = pieces
-    return None if file.left_out(chunk) else file.read_units(chunk)
+    return None if file.scale != 1 or file.left_out(chunk) else file.read_units(chunk)
 
 
 def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Changes]:

@@ -23,6 +23,7 @@
 #include "chess/native/files/reader.h"
 #include "chess/native/files/unit_file.h"
 #include "chess/native/formats/rescoring_writer.h"
+#include "chess/native/scaled_reader.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -143,14 +144,16 @@ RecordBytes decode_units(const Codec& codec, const Bytes& units) {
     return read_records(*codec.walk(bytes, {}), std::numeric_limits<std::uint64_t>::max());
 }
 
-nb::object copy_to(ChunkWalk& self, EntryWriter& writer) {
+nb::object copy_to(ChunkWalk& self, EntryWriter& writer, double scale) {
     std::string wrong;
     {
         const nb::gil_scoped_release release;
         std::uint64_t units = 0;
         for (const Entry* entry = self.walk().next(); entry != nullptr; entry = self.walk().next()) {
             for (; units < self.units(); ++units) writer.begin_unit();  // of a game without moves too
-            wrong = writer.add(*entry);
+            Entry scaled = *entry;
+            if (scale != 1.0) scaled.score = scaled_score(entry->score, scale);
+            wrong = writer.add(scaled);
             if (!wrong.empty()) break;
         }
         if (wrong.empty()) {
@@ -207,10 +210,11 @@ void bind_entry_files(nb::module_& module) {
     nb::class_<ChosenWriter, EntryWriter>(module, "ChosenWriter", "Hands entries on to a writer by their numbers.")
         .def(
             "__init__",
-            [](ChosenWriter* self, EntryWriter& writer, const Bytes& chosen) {
-                new (self) ChosenWriter(writer, {chosen.data(), chosen.data() + chosen.size()});
+            [](ChosenWriter* self, EntryWriter& writer, const Bytes& chosen, bool marks) {
+                new (self) ChosenWriter(writer, {chosen.data(), chosen.data() + chosen.size()}, marks);
             },
-            "writer"_a, "chosen"_a, nb::keep_alive<1, 2>(), "Entry i if chosen[i] is not 0; uint8.");
+            "writer"_a, "chosen"_a, "marks"_a, nb::keep_alive<1, 2>(),
+            "Entry i if chosen[i] is not 0; uint8. With `marks` the others, too, with the score 32002.");
     nb::class_<Codec>(module, "Codec", "A format of positions, both ways.")
         .def("make_writer", &Codec::make_writer)
         .def(
@@ -281,7 +285,8 @@ void bind_entry_files(nb::module_& module) {
             "Up to `limit` more entries as records (record.h), uint8 [entries, 32].")
         .def("count", &count, "How many more there are, up to damage.")
         .def("rewind", &ChunkWalk::rewind, "Begins again, without reading the file.")
-        .def("copy_to", &copy_to, "writer"_a, "Adds all more entries to the writer. The fault, if any, or None.")
+        .def("copy_to", &copy_to, "writer"_a, "scale"_a = 1.0,
+             "Adds all more entries to the writer, their scores times `scale`. The fault, if any, or None.")
         .def_prop_ro("illegal", &ChunkWalk::illegal,
                      "left out so far: (what, how many, offset of the first, its place in words)")
         .def_prop_ro("units", &ChunkWalk::units, "records, lines or games begun")

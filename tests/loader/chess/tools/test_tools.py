@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ import numpy as np
 import pytest
 
 from loader.chess.positions import output as outputs
+from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.format import Target, named_format, target_of
 from loader.chess.positions.input import all_units, open_sources
+from loader.chess.positions.inputs import entries
 from loader.chess.positions.units import FIRST, UnitBlock, begins_of_games, joined
 from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import change_of, convert, first_units, sampled_units
@@ -440,3 +443,19 @@ def test_what_is_no_amount_of_memory(text: str) -> None:
 @pytest.mark.parametrize(("text", "share"), [("2%", 0.02), ("0.5", 0.5), (" 12.5 % ", 0.125)])
 def test_shares(text: str, share: float) -> None:
     assert share_of(text, "--validation") == share
+
+
+@pytest.mark.parametrize("into", [".binpack", ".viri", ".txt"])
+def test_scores_are_scaled_on_the_way(into: str, tmp_path: Path) -> None:
+    """Also into the same format; as `score_scale` does it in training, to which the mark of no score is no number."""
+    source, made = tmp_path / f"source{into}", tmp_path / f"made{into}.gz"
+    assert run("convert", VALIDATION, "-o", source, "--lossy") == 0
+    assert run("convert", source, "-o", made, "--scale", "2.5") == 0
+    before, after = list(entries(source)), list(entries(made))
+    wanted = [
+        each.score if each.score == NO_SCORE else max(-32000, min(32000, round(each.score * 2.5))) for each in before
+    ]
+    assert [each.score for each in after] == wanted
+    assert [replace(each, score=0) for each in after] == [replace(each, score=0) for each in before]
+    for scale in ("0", "-1", "nan", "x"):
+        assert run("convert", source, "-o", tmp_path / f"other{into}", "--scale", scale) == 2
