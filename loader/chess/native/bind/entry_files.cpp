@@ -213,7 +213,7 @@ void bind_entry_files(nb::module_& module) {
             [](ChosenWriter* self, EntryWriter& writer, const Bytes& chosen, bool marks) {
                 new (self) ChosenWriter(writer, {chosen.data(), chosen.data() + chosen.size()}, marks);
             },
-            "writer"_a, "chosen"_a, "marks"_a, nb::keep_alive<1, 2>(),
+            "writer"_a, "chosen"_a, "marks"_a = false, nb::keep_alive<1, 2>(),
             "Entry i if chosen[i] is not 0; uint8. With `marks` the others, too, with the score 32002.");
     nb::class_<Codec>(module, "Codec", "A format of positions, both ways.")
         .def("make_writer", &Codec::make_writer)

@@ -30,7 +30,7 @@ from tests.support.paths import VALIDATION
 from tests.support.positions import SUFFIXES, encode, sample
 from tests.support.runs import elsewhere
 
-FORMATS = ("viriformat", "bulletformat", "text", "binpack")
+FORMATS = ("viriformat", "bulletformat", "text", "binpack", "pgn", "plain")
 
 
 @pytest.fixture(scope="module")

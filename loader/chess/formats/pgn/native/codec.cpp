@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "chess/formats/pgn/native/evaluations.h"
 #include "chess/formats/pgn/native/format.h"
 #include "chess/formats/pgn/native/game.h"
 #include "chess/formats/pgn/native/san.h"
@@ -16,8 +17,6 @@
 
 namespace sparsepool::pgn {
 namespace {
-
-constexpr std::string_view kStart = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
 
 class PgnGames final : public chess::SoughtUnits {
   public:

@@ -1,15 +1,15 @@
-// Scores in comments. Centipawns of pawns; n plies before mate 32000 - n, as everywhere (loader/engines/uci.py).
+#include "chess/formats/pgn/native/evaluations.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "chess/formats/pgn/native/game.h"
+#include "chess/native/board/position.h"
 
 namespace sparsepool::pgn {
 namespace {
 
-constexpr int kMates = 245;  // plies that scores of mates count; what is less is one of pawns
+constexpr int kMates = 999;  // plies that are told apart; all other scores are less (loader/engines/uci.py)
 constexpr std::string_view kDigits = "0123456789";
 
 void skip_blanks(std::string_view& text) {

@@ -1,8 +1,11 @@
 #include "chess/formats/pgn/native/game.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <utility>
 
+#include "chess/formats/pgn/native/evaluations.h"
 #include "chess/formats/pgn/native/san.h"
 #include "chess/native/board/fen.h"
 #include "chess/native/formats/record_walk.h"
@@ -13,9 +16,8 @@ namespace {
 
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kBlanks = " \t\r\n\v\f\x1A";  // the last one ends files of DOS
-constexpr std::string_view kStart = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
-constexpr std::size_t kMostMoves = 65535;  // of a game
-constexpr std::size_t kShown = 40;         // letters of what is wrong
+constexpr std::size_t kMostMoves = 65535;                // of a game
+constexpr std::size_t kShown = 40;                       // letters of what is wrong
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 bool is_letter(char letter) { return letter >= 'a' && letter <= 'z'; }  // a small one

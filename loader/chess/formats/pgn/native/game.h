@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +10,8 @@
 
 // The text of a game, cut out of a file and read.
 namespace sparsepool::pgn {
+
+inline constexpr std::string_view kStart = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
 
 // Where the game that begins at `begin` ends, since another one begins; npos if that is not among the bytes. A game
 // begins with a line that begins with a tag: the first behind moves, or one of Event behind other tags. That can be
@@ -33,21 +33,5 @@ struct Game {
 // All of a game or nothing: its result, which all entries have, may be known at its end alone. `needs_ply`: a FEN
 // without a move number is a fault.
 void read_game(std::string_view text, bool needs_ply, Game& game);
-
-// White's score that a comment of Lichess gives, [%eval 0.17], of the position behind the move; or why there is none.
-struct Evaluation {
-    std::optional<std::int16_t> score;
-    bool wrong = false;
-};
-[[nodiscard]] Evaluation evaluation_in(std::string_view comment, unsigned side);
-
-// The mover's score that a match program's comment begins with: +0.31/12, -M4.
-[[nodiscard]] std::optional<std::int16_t> engine_score_in(std::string_view comment);
-
-// A score as a comment that the last one reads. Scores of mates become -M4.
-char* write_engine_score(std::int16_t score, char* out);
-
-inline constexpr std::size_t kMaxEngineScore = 10;
-inline constexpr int kMostScore = 32000;  // in size: mate
 
 }  // namespace sparsepool::pgn
