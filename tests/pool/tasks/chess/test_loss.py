@@ -51,7 +51,7 @@ def test_the_loss_is_the_mean_over_the_samples() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"weight_boost": 2.0}, {"mate_base": 3000.0}, {"asymmetry": 0.5}])
-def test_what_is_missing_has_no_share_of_the_target(settings: dict[str, float]) -> None:
+def test_what_is_missing_has_no_share_of_the_target(settings: dict[str, Any]) -> None:
     """Whatever lambda is: 1 for a sample without a result, 0 for one without a score."""
     config, output = LossConfig(**settings), torch.linspace(-1, 1, 5, dtype=torch.float64)
     score, result = torch.tensor([-300, 0, 31800, 40, 1], dtype=torch.int16), torch.tensor([1, 0, -1, 0, 1])
