@@ -27,7 +27,7 @@ bool is_blank(std::string_view text) { return text.find_first_not_of(kBlanks) ==
 std::string quoted(std::string_view text) {
     std::string words = "'";
     words += shown(text.substr(0, std::min(text.size(), kShown)));
-    words += "'";
+    words += '\'';
     return words;
 }
 

@@ -38,7 +38,7 @@ inline namespace SPARSEPOOL_ISA {
         fault += name;
         fault += "', got '";
         fault += shown(line.substr(0, kShown));
-        fault += "'";
+        fault += '\'';
         return {};
     }
     text.remove_prefix(std::min(end + 1, text.size()));
@@ -56,7 +56,7 @@ inline namespace SPARSEPOOL_ISA {
         fault = name;
         fault += " must be " + std::to_string(least) + " to " + std::to_string(most) + ", not '";
         fault += shown(value.substr(0, kShown));
-        fault += "'";
+        fault += '\'';
     }
     return number;
 }

@@ -37,10 +37,9 @@ class Writer final : public chess::EntryWriter {
         end = std::ranges::copy(std::string_view(" | "), end).out;
         end = std::to_chars(end, end + 6, white_score).ptr;
         end = std::ranges::copy(std::string_view(" | "), end).out;
-        const int result = chess::white_result(entry);
+        const std::int8_t result = chess::white_result(entry);
         const bool none = result == chess::kNoResult;
-        const auto number = static_cast<std::size_t>(result + 1);
-        end = std::ranges::copy(none ? std::string_view("*") : kResults.data()[number], end).out;
+        end = std::ranges::copy(none ? std::string_view("*") : kResults.data()[result + 1], end).out;
         *end++ = '\n';
         done_.insert(done_.end(), line, end);
         ++entries_;
