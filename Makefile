@@ -162,8 +162,10 @@ fuzz:  ## libFuzzer with sanitizers on each parser; RUNS=20000 for minutes, else
 # SEEDS=1000 for a short one.
 chaos: $(STAMP)  ## simulated runs, crash points in every way, random kills: hours; KILLS=30 SEEDS=1000 for a short one
 	$(BIN)/python -m tests.pool.simulation --seeds $(if $(SEEDS),$(SEEDS),200000)
+	$(BIN)/python -m tests.pool.simulation --first 1000000 --seeds $(if $(SEEDS),$(SEEDS),40000)
 	$(BIN)/python -m tests.chaos.points
 	$(BIN)/python -m tests.chaos.kills --kills $(if $(KILLS),$(KILLS),1000)
+	$(BIN)/python -m tests.chaos.machine_kills --kills $(if $(KILLS),$(KILLS),1000)
 
 # Would the tests notice? Puts seeded bugs into a copy of the sources, one after the other; each must be caught. Then races
 # on a fake GPU, each of which five runs must find, and 780 runs there without a bug.

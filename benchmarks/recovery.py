@@ -4,6 +4,7 @@
     two workers      the other one goes on; the batch of the dead one is computed again
     feeder           the ring has batches; the new one seeks
     coordinator      the newest snapshot is loaded, the steps since are done again
+    two machines     that of the second machine is killed; both begin anew from the newest snapshot, and meet again
 
 Real processes (fake GPUs, a small model), each killed `--kills` times: median, worst. Prints a table and a JSON line.
 """
@@ -23,6 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.support.machines import machines_of
 from tests.support.paths import ROOT
 from tests.support.processes import roles
 from tests.support.runs import TOY, command
@@ -43,14 +45,11 @@ PROGRESS_SECONDS = 0.5  # between two kills, or the second one is a death withou
 class Run:
     """A run to kill processes of."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, dir: Path, process: subprocess.Popen[bytes], workers: int) -> None:
         self._workers = workers
         self._killed: set[int] = set()
-        self._dir = folder / f"run-{workers}"
-        devices = [DEVICE.format(index) for index in range(workers)]
-        arguments = command(self._dir, {**RUN, "pool.devices": devices})
-        self._process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL)
-        self._metrics = self._dir / "metrics.jsonl"
+        self._process = process
+        self._metrics = dir / "metrics.jsonl"
         self._wait_for_commit_after(0.0)
 
     def seconds_after_killing(self, role: str) -> float:
@@ -104,18 +103,34 @@ def last_line(path: Path) -> str:
     return lines[-2].decode() if len(lines) > 1 else ""
 
 
+def settings(workers: int) -> dict[str, Any]:
+    return {**RUN, "pool.devices": [DEVICE.format(index) for index in range(workers)]}
+
+
 def measure(folder: Path, kills: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for workers, roles_to_kill in ((1, ("worker",)), (2, ("worker", "feeder", "coordinator"))):
-        run = Run(folder, workers)
+        dir = folder / f"run-{workers}"
+        process = subprocess.Popen(command(dir, settings(workers)), cwd=ROOT, stdout=subprocess.DEVNULL)
+        run = Run(dir, process, workers)
         for role in roles_to_kill:
             name = {1: "one worker"}.get(workers, {"worker": "two workers"}.get(role, role))
-            found[name] = []
-            for number in range(kills):
-                found[name].append(run.seconds_after_killing(role))
-                sys.stderr.write(f"\r{name}: {number + 1}/{kills}   ")
-            sys.stderr.write("\n")
+            found[name] = _kill(run, role, name, kills)
         run.close()
+    with machines_of(folder / "machines", settings(1), {}, {}) as machines:
+        run = Run(machines[1].dir, machines[1].process, 1)
+        found["two machines"] = _kill(run, "coordinator", "two machines", kills)
+        run.close()
+        machines[0].process.wait(60)
+    return found
+
+
+def _kill(run: Run, role: str, name: str, kills: int) -> list[float]:
+    found: list[float] = []
+    for number in range(kills):
+        found.append(run.seconds_after_killing(role))
+        sys.stderr.write(f"\r{name}: {number + 1}/{kills}   ")
+    sys.stderr.write("\n")
     return found
 
 

@@ -52,6 +52,13 @@ def checkpoints(folder: Path) -> list[Path]:
     return [steps[step] for step in sorted(steps)]
 
 
+def step_of(checkpoint: Path) -> int:
+    """Returns the step that the name of a checkpoint's folder says."""
+    match = _NAME.fullmatch(checkpoint.name)
+    assert match is not None, f"{checkpoint} is no checkpoint's name"
+    return int(match[1])
+
+
 def linked_step(folder: Path, name: str) -> int:
     """Returns the step of the checkpoint that `last` or `best` points to, which is written to the end; -1 if there is
     none."""

@@ -17,6 +17,7 @@ from pool.errors import ConfigError
 
 if TYPE_CHECKING:
     from pool.config.changes import Change
+    from pool.config.tree import Config
     from pool.stages.recipe import Recipe
 
 # late imports: every command starts without what it does not use
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     app.command(name="train")(train)
+    app.command(name="machines-key")(machines_key)
 
 
 def train(
@@ -75,6 +77,38 @@ def train(
             "keeps another name",
         ),
     ] = None,
+    machines: Annotated[
+        int | None,
+        typer.Option("--machines", metavar="N", help="number of machines that train it"),
+    ] = None,
+    machine: Annotated[
+        int | None,
+        typer.Option("--machine", metavar="I", help="which one this is: 0, the first, to N - 1"),
+    ] = None,
+    first: Annotated[
+        str | None,
+        typer.Option(
+            "--first",
+            metavar="HOST:PORT",
+            help="where the first machine listens, as the others reach it; the port may be left out",
+        ),
+    ] = None,
+    interface: Annotated[
+        str | None,
+        typer.Option(
+            "--interface",
+            metavar="NAME",
+            help="network interface at which the others reach this machine; else the one that leads to the first",
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="the run's key, made by `pool machines-key`"),
+    ] = None,
+    local: Annotated[
+        bool,
+        typer.Option("--local", help="with --machines: all of them on this one, to try"),
+    ] = False,
 ) -> None:
     """Train a network; checkpoints, metrics and logs go into the folder run.dir.
 
@@ -86,10 +120,15 @@ def train(
     pool configs stockfish-15.1 -o my.toml, then pool train my.toml --set 'data.train=/data/*.binpack' --set
     run.dir=runs/first
 
+    On several machines each is given the same config and key. Slurm, Kubernetes and torchrun say the rest. A machine
+    but the first one has its own run folder, run.dir-machine-I. The weights are those of a run on one machine.
+
     A recipe, a config with [[stage]] tables, is trained stage by stage. Each is a run in a folder of run.dir that is
     named by all its result depends on. Given again, the command goes on with what is not done, --resume or not.
     """
     from pool.config.load import load_config, read_toml
+    from pool.machines.local import run_all
+    from pool.machines.start import Given, join
     from pool.stages.recipe import is_recipe, parse_recipe
     from pool.supervisor.prepare import preparation
     from pool.supervisor.prepare.overrides import parse
@@ -98,7 +137,7 @@ def train(
 
     tree = {} if config.is_dir() else read_toml(config)
     if is_recipe(tree):
-        of_one_run = {"--override": override, "--trace": trace, "--measure": measure}
+        of_one_run = {"--override": override, "--trace": trace, "--measure": measure, "--machines": machines}
         if name := next((option for option, value in of_one_run.items() if value), None):
             raise ConfigError(f"{name}: {config} is a recipe, of several runs; name the folder of one of them")
         recipe = parse_recipe(tree, overrides or (), str(config))
@@ -114,18 +153,60 @@ def train(
     if measure and not check:
         raise ConfigError("--measure: goes with --check")
     if check:
-        devices = preparation.check(settings, print).planned.devices
+        devices = preparation.check(settings, print, machines or 1).planned.devices
         if measure:
             _measure(config, overrides or (), devices)
         return
+    place = Given(machines, machine, first, interface, key)
+    if local:
+        if machines is None or place != Given(machines=machines):
+            raise ConfigError("--local: goes with --machines, and with none of --machine, --first, --interface, --key")
+        raise typer.Exit(run_all(machines, _without(sys.argv[2:], "--local", "--machines")))
+    group = join(place, os.environ) if place.is_for_several else None
+    if group is not None:
+        settings = _of_machine(settings, group.place.machine, named_by_config=not config.is_dir())
     code = run(
         settings,
         resume=resume,
         allow_different_numerics=allow_different_numerics,
         changes=changes,
         again=lambda run_dir: command("train", "--resume", run_dir),
+        group=group,
     )
     raise typer.Exit(code)
+
+
+def machines_key(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="the file to make, that nobody else can read")],
+) -> None:
+    """Make the key of a run on several machines; copy it to each. Who has it can take part, and nobody else can read
+    what they send."""
+    from pool.machines.key import write_key
+
+    write_key(file)
+
+
+def _of_machine(settings: Config, machine: int, *, named_by_config: bool) -> Config:
+    """Returns the settings of one of several machines, which may have one disk. Raises ConfigError."""
+    if settings.pool.exchange not in ("auto", "host"):
+        raise ConfigError(f"pool.exchange: {settings.pool.exchange}; for several machines set it to host")
+    pool = settings.pool.model_copy(update={"exchange": "host"})
+    run = settings.run
+    if machine and named_by_config:
+        run = run.model_copy(update={"dir": f"{run.dir}-machine-{machine}"})
+    return settings.model_copy(update={"pool": pool, "run": run})
+
+
+def _without(arguments: Sequence[str], flag: str, option: str) -> list[str]:
+    """Returns the arguments without a flag, and without an option and its value."""
+    left: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == option:
+            next(words, None)
+        elif word != flag and not word.startswith(f"{option}="):
+            left.append(word)
+    return left
 
 
 def _train_recipe(

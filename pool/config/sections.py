@@ -349,6 +349,15 @@ class PoolConfig(Section):
     restarts: Annotated[
         int, Field(ge=0, le=1000, description="deaths of one process without a step done"), Effect.NONE
     ] = 5
+    machine_timeout: Annotated[
+        float,
+        Field(
+            ge=1,
+            le=LONGEST,
+            description="seconds that machines wait for one that is lost; then they save a checkpoint and end",
+        ),
+        Effect.NONE,
+    ] = 3600.0
     hang_timeout: Annotated[
         float,
         Field(

@@ -25,6 +25,7 @@ from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.exchange_setup.copies import Copied, Copies, InHostMemory
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
+from pool.protocol.messages import Saves
 
 MINUTES = round(FINAL_SECONDS / 60)
 WAITING = 0.1  # seconds between two calls of `meanwhile`
@@ -46,9 +47,11 @@ class Checkpoints:
         say: Say,
         meanwhile: Callable[[], object] = lambda: None,
         copies: Copies | None = None,
+        together: bool = False,
     ) -> None:
         """`goal`: which validation is the best; `meanwhile`: called again and again while the run has to wait for the
-        thread; `copies`: of the state, None: it lies in host memory."""
+        thread; `copies`: of the state, None: it lies in host memory; `together`: several machines save the same
+        versions, so that all can go on from one of them: those that the first machine decides on (`decide`)."""
         self._snapshots = snapshots
         self._copies = copies or InHostMemory()
         self._on_its_way: tuple[Copied, Then] | None = None
@@ -64,6 +67,8 @@ class Checkpoints:
         self._waiting: Checkpoint | None = None  # the best one, until the thread is free
         self._validations = NONE
         self._best_on_disk: Validation | None = None
+        self._together = together
+        self._decided: dict[int, Saves] = {}  # by version
         self.goal = goal
 
     @property
@@ -104,6 +109,17 @@ class Checkpoints:
         else:
             self._validations = replace(self._validations, best=None)
             self._say(f"the best checkpoint, of step {best.step}, is not there any more: the best is chosen anew")
+
+    def decide(self, step: int) -> Saves:
+        """Decides, on the first machine, what all save of a version that they are about to make."""
+        now = time.monotonic()
+        if self._schedule.committed(step, now):
+            return "checkpoint"
+        return "snapshot" if self._schedule.snapshots.due(step, now) else ""
+
+    def decided(self, step: int, saves: Saves) -> None:
+        """The first machine has."""
+        self._decided[step] = saves
 
     def superseded(self) -> None:
         """A version is complete, and what is on its way is of the one before."""
@@ -162,10 +178,19 @@ class Checkpoints:
     def _save_what_is_due(self, step: int) -> None:
         if self._schedule.is_net(step):
             self._save_net(step)
+        elif self._together:
+            self._save_what_is_decided(step)
         elif self._schedule.committed(step, time.monotonic()) and not self._busy:
             self._begin()
         elif self._schedule.snapshots.due(step, time.monotonic()) and self._waiting is None and self._pinned is None:
             self._take()
+
+    def _save_what_is_decided(self, step: int) -> None:
+        """Not later, if the thread is busy: other machines may go on from this version."""
+        saves = self._decided.pop(step, "")
+        if saves:
+            self._wait()
+            self._take(self._write if saves == "checkpoint" else None)
 
     def _save_net(self, step: int) -> None:
         """A net has to be exported from this step: the run waits until the thread is free, and there is no newer
@@ -187,7 +212,7 @@ class Checkpoints:
             self.hear()
 
     def _save_best(self) -> None:
-        if self._pinned is not None:
+        if self._pinned is not None or self._together:
             self._wait()
         self._land()
         if self._writer.busy:

@@ -26,8 +26,9 @@ from pool.coordinator.exchange_setup.exchanges import Exchanges, devices_of
 from pool.coordinator.exchange_setup.workers_memory import WorkersMemory
 from pool.coordinator.executor import Executor
 from pool.coordinator.history import History
-from pool.coordinator.metrics.metrics import Metrics
+from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.models import Models
+from pool.coordinator.other_machines import OtherMachines
 from pool.coordinator.scheduler.inbox import Inbox
 from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.scheduler import StepScheduler
@@ -45,7 +46,7 @@ from pool.metrics.medians import median_of
 from pool.nets.record import still_to_export
 from pool.optim.plateau import plateau_rule
 from pool.process.start import CoordinatorStart
-from pool.protocol.channel import Hub, Link
+from pool.protocol.channel import LINGER_MS, Hub, Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Hello, NetNews, Notice, Roster
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
@@ -120,10 +121,12 @@ class Coordinator:
             say=self._say,
             meanwhile=self._report,
             copies=self._exchanges.copies,
+            together=start.place is not None,
         )
         self._checkpoints.resume(start.step, self._state.begin())
+        rules = _rules(start, goal)
         self._scheduler = StepScheduler(
-            _rules(start, goal),
+            rules,
             start.step,
             start.cursor,
             incarnation=start.peer.incarnation,
@@ -133,6 +136,7 @@ class Coordinator:
             unused=self._state.unused,
             deaths=start.deaths,
         )
+        self._machines = machines = self._join(start, rules)
         self._executor = Executor(
             self._scheduler,
             models,
@@ -149,17 +153,25 @@ class Coordinator:
                 ),
                 _history(start, models),
                 first_step=start.step,
-                read_nbytes=lambda: models.read_nbytes,
+                traffic=lambda: Traffic(models.read_nbytes, None if machines is None else machines.sent_nbytes),
             ),
             BadBatches(start, memory, self._say),
             self._hub,
             stopwatch,
             self._say,
+            self._machines,
         )
         self._executor.act(self._scheduler.begin())
         self._inbox = Inbox(self._scheduler, WorkersMemory(memory, self._shortcut), self._metrics.worker)
         self._nets = NetNews()
         self._waits_for_nets = False
+
+    def _join(self, start: CoordinatorStart, rules: Rules) -> OtherMachines | None:
+        """Gets ready for the other machines, if there are any."""
+        if start.place is None:
+            return None
+        assert self._exchanges.others is not None
+        return OtherMachines(self._context, start.place, start.layout, rules.share, self._exchanges.others)
 
     def run(self) -> None:
         poller = zmq.Poller()
@@ -169,15 +181,20 @@ class Coordinator:
         poller.register(self._shortcut.bell.fileno(), zmq.POLLIN)
         if self._exchanges.lender is not None:
             poller.register(self._exchanges.lender.fileno(), zmq.POLLIN)
+        if self._machines is not None:
+            poller.register(self._machines.hub.socket, zmq.POLLIN)
         crash_point("coordinator.before_hello")
         self._supervisor.send(Hello(os.getpid()))
         crash_point("coordinator.after_hello")
+        if self._machines is not None:
+            self._report()  # where it is reached: the others wait for that
         again = SayAgain()
         while not self._finished():
             events = dict(poller.poll(SAY_AGAIN_MS))
             if self._shortcut.bell.fileno() in events:
                 self._look()
             self._hear(events)
+            self._hear_machines(poller)
             if self._exchanges.lender is not None:
                 self._exchanges.lender.hear()
             self._checkpoints.hear()
@@ -190,12 +207,16 @@ class Coordinator:
         crash_point("coordinator.after_finished")
         self._metrics.close()
         self._hub.close()
+        if self._machines is not None:
+            self._machines.hub.close(LINGER_MS)
         self._supervisor.close()
         self._context.term()  # waits until the last messages are sent
 
     def _finished(self) -> bool:
         """Sees to the last checkpoint, and then waits for what is left to do with nets."""
         saved = self._executor.at_end and self._checkpoints.finish(self._scheduler.step)
+        if saved and self._machines is not None:
+            saved = self._machines.all_end(self._scheduler.step)
         self._waits_for_nets = saved and self._nets.settled < self._checkpoints.exported
         return saved and not self._waits_for_nets
 
@@ -209,6 +230,8 @@ class Coordinator:
                 if isinstance(message, Roster):
                     self._nets = message.nets
                     self._metrics.tried(message.nets.numbers)
+                    if self._machines is not None:
+                        self._machines.connect(message.machines)
                     if self._exchanges.lender is not None:
                         self._exchanges.lender.alive(message.pids())
                     actions = self._inbox.roster(message)
@@ -220,6 +243,18 @@ class Coordinator:
                 if peer not in self._inbox.joined:
                     crash_point("coordinator.joined")
                 self._executor.act(self._inbox.message(peer, received))
+
+    def _hear_machines(self, poller: zmq.Poller) -> None:
+        if self._machines is None:
+            return
+        hub = self._machines.hub
+        hub.look()
+        for monitor in hub.monitors:
+            poller.register(monitor, zmq.POLLIN)
+        for actions, decided in self._machines.receive(self._scheduler):
+            if decided is not None:
+                self._checkpoints.decided(*decided)
+            self._executor.act(actions)
 
     def _look(self) -> None:
         """Rung when a batch is finished."""
@@ -241,8 +276,16 @@ class Coordinator:
                 self._checkpoints.goal.metric,
             )
             waits, waits_for_nets = self._checkpoints.waits, self._waits_for_nets
+            address = "" if self._machines is None else self._machines.hub.address
             self._supervisor.send(
-                replace(report, finished=finished, waits_for_disk=waits, waits_for_nets=waits_for_nets)
+                replace(
+                    report,
+                    finished=finished,
+                    waits_for_disk=waits,
+                    waits_for_nets=waits_for_nets,
+                    address=address,
+                    stopped_elsewhere=self._scheduler.stopped_elsewhere,
+                )
             )
 
 
@@ -270,4 +313,6 @@ def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
         goal=goal,
         early_stopping=config.train.early_stopping,
         plateaus=tuple(plateau_rule(member, start.measured) for member in config.members),
+        machines=1 if start.place is None else start.place.machines,
+        machine=0 if start.place is None else start.place.machine,
     )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from pool.coordinator.bad_batches import BadBatches
 from pool.coordinator.models import Models
+from pool.coordinator.other_machines import OtherMachines
 from pool.coordinator.scheduler.actions import (
     Action,
+    Announce,
     BadBatch,
     Collect,
     Commit,
@@ -21,6 +24,7 @@ from pool.coordinator.scheduler.actions import (
     OrderWorker,
     ReduceRates,
     Say,
+    Send,
     TakeBuffers,
     Update,
     Validated,
@@ -47,8 +51,9 @@ class Executor:
         hub: Hub,
         stopwatch: Stopwatch,
         say: Callable[[str], object],
+        machines: OtherMachines | None,
     ) -> None:
-        """`say`: to the run's user."""
+        """`say`: to the run's user; `machines`: that compute a step with this one."""
         self._scheduler = scheduler
         self._models = models
         self._state = state
@@ -57,6 +62,7 @@ class Executor:
         self._hub = hub
         self._stopwatch = stopwatch
         self._say = say
+        self._machines = machines
         self._waiting = deque[Action]()
         self.at_end = False
 
@@ -93,6 +99,11 @@ class Executor:
                 self._models.take_buffers(action)
             case Freeze():
                 self._models.freeze(action)
+            case Announce():
+                self._announce(action)
+            case Send():
+                assert self._machines is not None
+                self._machines.send(action.step, action.bucket, self._models.folded(action.bucket))
             case BadBatch():
                 self._bad_batches.keep(action)
             case Commit():
@@ -111,6 +122,14 @@ class Executor:
             case End():
                 self.at_end = True
 
+    def _announce(self, action: Announce) -> None:
+        assert self._machines is not None
+        report, version = action.report, action.report.step + 1
+        if self._machines.is_first:
+            report = replace(report, saves=self._record.decide(version))
+            self._record.decided(version, report.saves)
+        self._machines.announce(report, self._models.buffers(version) if self._machines.has_first_batch else ())
+
     def _commit(self, action: Commit) -> None:
         learning_rates = self._state.learning_rates
         with self._stopwatch.committing(action.step):
@@ -119,6 +138,8 @@ class Executor:
             crash_point("coordinator.after_publish")
         if action.validated_next:
             self._models.show_averages()
+        if self._machines is not None:
+            self._machines.committed(action.step)
         self._state.committed(action)
         self._record.committed(action, learning_rates)
 

@@ -6,7 +6,7 @@ and writes the other one, bucket by bucket, as the scheduler decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
@@ -21,8 +21,9 @@ from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
 from pool.ensemble.member import Member
 from pool.exchange.interface import CoordinatorExchange
-from pool.exchange.layout import prefix
+from pool.exchange.layout import member_of_bucket, prefix
 from pool.exchange.plan import Plan
+from pool.kernels.fold import Addend
 from pool.optim.joined_state import State, joined_state, states_of
 
 
@@ -115,6 +116,19 @@ class Models:
     def update(self, action: Update) -> None:
         """The rest of the sum and the optimizer's step of a bucket."""
         self._buckets[action.bucket].update(action)
+
+    def folded(self, bucket: int) -> Iterator[tuple[int, int, Addend]]:
+        """Yields what is in the sum of a bucket: number of the parameter among all, first row of the piece, node."""
+        plans = self._plans
+        first = [sum(len(plan.parameters) for plan in plans[:member]) for member in range(len(plans))]
+        member = member_of_bucket(plans)[bucket]
+        for part in self._buckets[bucket].parts:
+            for node in part.folded:
+                yield first[member] + part.index, part.memory.first_row, node
+
+    def buffers(self, version: int) -> list[torch.Tensor]:
+        """Returns those of all members."""
+        return [buffer for exchange in self._exchanges for buffer in exchange.buffers(version)]
 
     def take_buffers(self, action: TakeBuffers) -> None:
         self.members[action.member].take_buffers(action)

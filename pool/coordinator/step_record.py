@@ -8,10 +8,11 @@ from pool import _native
 from pool.checkpoint.validations import Validation
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.history import History
-from pool.coordinator.metrics.metrics import Metrics
+from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.scheduler.actions import Action, Collect, Commit, Measure, Validated
 from pool.coordinator.validation_arrays import Collected
 from pool.crash_points import crash_point
+from pool.protocol.messages import Saves
 from pool.telemetry.trace import Trace
 
 
@@ -27,18 +28,26 @@ class Record:
         history: History | None,
         *,
         first_step: int,
-        read_nbytes: Callable[[], int],
+        traffic: Callable[[], Traffic],
     ) -> None:
-        """`history`: notes each action that is carried out; `first_step`: of this process; `read_nbytes`: of gradients,
-        since its beginning."""
+        """`history`: notes each action that is carried out; `first_step`: of this process; `traffic`: since its
+        beginning."""
         self._metrics = metrics
         self._checkpoints = checkpoints
         self._trace = trace
         self._collected = collected
         self._history = history
         self._first_step = first_step
-        self._read_nbytes = read_nbytes
+        self._traffic = traffic
         self._open: tuple[Commit, tuple[float, ...]] | None = None
+
+    def decide(self, version: int) -> Saves:
+        """On the first of several machines: what all save of a version that they are about to make."""
+        return self._checkpoints.decide(version)
+
+    def decided(self, version: int, saves: Saves) -> None:
+        """The first machine has decided."""
+        self._checkpoints.decided(version, saves)
 
     def committed(self, action: Commit, learning_rates: tuple[float, ...]) -> None:
         """`learning_rates`: that the step was made with, one a member."""
@@ -51,9 +60,7 @@ class Record:
             return
         (commit, learning_rates), self._open = self._open, None
         crash_point("coordinator.before_record")
-        self._metrics.committed(
-            commit.step, commit.losses, commit.next_cursor.epoch, learning_rates, self._read_nbytes()
-        )
+        self._metrics.committed(commit.step, commit.losses, commit.next_cursor.epoch, learning_rates, self._traffic())
         with self._trace.span("snapshot, if due", step=commit.step):
             self._checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
         if commit.step == self._first_step:  # all that stays is there now, optimizer state too

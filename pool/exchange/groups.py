@@ -27,6 +27,10 @@ class Groups:
         first = begin + place * self.batches_per_group
         return range(first, min(first + self.batches_per_group, begin + self.batches_per_step))
 
+    def share(self, machine: int, machines: int) -> range:
+        """Returns the places of a step whose groups are computed on one of so many machines."""
+        return range(self.per_step * machine // machines, self.per_step * (machine + 1) // machines)
+
     def step_of(self, batch: int) -> int:
         return batch // self.batches_per_step
 
@@ -37,7 +41,8 @@ class Groups:
 
 @dataclass(frozen=True)
 class Contribution:
-    """The gradients of a group in one gradient slot: those of its batches, added up left to right."""
+    """The gradients of a group in one gradient slot: those of its batches, added up left to right. Or what another
+    machine has added up of its share: all of its groups."""
 
     batches: tuple[int, ...]  # that are in it; others of the group are left out
     place: int  # of the group in its step
@@ -45,3 +50,4 @@ class Contribution:
     slot: int
     absent: tuple[int, ...]  # parameters that got no gradient, by index
     incarnation: int = 1  # of the worker: each may have memory of its own
+    machine: int | None = None  # another one; then the worker says nothing, and the slot is the parity of the step

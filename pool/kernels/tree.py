@@ -25,20 +25,26 @@ A = TypeVar("A", bound=Placed)
 T = TypeVar("T")
 
 
-def nodes(addends: Sequence[A], end: int) -> list[list[A]]:
-    """Cuts addends, which ascend by place, into the fewest nodes that are whole when all groups before place `end` are
+def nodes(addends: Sequence[A], places: range) -> list[list[A]]:
+    """Cuts addends, which ascend by place, into the fewest nodes that are whole when all groups at these places are
     among them, or do not count."""
     joined: list[list[A]] = []
     for addend in addends:
-        _join(joined, addend.place)
+        _join(joined, range(places.start, addend.place))
         joined.append([addend])
-    _join(joined, end)
+    _join(joined, places)
     return joined
 
 
 def most_nodes(groups: int) -> int:
-    """How many sums `nodes` leaves at most while a step of so many groups is folded from the first one on."""
+    """Returns how many sums `nodes` leaves at most while a step of so many groups is folded from the first one on."""
     return max(1, groups.bit_length() - 1)
+
+
+def most_nodes_between(groups: int) -> int:
+    """Returns the same for a range of so many groups anywhere in a step: nodes grow to its middle and get smaller
+    again."""
+    return max(1, 2 * (groups + 1).bit_length() - 2)
 
 
 def tree_sum(places: Sequence[int], values: Sequence[T], add: Callable[[T, T], T]) -> T:
@@ -50,17 +56,20 @@ def tree_sum(places: Sequence[int], values: Sequence[T], add: Callable[[T, T], T
     return add(tree_sum(places[:cut], values[:cut], add), tree_sum(places[cut:], values[cut:], add))
 
 
-def _join(nodes: list[list[A]], end: int) -> None:
-    """Neighbours become one node if the smallest that holds both ends at `end` or before."""
-    while len(nodes) > 1 and _end(nodes[-2][-1].place, nodes[-1][0].place) <= end:
+def _join(nodes: list[list[A]], places: range) -> None:
+    """Neighbours become one node if the smallest that holds both covers none but these places."""
+    while len(nodes) > 1:
+        covered = _smallest(nodes[-2][-1].place, nodes[-1][0].place)
+        if covered.start < places.start or covered.stop > places.stop:
+            return
         last = nodes.pop()
         nodes[-1] += last
 
 
-def _end(left: int, right: int) -> int:
-    """The place behind the smallest node that holds both."""
+def _smallest(left: int, right: int) -> range:
+    """Returns the places of the smallest node that holds both."""
     level = _level(left, right)
-    return ((right >> level) + 1) << level
+    return range(left >> level << level, ((right >> level) + 1) << level)
 
 
 def _level(left: int, right: int) -> int:

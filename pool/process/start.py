@@ -26,6 +26,7 @@ from pool.config.tree import Config
 from pool.device.cards import Card
 from pool.exchange.exchange_choice import Exchange
 from pool.exchange.layout import Layout
+from pool.machines.place import MachinePlace
 from pool.metrics.layout import Measured
 from pool.process.document import from_json, to_json
 from pool.protocol.blame import DeathInBatch
@@ -148,6 +149,7 @@ class CoordinatorStart(RunStart, ResumingStart):
     saved: int  # step of the newest checkpoint, -1: none
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
     deaths: tuple[DeathInBatch, ...] = ()  # of workers that ended the coordinator with them, in steps not done since
+    place: MachinePlace | None = None  # of this machine among several
 
 
 _ROLES: Mapping[str, type[Start]] = {

@@ -8,6 +8,7 @@ SUPERVISOR = "supervisor"
 COORDINATOR = "coordinator"
 FEEDER = "feeder"
 WORKER = "worker"
+MACHINE = "machine"  # its supervisor, or its coordinator, for their like on other machines
 PLANNER = "planner"  # says nothing over sockets; nor does the fork server
 FORKSERVER = "forkserver"
 
@@ -23,7 +24,7 @@ class Peer:
     def __str__(self) -> str:
         if self.role == FORKSERVER:
             return "fork server"
-        return f"{self.role} {self.index}" if self.role == WORKER else self.role
+        return f"{self.role} {self.index}" if self.role in (WORKER, MACHINE) else self.role
 
     @property
     def place(self) -> tuple[str, int]:

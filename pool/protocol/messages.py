@@ -17,6 +17,7 @@ from pool.metrics.medians import median_of
 from pool.protocol.identity import Peer
 
 Purpose = Literal["train", "validate"]
+Saves = Literal["", "snapshot", "checkpoint"]
 
 
 # --- any child -> supervisor, any child -> coordinator ---
@@ -80,12 +81,22 @@ class RosterEntry:
 
 
 @dataclass(frozen=True)
+class MachineAddress:
+    """A machine's coordinator of the same generation."""
+
+    machine: int
+    address: str  # where it is reached
+    finished: bool = False  # nothing is left to do there: it has ended
+
+
+@dataclass(frozen=True)
 class Roster:
     """The processes that are alive. A missing one is dead, not merely silent: its memory may be given away (I4)."""
 
     alive: tuple[RosterEntry, ...]
     drain: bool  # finish the step, write a checkpoint, end
     nets: NetNews = NetNews()
+    machines: tuple[MachineAddress, ...] = ()
 
     def pids(self) -> dict[Peer, int]:
         """Returns the pids of all that are alive."""
@@ -131,6 +142,8 @@ class RunReport:
     noted: int = -1  # the newest step whose nets' numbers are in the metrics
     waits_for_nets: bool = False  # nothing is left to do but to note them
     waits_for_disk: bool = False  # nothing is left to do but the last checkpoint, which can't be written now
+    address: str = ""  # where coordinators of other machines reach it
+    stopped_elsewhere: bool = False  # the run ends with its newest step because another machine was told to stop
 
     @property
     def loss(self) -> float:
@@ -273,4 +286,112 @@ class WorkerReport:
     settled: int = 0  # number of the newest orders with nothing in work that they no longer have
 
 
-Message = Hello | Heartbeat | Roster | RunReport | Notice | FeederOrders | FeederReport | WorkerOrders | WorkerReport
+# --- coordinator -> coordinators of other machines ---
+
+
+@dataclass(frozen=True)
+class BatchLosses:
+    batch: int
+    losses: tuple[float, ...]  # one a member: the mean over the batch's samples
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """The batch takes no part in its step: that of these members."""
+
+    batch: int
+    members: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class ShareReport:
+    """A machine's share of a step is computed: what each of its batches has come to. Nothing of that changes any more;
+    the sums of the buckets follow (`BucketSums`)."""
+
+    step: int
+    losses: tuple[BatchLosses, ...]  # of the batches that some member's step has
+    unusable: tuple[Unusable, ...] = ()  # in the order in which they were found
+    saves: Saves = ""  # of the first machine: what is saved of the version that the step makes
+    ends: bool = False  # the machine was told to stop: the run ends with this step
+
+
+@dataclass(frozen=True)
+class SumPlace:
+    """A sum of gradients of a piece of a parameter: a whole node of the step's tree. Its numbers follow the message, of
+    the parameter's type; before them the rows that it defines, as uint32, if it is a table's."""
+
+    parameter: int  # by the number that it has among all
+    first_row: int  # of the piece
+    place: int
+    rows: int  # of a table, that it defines; -1: it is no table's
+
+
+@dataclass(frozen=True)
+class BucketSums:
+    """All that a machine's share adds to the gradient of a bucket."""
+
+    step: int
+    bucket: int
+    sums: tuple[SumPlace, ...]
+
+
+# --- supervisor -> that of the first machine ---
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that has to be the same on all machines."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class MachineReport:
+    """The state of one machine."""
+
+    life: str  # of the supervisor: its successor has another
+    address: str  # where it is reached
+    facts: tuple[Fact, ...]  # as far as they are known
+    steps: tuple[int, ...] = ()  # with which a coordinator can begin there; none while one lives
+    generation: int = 0  # of the coordinator that lives there, 0: none
+    lost: int = 0  # the newest generation whose coordinator is dead there, 0: none
+    coordinator: str = ""  # where that is reached; empty: not known yet
+    finished: bool = False  # nothing is left to do there
+    ended: str = ""  # why the run is over there, and so everywhere; empty: it is not
+
+
+# --- supervisor of the first machine -> all supervisors ---
+
+
+@dataclass(frozen=True)
+class MachineOrders:
+    """The state of the run, as the first machine sees it."""
+
+    life: str  # of the addressee
+    generation: int = 0  # of coordinators, 0: none has begun
+    step: int = 0  # that it begins with
+    broken: str = ""  # why its coordinators are to be ended; empty: they are not
+    coordinators: tuple[MachineAddress, ...] = ()  # of the generation, as far as they are known
+    refused: str = ""  # why the addressee can't take part; empty: it can
+    ended: str = ""  # why the run is over; empty: it is not
+    finished: bool = False  # nothing is left to do on any machine
+    missing: tuple[int, ...] = ()  # machines that the others wait for
+
+
+Message = (
+    Hello
+    | Heartbeat
+    | Roster
+    | RunReport
+    | Notice
+    | FeederOrders
+    | FeederReport
+    | WorkerOrders
+    | WorkerReport
+    | ShareReport
+    | BucketSums
+    | MachineReport
+    | MachineOrders
+)

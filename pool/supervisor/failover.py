@@ -19,17 +19,36 @@ from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_folder import RunFolder
 
 
-def go_on(run: RunPlan, folder: RunFolder, coordinator: Peer, segments: Mapping[str, int]) -> RunPlan:
+def go_on(
+    run: RunPlan, folder: RunFolder, coordinator: Peer, segments: Mapping[str, int], step: int | None = None
+) -> RunPlan:
     """Returns the run as a new coordinator takes it on when its predecessor died: the way a resumed run begins (I9).
 
-    From the newest snapshot that is whole; only if there is none, from the newest good checkpoint.
+    From the newest snapshot that is whole; only if there is none, from the newest good checkpoint. `step`: of those
+    that `steps_to_begin_with` gave, on which several machines have agreed.
     """
     run = replace(run, coordinator=coordinator, saved=folder.linked_step(LAST))
+    if step is not None:
+        return _from_step(run, folder, segments, step)
     if (chosen := choose(_whole(segments, folder), folder.linked_step(BEST))) is not None:
         index, state = chosen
         return replace(run, step=state.step, cursor=state.cursor, snapshot=index)
     checkpoint = folder.last_checkpoint()
     step, cursor = resume_point(run.config, checkpoint, run.train_files)
+    return replace(run, step=step, cursor=cursor, checkpoint=checkpoint, snapshot=None)
+
+
+def steps_to_begin_with(folder: RunFolder, segments: Mapping[str, int]) -> list[int]:
+    """Returns the steps that a new coordinator could begin with, ascending."""
+    return sorted({*folder.checkpoint_steps(), *(state.step for _, state in _whole(segments, folder))})
+
+
+def _from_step(run: RunPlan, folder: RunFolder, segments: Mapping[str, int], step: int) -> RunPlan:
+    for index, state in _whole(segments, folder):
+        if state.step == step:
+            return replace(run, step=step, cursor=state.cursor, snapshot=index)
+    checkpoint = None if step == 0 else folder.checkpoint_of(step)
+    _, cursor = resume_point(run.config, checkpoint, run.train_files)
     return replace(run, step=step, cursor=cursor, checkpoint=checkpoint, snapshot=None)
 
 

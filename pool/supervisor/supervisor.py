@@ -21,6 +21,9 @@ from pool.crash_points import crash_point
 from pool.device.names import parse_device
 from pool.errors import ConfigError, RunError
 from pool.exchange.exchange_choice import after_loss
+from pool.machines.chair import PATIENCE
+from pool.machines.group import MachineGroup
+from pool.machines.member import Begin, Break, Over, Refused
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
@@ -29,7 +32,7 @@ from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.run_folder.access import shown
 from pool.shm.memory import Held, newest_version
 from pool.supervisor.deaths import Death, account, with_death
-from pool.supervisor.failover import go_on, still_to_know
+from pool.supervisor.failover import go_on, steps_to_begin_with, still_to_know
 from pool.supervisor.lost_devices import LostDevices
 from pool.supervisor.numbered_nets import NumberedNets
 from pool.supervisor.policy import RestartPolicy
@@ -64,8 +67,9 @@ class Supervisor:
         folder: RunFolder,
         signals: StopSignals,
         progress: ProgressLine,
+        group: MachineGroup | None = None,
     ) -> None:
-        """Owns `memory` from now on, closed by `end_all`. Raises OSError."""
+        """Owns `memory` from now on, closed by `end_all`; `group`: the other machines of the run. Raises OSError."""
         self._run = run
         self._folder = folder
         self._signals = signals
@@ -98,6 +102,10 @@ class Supervisor:
         self._service = ServiceManager()
         self._nets = NumberedNets(run, folder, self._poller, progress.say, run.saved)
         self._loader = SlowLoader(run.decoding_threads)
+        self._group = group
+        self._ended_coordinator: tuple[Peer, str] | None = None  # that waits for the other machines, and why
+        self._complete_since = time.monotonic()  # when a machine was first missed, or now
+        self._missed = ""  # the machines, once they are waited for no more
         self.last_report: RunReport | None = None
 
     def run(self) -> int:
@@ -123,6 +131,8 @@ class Supervisor:
                     return code
             if self._nets.hear(events):
                 self._tell_roster()
+            if self._group is not None and (code := self._hear_machines(self._group)) is not None:
+                return code
             self._start_due()
             self._kill_stuck()
             if again.due():
@@ -193,7 +203,9 @@ class Supervisor:
         living = {peer: child.pid for child in processes for peer in (child.peer, *self._run.guests(child.peer))}
         self._hub.set_alive(living)
         entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation, pid) for peer, pid in living.items())
-        roster = Roster(entries, drain=self._stop.ending is not Ending.NOT_ASKED, nets=self._nets.news)
+        others = () if self._group is None else self._group.member.coordinators
+        drain = self._stop.ending is not Ending.NOT_ASKED or bool(self._missed)
+        roster = Roster(entries, drain, self._nets.news, others)
         crash_point("supervisor.before_roster")
         for peer in living:
             self._hub.send(peer, roster)
@@ -215,6 +227,8 @@ class Supervisor:
                 self._places.beat(peer, 0.0, time.monotonic())
                 crash_point("supervisor.report_heard")
                 self.last_report = message
+                if self._group is not None:
+                    self._group.member.reached_at(message.address)
                 self._policy.progress(message.step)
                 self._service.progress(message)
                 self._nets.report(message)
@@ -239,7 +253,10 @@ class Supervisor:
         if peer.role == COORDINATOR and child.returncode == 0:
             self._wait_until(self._is_finished, LAST_WORDS_SECONDS)
         if peer.role == COORDINATOR and self._is_finished():
-            return EXIT_DONE if self._stop.ending is Ending.NOT_ASKED else self._signals.exit_code
+            if self._group is not None:
+                self._wait_for_machines(peer, "it has finished", finished=True)
+                return None
+            return self._exit_code
         failure = child.failure
         if failure is not None and not failure.signature and not failure.lost:
             raise RunError(with_death(failure.reason, self._deaths), failure.exit_code)
@@ -266,14 +283,96 @@ class Supervisor:
         self._progress.say(f"{death.line()}; {why}")
         self._folder.restarted()
         self._tell_roster()
+        if peer.role == COORDINATOR:
+            self._run = replace(self._run, deaths=self._deaths_in_batches(held, death))
+            if self._group is not None:
+                self._wait_for_machines(peer, decision.why)
+                return None
         successor = self._places.again(peer, time.monotonic() + decision.pause, decision.why)
         if peer.role == COORDINATOR:
-            run = replace(self._run, deaths=self._deaths_in_batches(held, death))
-            self._run = go_on(run, self._folder, successor, self._memory.segments)
-            self._say_notes()
-            self._progress.say(f"the run goes on from step {self._run.step}")
+            self._go_on(successor)
         self._start_due()
         return None
+
+    def _go_on(self, coordinator: Peer, step: int | None = None) -> None:
+        """The dead coordinator's successor begins; `step`: on which the machines have agreed."""
+        self._run = go_on(self._run, self._folder, coordinator, self._memory.segments, step)
+        self._say_notes()
+        self._progress.say(f"the run goes on from step {self._run.step}")
+
+    # --- other machines ---
+
+    def _wait_for_machines(self, coordinator: Peer, why: str, *, finished: bool = False) -> None:
+        """The coordinator is dead: its successor begins when all machines can begin together."""
+        assert self._group is not None
+        self._ended_coordinator = coordinator, why
+        steps = steps_to_begin_with(self._folder, self._memory.segments)
+        self._say_notes()
+        self._group.member.lost(steps, finished=finished)
+
+    def _hear_machines(self, group: MachineGroup) -> int | None:
+        """Does what the first machine orders. Returns the exit code if nothing is left to do on any machine; raises
+        RunError, ConfigError."""
+        known = group.member.coordinators
+        decision = group.hear()
+        group.register(self._poller)
+        match decision:
+            case Refused():
+                raise ConfigError(decision.why)
+            case Over() if decision.why:
+                raise RunError(decision.why, EXIT_CRASH_LOOP)
+            case Over():
+                return self._exit_code
+            case Break():
+                self._progress.say(decision.why)
+                for child in self._children:
+                    if child.peer.role == COORDINATOR:
+                        self._kill(child, "has to begin anew with those of the other machines")
+            case Begin():
+                assert self._ended_coordinator is not None
+                (peer, why), self._ended_coordinator = self._ended_coordinator, None
+                self._run = replace(self._run, place=group.of_generation(decision.generation))
+                self.last_report = None
+                successor = self._places.again(peer, time.monotonic(), why)
+                self._go_on(successor, decision.step)
+        if group.member.coordinators != known:
+            self._tell_roster()
+        self._wait_no_longer_than(self._run.config.pool.machine_timeout, group)
+        finished = group.member.report.finished
+        if self._ended_coordinator is not None and not finished and self._stop.ending is not Ending.NOT_ASKED:
+            return self._signals.exit_code  # there is no step to finish
+        if finished and group.silence > PATIENCE:
+            return self._exit_code  # the first machine has heard of that, and is gone
+        return None
+
+    def _wait_no_longer_than(self, seconds: float, group: MachineGroup) -> None:
+        """If a machine is not heard for so long, what there is becomes a checkpoint, and the run ends here."""
+        now = time.monotonic()
+        if not (waits_for := group.waits_for):
+            self._complete_since = now
+        elif now - self._complete_since > seconds:
+            if self._ended_coordinator is None:
+                for child in self._children:
+                    if child.peer.role == COORDINATOR:
+                        self._kill(child, f"waits for {waits_for}")
+                return
+            self._missed = waits_for
+            self._progress.say(f"{waits_for} is not heard for {seconds:g} s: saving what there is")
+            self._group = None
+            (peer, why), self._ended_coordinator = self._ended_coordinator, None
+            self._run = replace(self._run, place=None)
+            self._go_on(self._places.again(peer, now, why))
+            group.close(self._poller)
+
+    @property
+    def _exit_code(self) -> int:
+        """Of a run that has finished, or was stopped."""
+        if self._missed:
+            return EXIT_CRASH_LOOP
+        if self._stop.ending is not Ending.NOT_ASKED:
+            return self._signals.exit_code
+        report = self.last_report
+        return EXIT_CRASH_LOOP if report is not None and report.stopped_elsewhere else EXIT_DONE
 
     def _end_with_coordinator(self) -> None:
         """Workers that use memory of its device: nobody has proved that it outlives the process that made it."""

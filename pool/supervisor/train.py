@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loader.exit_codes import EXIT_DONE
+from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_DONE
 from pool import crash_points
 from pool.checkpoint.state import AVERAGE, BEST, FOLDER
 from pool.config.tree import Config
-from pool.errors import PoolError, RunError
+from pool.errors import ConfigError, PoolError, RunError
 from pool.exchange.exchange_choice import HOST
+from pool.machines.group import MachineGroup
+from pool.machines.member import Begin, Break, Over, Refused
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
 from pool.run_folder.access import shown
 from pool.supervisor.outcome import outcome_of, tell
 from pool.supervisor.prepare.data_files import check_at_end
+from pool.supervisor.prepare.machine_facts import of_config, of_plan
 from pool.supervisor.prepare.memory import reserve
 from pool.supervisor.prepare.preparation import prepare
 from pool.supervisor.processes.reaper import Orphans
@@ -40,17 +43,18 @@ def train(
     allow_different_numerics: bool = False,
     changes: Sequence[tuple[str, Any]] = (),
     again: Callable[[str], str] | None = None,
+    group: MachineGroup | None = None,
 ) -> int:
     """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know.
 
     `changes`: keys and values of `--override`; `again`: makes the command that goes on with the run in a folder,
-    shown when it is stopped.
+    shown when it is stopped; `group`: the other machines of the run, closed at its end.
     """
     orphans = Orphans()
     folder = RunFolder(config, resume=resume)
     try:
         with StopSignals() as signals:
-            run = _Run(config, folder, signals, ProgressLine(), again)
+            run = _Run(config, folder, signals, ProgressLine(), again, group)
             try:
                 code = _supervise(run, allow_different_numerics, changes)
             except (PoolError, OSError) as error:
@@ -62,6 +66,8 @@ def train(
     finally:
         orphans.end(KILL_SECONDS)
         folder.close()
+        if group is not None:
+            group.close()
 
 
 @dataclass
@@ -71,6 +77,7 @@ class _Run:
     signals: StopSignals
     progress: ProgressLine
     again: Callable[[str], str] | None
+    group: MachineGroup | None = None
     report: RunReport | None = None  # the last
 
     def ended(self, code: int, reason: str = "") -> None:
@@ -96,12 +103,21 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     progress.say(f"run {folder.path}: preparing")
     if config.run.trace:
         trace.clear(folder.inside)
+    begin = None if run.group is None else _agree(run, run.group)
     plan, forkserver = prepare(
-        config, folder, run.signals, allow_different_numerics=allow_different_numerics, changes=changes
+        config,
+        folder,
+        run.signals,
+        allow_different_numerics=allow_different_numerics,
+        changes=changes,
+        place=None if run.group is None or begin is None else run.group.of_generation(begin.generation),
+        step=None if begin is None else begin.step,
     )
+    if run.group is not None:
+        run.group.member.knows(of_plan(plan))
     try:
         folder.record(plan.config, plan.overrides)
-        supervisor = Supervisor(plan, reserve(plan), forkserver, folder, run.signals, progress)
+        supervisor = Supervisor(plan, reserve(plan), forkserver, folder, run.signals, progress, run.group)
     except BaseException:
         forkserver.end()
         raise
@@ -117,9 +133,11 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
         code = supervisor.run()
         if code == EXIT_DONE:
             check_at_end(plan)
-    except (PoolError, OSError):
+    except (PoolError, OSError) as error:
         if unsaved := supervisor.unsaved():
             progress.say(unsaved)
+        if run.group is not None and not isinstance(error, ConfigError):  # else this machine alone can't take part
+            run.group.ends(str(_refusal(error, folder)))
         raise
     finally:
         supervisor.end_all()
@@ -130,6 +148,28 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     for line in _closing_lines(config, folder, run.report, run.again if code != EXIT_DONE else None):
         progress.say(line)
     return code
+
+
+def _agree(run: _Run, group: MachineGroup) -> Begin:
+    """Waits for the other machines, and for the step that all begin with. Raises ConfigError, RunError."""
+    run.folder.last_checkpoint()  # damaged ones are put aside
+    group.member.knows(of_config(run.config))
+    group.member.can_begin(run.folder.checkpoint_steps())
+
+    def stopped() -> bool:
+        run.signals.drain()
+        return run.signals.count > 0
+
+    match group.wait_for_step(stopped, run.progress.say):
+        case Begin() as begin:
+            run.progress.say(f"machine {group.place.machine} of {group.place.machines}: begins with step {begin.step}")
+            return begin
+        case Refused(why):
+            raise ConfigError(why)
+        case Over(why) | Break(why):
+            raise RunError(why or "the run is over on the other machines", EXIT_CRASH_LOOP)
+        case None:
+            raise RunError("stopped while it waited for the other machines", run.signals.exit_code)
 
 
 def _closing_lines(

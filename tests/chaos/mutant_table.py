@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SIMULATION = ("tests.pool.simulation", "--seeds", "4000", "--failures", "1", "--processes", "1")
+MACHINES = ("tests.pool.simulation", "--first", "1000000", "--seeds", "400", "--failures", "1", "--processes", "1")
+CHAIR = ("pytest", "-q", "-x", "tests/pool/machines/test_chair.py")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_scheduler.py")
 MEMBERS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_members.py")
 STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_points.py", "-k", "still_being_written")
@@ -39,6 +41,128 @@ class Mutant:
 
 
 MUTANTS = (
+    # --- several machines ---
+    Mutant(
+        "a node across shares",
+        "sums of a share are joined into a node that lacks the places before the share",
+        "pool/kernels/tree.py",
+        "        if covered.start < places.start or covered.stop > places.stop:\n",
+        "        if covered.stop > places.stop:\n",
+        MACHINES,
+    ),
+    Mutant(
+        "announced too early",
+        "a machine tells what its share has come to when one of its batches is finished",
+        "pool/coordinator/scheduler/step_book.py",
+        "        if not self._announced and all(batch in self.losses for",
+        "        if not self._announced and any(batch in self.losses for",
+        MACHINES,
+    ),
+    Mutant(
+        "sent before the last group",
+        "a machine sends what is in a bucket's sum before all of its share is",
+        "pool/coordinator/scheduler/step_book.py",
+        "                if begin == len(parts):\n                    yield from self._with_others(",
+        "                if begin >= min(1, len(parts)):\n                    yield from self._with_others(",
+        MACHINES,
+    ),
+    Mutant(
+        "stepped without the others",
+        "a bucket is stepped when the machine's own share of it is there",
+        "pool/coordinator/scheduler/step_book.py",
+        "        missing = [m for m, batches in found.items() if batches and bucket not in self._others[m].buckets]\n",
+        "        missing: list[int] = []\n"
+        "        found = {m: b for m, b in found.items() if bucket in self._others[m].buckets}\n",
+        MACHINES,
+    ),
+    Mutant(
+        "a batch left out on one machine",
+        "what another machine can't use stays in the step",
+        "pool/coordinator/scheduler/scheduler.py",
+        "                if members and not self._ended:\n",
+        "                if members and not self._ended and each.batch < 0:\n",
+        MACHINES,
+    ),
+    Mutant(
+        "stops alone",
+        "a machine that is told to stop does not tell the others",
+        "pool/coordinator/scheduler/scheduler.py",
+        "        return Announce(replace(action.report, ends=True))\n",
+        "        return action\n",
+        MACHINES,
+    ),
+    Mutant(
+        "does not hear of the end",
+        "a machine goes on after the step with which another one ends",
+        "pool/coordinator/scheduler/scheduler.py",
+        "            if share.report.ends:\n",
+        "            if share.report.ends and self._draining:\n",
+        MACHINES,
+    ),
+    Mutant(
+        "commits ahead of its feeder",
+        "a version is complete though nobody here knows where the next step begins",
+        "pool/coordinator/scheduler/scheduler.py",
+        "self._step.complete and self._knows_next_cursor:\n",
+        "self._step.complete:\n",
+        MACHINES,
+    ),
+    Mutant(
+        "reports of the future forgotten",
+        "what another machine says of the next step is dropped",
+        "pool/coordinator/scheduler/scheduler.py",
+        "        if report.step < self.step:\n            return []\n",
+        "        if report.step != self.step:\n            return []\n",
+        MACHINES,
+    ),
+    Mutant(
+        "begins without the slowest",
+        "a generation begins while coordinators of the one before live",
+        "pool/machines/chair.py",
+        "not report.generation and report.lost == self._generation and report.steps):\n",
+        "report.steps):\n",
+        MACHINES,
+    ),
+    Mutant(
+        "begins with a step that one lacks",
+        "a generation begins with the newest step that any machine has",
+        "pool/machines/chair.py",
+        "        common = set.intersection(*(set(report.steps) for report in reports.values()))\n",
+        "        common = set.union(*(set(report.steps) for report in reports.values()))\n",
+        MACHINES,
+    ),
+    Mutant(
+        "a new life passes for the old one",
+        "a supervisor that has begun anew is taken for the one that it follows",
+        "pool/machines/chair.py",
+        "            if report.life != self._lives[machine]:\n",
+        "            if machine not in self._lives:\n",
+        CHAIR,
+    ),
+    Mutant(
+        "orders of the dead",
+        "a supervisor follows orders that were for its predecessor",
+        "pool/machines/member.py",
+        "        if orders.life != self.report.life:  # a dead supervisor's\n",
+        "        if not orders.life:\n",
+        CHAIR,
+    ),
+    Mutant(
+        "finished for good",
+        "a machine that has finished does not begin anew for one that has not",
+        "pool/machines/chair.py",
+        "            if report.lost >= self._generation:\n",
+        "            if report.lost >= self._generation and not self._known[0].report.finished:\n",
+        CHAIR,
+    ),
+    Mutant(
+        "kept too short",
+        "what a machine has said of a step is forgotten before all have heard it",
+        "tests/pool/simulation/links.py",
+        "each[0] >= before]\n",
+        "each[0] > before]\n",
+        MACHINES,
+    ),
     # --- ownership (I4) ---
     Mutant(
         "no fencing",
@@ -248,8 +372,8 @@ MUTANTS = (
         "added up from left to right",
         "what is folded early is added to all that was folded before, and not along the tree",
         "pool/kernels/tree.py",
-        "_end(nodes[-2][-1].place, nodes[-1][0].place) <= end:",
-        "end:",
+        "if covered.start < places.start or covered.stop > places.stop:",
+        "if not places.stop:",
     ),
     Mutant(
         "memory of a sum used twice",
@@ -271,8 +395,8 @@ MUTANTS = (
         "sum not begun anew",
         "a batch that is left out stays in the sums that had it already",
         "pool/coordinator/scheduler/step_book.py",
-        "                self._folded[bucket] = 0\n",
-        "",
+        "            self._folded[bucket] = 0\n",
+        "            pass\n",
     ),
     Mutant(
         "not renormalized",

@@ -45,6 +45,14 @@ DEVICE_ONLY = {  # of an exchange on a device
     "coordinator.version_queued",
     "worker.memory_borrowed",
 }
+MACHINES_ONLY = {  # of a run on several machines
+    "coordinator.before_announce",
+    "coordinator.after_announce",
+    "coordinator.before_send",
+    "coordinator.after_send",
+    "coordinator.sums_heard",
+    "coordinator.report_heard",
+}
 BORROWED = "worker.memory_borrowed"
 # Of a coordinator whose workers have begun nothing yet. With an exchange on devices they die with it.
 BEFORE_WORK = {"coordinator.before_hello", "coordinator.after_hello", "coordinator.after_orders"}
@@ -53,8 +61,8 @@ _PREFIX = "crash point "
 
 
 def crash_points() -> dict[str, list[str]]:
-    """Role -> names, but for those of `chess_points` and `device_points`."""
-    return by_role(names_in(ROOT / "pool") - CHESS_ONLY - DEVICE_ONLY)
+    """Role -> names, but for those of `chess_points`, `device_points`, and of several machines."""
+    return by_role(names_in(ROOT / "pool") - CHESS_ONLY - DEVICE_ONLY - MACHINES_ONLY)
 
 
 def device_points() -> dict[str, list[str]]:
@@ -63,7 +71,7 @@ def device_points() -> dict[str, list[str]]:
     ours = {"coordinator.weights_caught_up", "coordinator.weights_folded"}
     # what torch's optimizers come by, or the CPU's kernels
     others = {"coordinator.mid_fold", "coordinator.weights_copied", "coordinator.weights_stepped", "worker.mid_table"}
-    found = by_role(((names_in(ROOT / "pool") - CHESS_ONLY - others) | DEVICE_ONLY | ours) - {BORROWED})
+    found = by_role(((names_in(ROOT / "pool") - CHESS_ONLY - MACHINES_ONLY - others) | DEVICE_ONLY | ours) - {BORROWED})
     return {role: found[role] for role in ("coordinator", "worker")}
 
 

@@ -55,6 +55,7 @@ COMMANDS = {
     "runs",
     "status",
     "clean",
+    "machines-key",
     "validate",
     "rescore",
     "settings",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from loader.exit_codes import EXIT_DATA, EXIT_USAGE
 from pool.config.schedule import MOST_STEPS
@@ -212,3 +213,26 @@ def test_the_unit_resumes_and_does_not_restart_a_bad_config() -> None:
     assert int(service["WatchdogSec"]) > 0
     assert service["OOMPolicy"] == "continue"
     assert service["KillMode"] == "mixed"
+
+
+def test_the_job_of_several_machines_is_a_script_of_bash() -> None:
+    shellcheck = need_program("shellcheck", "shellcheck")
+    script = ROOT / "deploy/slurm-machines.sh"
+    done = subprocess.run([shellcheck, script], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_pods_of_several_machines_are_started_with_options_that_there_are() -> None:
+    text = (ROOT / "deploy/kubernetes-machines.yaml").read_text()
+    kinds = {document["kind"]: document for document in yaml.safe_load_all(text)}
+    assert list(kinds) == ["Service", "NetworkPolicy", "Job"]
+    job = kinds["Job"]["spec"]
+    container = job["template"]["spec"]["containers"][0]
+    options = [word for word in container["args"] if word.startswith("--")]
+    known = subprocess.run(
+        [sys.executable, "-m", "pool", "train", "--help"], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
+    assert [option for option in options if f"{option} " not in known] == []
+    number = container["args"][container["args"].index("--machines") + 1]
+    assert {int(number)} == {job["completions"], job["parallelism"]}
+    assert kinds["Service"]["metadata"]["name"] == job["template"]["spec"]["subdomain"]

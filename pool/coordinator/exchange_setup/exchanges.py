@@ -20,8 +20,9 @@ from pool.exchange.device.coordinator import DeviceCoordinator
 from pool.exchange.device.homes import Homes, Piece, place_pieces
 from pool.exchange.device.lender import Lender
 from pool.exchange.device.store import DeviceStore, LentMemory
-from pool.exchange.groups import Contribution
+from pool.exchange.groups import Contribution, Groups
 from pool.exchange.host.coordinator import HostCoordinator
+from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.host_memory import HostMemory
 from pool.exchange.interface import CoordinatorExchange
 from pool.exchange.layout import Part
@@ -56,6 +57,9 @@ class Exchanges:
         self._memory = memory
         self._shortcut = shortcut
         self._lists = start.layout.touched_lists
+        train = start.config.train
+        groups = Groups(train.batches_per_step, train.batches_per_group)
+        self.others = None if start.place is None else OtherSums(start.layout, groups)  # of other machines
         gradient_slots = {
             (worker, slot): place
             for worker in range(len(start.devices))
@@ -77,6 +81,8 @@ class Exchanges:
             compact=[worker for worker, spec in devices if rounds or parse_device(spec).is_accelerator],
             touched_rows=partial(self._touched_rows, member),
             publish=self._shortcut.publish,
+            member=member,
+            others=self.others,
         )
 
     def _on_device(self) -> partial[CoordinatorExchange]:

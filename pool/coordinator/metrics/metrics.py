@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
@@ -22,6 +23,14 @@ from pool.metrics.medians import median_of, of_members
 from pool.protocol.messages import MetricValue, NetNumbers, RunReport, Shares, Times
 
 Activity = Literal["reducing", "optimizing"]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that were moved since the coordinator began."""
+
+    read_nbytes: int = 0  # of gradient slots
+    sent_nbytes: int | None = None  # to each other machine; None: there is none
 
 
 class Metrics:
@@ -43,7 +52,7 @@ class Metrics:
         self._last_commit: float | None = None
         self._workers: dict[int, Times] = {}
         self._seconds: dict[Activity, float] = {"reducing": 0.0, "optimizing": 0.0}
-        self._gradient_nbytes = 0
+        self._traffic = Traffic()
         self._spent = Spent()
         self._shares = Shares()
         lines = JsonLines(run_dir)
@@ -69,10 +78,9 @@ class Metrics:
         losses: Sequence[tuple[float, ...]],
         epoch: int,
         learning_rates: Sequence[float],
-        gradient_nbytes: int,
+        traffic: Traffic,
     ) -> None:
-        """Step `step` is done; `losses`: of each member's batches; `learning_rates`: one a member; `gradient_nbytes`:
-        read of gradient slots since the beginning."""
+        """Step `step` is done; `losses`: of each member's batches; `learning_rates`: one a member."""
         now = time.monotonic()
         seconds = now - (self._last_commit if self._last_commit is not None else now)
         self._last_commit = now
@@ -85,13 +93,19 @@ class Metrics:
                 "learning_rate": median_of(learning_rates),
                 "epoch": epoch,
                 "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
-                "gradient_mb": (gradient_nbytes - self._gradient_nbytes) / 1e6,
+                "gradient_mb": (traffic.read_nbytes - self._traffic.read_nbytes) / 1e6,
+                **self._sent_mb(traffic),
                 **vars(self._shares),
                 **of_members("loss", self._losses),
                 **of_members("learning_rate", learning_rates),
             },
         )
-        self._gradient_nbytes = gradient_nbytes
+        self._traffic = traffic
+
+    def _sent_mb(self, traffic: Traffic) -> dict[str, float]:
+        if traffic.sent_nbytes is None:
+            return {}
+        return {"sent_mb": (traffic.sent_nbytes - (self._traffic.sent_nbytes or 0)) / 1e6}
 
     @contextmanager
     def measured(self, activity: Activity) -> Iterator[None]:

@@ -22,6 +22,7 @@ TAGS = {
     "epoch": "schedule/epoch",
     "samples_per_second": "speed/samples_per_second",
     "gradient_mb": "speed/gradient_mb",
+    "sent_mb": "speed/sent_mb",
     "compute": "time/compute",
     "loader": "time/loader",
     "reduce": "time/reduce",

@@ -11,7 +11,7 @@ from pool.checkpoint.plateau import Plateau, ReduceOnPlateau
 from pool.checkpoint.validations import Validations
 from pool.exchange.groups import Contribution
 from pool.protocol.identity import Peer
-from pool.protocol.messages import FeederOrders, WorkerOrders
+from pool.protocol.messages import FeederOrders, ShareReport, WorkerOrders
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Fold:
     step: int
     bucket: int
     contributions: tuple[Contribution, ...]  # those that come next, ascending by place
+    places: range  # of the step: the groups that are in the sum then, or do not count
     first: bool  # of the step: the sum begins here
     last: bool  # the sum is complete
     batches: int  # that make the step
@@ -40,6 +41,21 @@ class Update:
     def begins(self) -> bool:
         """Nothing of this step is in the sum yet."""
         return self.batches == 0 if self.fold is None else self.fold.first
+
+
+@dataclass(frozen=True)
+class Announce:
+    """Tell the other machines what the batches of this one's share have come to: nothing of that will change."""
+
+    report: ShareReport
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send the other machines what is in the sum of one bucket: all of this machine's share."""
+
+    step: int
+    bucket: int
 
 
 @dataclass(frozen=True)
@@ -151,6 +167,8 @@ class End:
 Action = (
     Fold
     | Update
+    | Announce
+    | Send
     | BadBatch
     | TakeBuffers
     | Freeze

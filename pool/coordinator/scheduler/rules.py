@@ -27,6 +27,8 @@ class Rules:
     goal: Goal = LOWEST_LOSS  # which number of a validation the run goes by
     early_stopping: int | None = None  # validations without improvement; None: the run goes on
     plateaus: tuple[ReduceOnPlateau | None, ...] = ()  # of each member; empty: validations change no learning rate
+    machines: int = 1  # that compute a step together
+    machine: int = 0  # this one
 
     @property
     def members(self) -> int:
@@ -36,6 +38,17 @@ class Rules:
     @property
     def groups(self) -> Groups:
         return Groups(self.batches_per_step, self.batches_per_group)
+
+    @property
+    def share(self) -> range:
+        """The places of a step whose groups are computed on this machine."""
+        return self.groups.share(self.machine, self.machines)
+
+    @property
+    def other_shares(self) -> dict[int, range]:
+        """The places of the other machines' groups, by machine."""
+        others = (machine for machine in range(self.machines) if machine != self.machine)
+        return {machine: self.groups.share(machine, self.machines) for machine in others}
 
     @property
     def stopping(self) -> EarlyStopping:

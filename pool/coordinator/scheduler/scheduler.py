@@ -12,22 +12,26 @@ actions come out; the caller carries them out in order. Reads like the invariant
   start has spoken to it or is dead: so no ring slot is filled again under a reader (I4, `WorkerPool.all_heard`).
   Weights need no such wait. What is computed with half of the old ones is reported to nobody, and the gradient
   slot that it lies in is assigned again to the same worker, which begins the next job when that one has ended.
-  The same is true of a batch that was taken back and is begun nevertheless.
+  The same is true of a batch that was taken back and is begun nevertheless;
+- where several machines compute a step, each has a scheduler. It computes its share of the groups, and decides which of
+  their batches can't be used; the others take that, and the sums, from what it sends. Everything else every scheduler
+  decides alike, from the same numbers: no machine asks another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import product
 
 from loader.stream.interface import Cursor
 from pool.checkpoint.plateau import Plateau
 from pool.checkpoint.validations import NONE, Validation, Validations
-from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, End, Freeze, GiveUp, OrderFeeder, Say
+from pool.coordinator.scheduler.actions import Action, Announce, BadBatch, Commit, End, Freeze, GiveUp, OrderFeeder, Say
 from pool.coordinator.scheduler.fault_tracker import FaultTracker
 from pool.coordinator.scheduler.ring import RingBook
 from pool.coordinator.scheduler.rules import Rules
-from pool.coordinator.scheduler.step_book import StepBook, Work
+from pool.coordinator.scheduler.step_book import OtherShare, StepBook, Work
 from pool.coordinator.scheduler.validation_book import ValidationBook
 from pool.coordinator.scheduler.worker_pool import Worker, WorkerPool
 from pool.protocol.blame import DeathInBatch
@@ -39,6 +43,7 @@ from pool.protocol.messages import (
     FeederReport,
     Outcome,
     Purpose,
+    ShareReport,
     WorkerReport,
 )
 from pool.shm.signals import Finished
@@ -82,7 +87,10 @@ class StepScheduler:
         self._faults = FaultTracker(unused or (0,) * rules.members)
         self._earlier_deaths = deaths
         self._step = self._open_step()
+        self._from_others: dict[tuple[int, int], OtherShare] = {}  # (step, machine): what the step does not know yet
         self._draining = False
+        self._last: int | None = None  # the last step that is done, of several machines that were told to stop
+        self.stopped_elsewhere = False  # another machine was told to stop
         self._stopped = False  # early: the step in progress has not begun, and does not
         self._ended = False
 
@@ -183,9 +191,25 @@ class StepScheduler:
         return actions + self._advance()
 
     def drain(self) -> list[Action]:
-        """No new step is begun; the one in progress is finished."""
+        """No new step is begun; the one in progress is finished. Where other machines compute with this one, all end
+        with the first step of which they don't know yet what this one's share has come to."""
         self._draining = True
-        self._take_back_next_step()
+        if not self._machines:
+            self._take_back_next_step()
+        return self._advance()
+
+    def share_computed(self, machine: int, report: ShareReport) -> list[Action]:
+        """Another machine has computed its share of a step: this one, or the next."""
+        if report.step < self.step:
+            return []
+        self._from_others.setdefault((report.step, machine), OtherShare()).report = report
+        return self._advance()
+
+    def share_summed(self, machine: int, step: int, bucket: int) -> list[Action]:
+        """What another machine's share adds to a bucket is there, of this step or the next."""
+        if step < self.step:
+            return []
+        self._from_others.setdefault((step, machine), OtherShare()).buckets.add(bucket)
         return self._advance()
 
     def say_again(self) -> list[Action]:
@@ -199,7 +223,7 @@ class StepScheduler:
     def _advance(self) -> list[Action]:
         """Does all that the state allows, in one fixed order."""
         actions: list[Action] = []
-        while not (self._ended or self._stopped):
+        while not (self._ended or self._at_end):
             if self.validation is not None and self.validation.due(self.step):
                 actions += self.validation.advance(self.step)
             if self._validation_due:
@@ -211,7 +235,7 @@ class StepScheduler:
             self._assign()
             folds = list(self._fold())
             actions += folds
-            if self.step < self.rules.steps and self._step.complete:
+            if self.step < self.rules.steps and self._step.complete and self._knows_next_cursor:
                 actions.append(self._commit())
             elif not folds and not self._make_room():
                 break
@@ -224,9 +248,21 @@ class StepScheduler:
 
     @property
     def _at_end(self) -> bool:
-        if self._stopped or (self._draining and not self._begun):
+        if self._stopped or self._stops_here:
             return True
         return self.step == self.rules.steps and not self._validation_due
+
+    @property
+    def _machines(self) -> bool:
+        """Others compute a step with this one."""
+        return self.rules.machines > 1
+
+    @property
+    def _stops_here(self) -> bool:
+        """The run was told to stop, and begins no new step."""
+        if self._machines:
+            return self._last is not None and self.step > self._last
+        return self._draining and not self._begun
 
     @property
     def _begun(self) -> bool:
@@ -247,13 +283,14 @@ class StepScheduler:
 
     def _assign(self) -> None:
         ahead = 1 if self._draining else 2
-        for step, place in product(range(self.step, min(self.step + ahead, self.rules.steps)), self._places):
+        end = self.rules.steps if self._last is None else self._last + 1
+        for step, place in product(range(self.step, min(self.step + ahead, end)), self.rules.share):
             if self._groups.batches(step, place).start >= self.train.filled:
                 return
             batches = self._wanted(step, place)
             if not self._is_ready(batches) or (step, place) in self._work or any(map(self._verdict, batches)):
                 continue
-            if self._draining and not self._begun:
+            if self._stops_here:
                 return
             now, share = step == self.step, self._groups.per_step
             worker = self._workers.least_busy(with_slot=True) if now else self._workers.least_busy_ahead(step, share)
@@ -269,11 +306,6 @@ class StepScheduler:
         first = train and batches[0] == step * self.rules.batches_per_step
         left_out = self._step.left_out_of(batches) if train and step == self.step else ()
         return Assignment(purpose, step, batches, slot, self._attempts, first, left_out)
-
-    @property
-    def _places(self) -> range:
-        """Returns the places of a step's groups."""
-        return range(self._groups.per_step)
 
     def _wanted(self, step: int, place: int) -> tuple[int, ...]:
         """The batches of a group if its gradients are still to be computed, else none."""
@@ -364,14 +396,38 @@ class StepScheduler:
         Not before what follows from the validation of this version is done (`measured`): a batch may be finished
         earlier or later than that, and the state of a member that stops or is frozen must not depend on it.
         """
+        yield from self._hear_others()
         works = [work for key, work in self._work.items() if key[0] == self.step]
         finished = {batch: (work, outcome) for work in works for batch, outcome in work.outcomes.items()}
         for batch in list(self._step.batches):
             if not self._ended and batch in finished:
                 yield from self._judge_numbers(batch, *finished[batch])
+            if not self._step.is_own(batch):
+                continue
             is_there = batch < self.train.filled  # not at once, if its deaths were a dead coordinator's, too
             if not self._ended and is_there and (why := self._verdict(batch)) and (members := self._using(batch)):
                 yield from self._leave_out(batch, why, members)
+
+    def _hear_others(self) -> Iterator[Action]:
+        """What other machines' shares of this step have come to."""
+        for machine in self.rules.other_shares:
+            share = self._from_others.get((self.step, machine))
+            unusable = () if share is None or share.report is None else share.report.unusable
+            if share is None or any(each.batch >= self.train.filled for each in unusable):  # it is kept for the user
+                continue
+            del self._from_others[self.step, machine]
+            for bucket in share.buckets:
+                self._step.other_sums(machine, bucket)
+            if share.report is None:
+                continue
+            if share.report.ends:
+                self._last = self.step
+                self.stopped_elsewhere = True
+            for each in unusable:
+                members = set(each.members) & self._using(each.batch)
+                if members and not self._ended:
+                    yield from self._leave_out(each.batch, each.why, members)
+            self._step.other_report(machine, share.report)
 
     def _judge_numbers(self, batch: int, work: Work, outcome: Outcome) -> Iterator[Action]:
         """Leaves a batch out for the members that it is bad for; one that had to be computed again is left out already.
@@ -402,6 +458,7 @@ class StepScheduler:
             return
         for m in freezes:
             yield self._freeze(m)
+        self._step.note_unusable(batch, sorted(members), why)
         key, concerned_by_sum = self._key_of(batch), sorted(members - ends)
         if key in self._work and self._step.shares_sum(batch, concerned_by_sum):
             self._drop_work(key)  # the others of its group are computed again
@@ -436,6 +493,8 @@ class StepScheduler:
             frozen=self._frozen,
             has_buffers=self.rules.has_buffers,
             eager=eager,
+            share=self.rules.share,
+            others=self.rules.other_shares,
         )
 
     @property
@@ -443,11 +502,19 @@ class StepScheduler:
         return tuple(m for m in range(self.rules.members) if m not in self._training)
 
     def _fold(self) -> Iterator[Action]:
-        yield from self._step.advance(self._work_of, starved=self._starved)
-        for place in self._places:
+        for action in self._step.advance(self._work_of, starved=self._starved):
+            yield self._announced(action) if isinstance(action, Announce) else action
+        for place in self.rules.share:
             work = self._work_of(place)
             if work is not None and work.finished and self._step.is_folded(place):
                 self._drop_work((self.step, place))
+
+    def _announced(self, action: Announce) -> Announce:
+        """The first step that other machines hear of after this one was told to stop is the last."""
+        if not self._draining:
+            return action
+        self._last = self.step
+        return Announce(replace(action.report, ends=True))
 
     @property
     def _starved(self) -> bool:
@@ -457,9 +524,14 @@ class StepScheduler:
     @property
     def _missing(self) -> Iterator[int]:
         """Places of this step's groups that could be computed and are with nobody."""
-        for place in self._places:
+        for place in self.rules.share:
             if self._work_of(place) is None and self._is_ready(self._wanted(self.step, place)):
                 yield place
+
+    @property
+    def _knows_next_cursor(self) -> bool:
+        """The feeder has got as far as the next step: other machines may be faster."""
+        return self.train.filled >= (self.step + 1) * self.rules.batches_per_step
 
     def _commit(self) -> Commit:
         end = (self.step + 1) * self.rules.batches_per_step

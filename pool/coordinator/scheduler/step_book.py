@@ -5,17 +5,21 @@ be sound (all their numbers finite). If a bad batch is not left out, but ends th
 is enough that they are known to be sound for the bucket's member, and the only member's bucket is stepped at once: the
 step would end with the run. A batch that is left out takes no part in the step: its group is computed again without it,
 and the sums begin anew. It may be left out for one member alone.
+
+Where several machines compute a step, each folds the groups of its own share. When all of its batches are known to be
+sound it says so (`Announce`) and sends the sums (`Send`): from then on nothing of the share changes. What another
+machine has sent is one more contribution to a bucket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from pool.coordinator.scheduler.actions import Fold, TakeBuffers, Update
+from pool.coordinator.scheduler.actions import Announce, Fold, Send, TakeBuffers, Update
 from pool.exchange.groups import Contribution, Groups
-from pool.protocol.messages import Assignment, LeftOut, Outcome
+from pool.protocol.messages import Assignment, BatchLosses, LeftOut, Outcome, ShareReport, Unusable
 
 
 @dataclass
@@ -33,6 +37,14 @@ class Work:
     @property
     def finished(self) -> bool:
         return bool(self.outcomes)
+
+
+@dataclass
+class OtherShare:
+    """What has come of another machine's share of a step."""
+
+    report: ShareReport | None = None
+    buckets: set[int] = field(default_factory=set)  # whose sums are there
 
 
 @dataclass(frozen=True)
@@ -59,10 +71,19 @@ class StepBook:
         frozen: Container[int] = (),
         has_buffers: bool,
         eager: bool,
+        share: range | None = None,
+        others: Mapping[int, range] | None = None,
     ) -> None:
-        """`member_of`: of each bucket; buckets of `frozen` members take no part. `eager`: no batch is left out."""
+        """`member_of`: of each bucket; buckets of `frozen` members take no part. `eager`: no batch is left out.
+        `share`: the places of this machine's groups, None: all; `others`: those of the other machines."""
         self.step = step
-        self._eager = eager
+        self._share = range(groups.per_step) if share is None else share
+        self._other_places = others or {}
+        self._others = {machine: OtherShare() for machine in self._other_places}
+        self._announced = not self._others  # the other machines know what has come of the share
+        self._sent: set[int] = set()  # buckets
+        self._unusable: list[Unusable] = []  # batches of the share
+        self._eager = eager and not self._others
         batches = range(step * groups.batches_per_step, (step + 1) * groups.batches_per_step)
         self._groups = groups
         self._first = batches.start
@@ -86,12 +107,23 @@ class StepBook:
         return any(self._folded)
 
     @property
+    def announced(self) -> bool:
+        """Other machines count on this step."""
+        return self._announced and bool(self._others)
+
+    @property
     def complete(self) -> bool:
         return all(self._updated) and self._all_finished
 
     @property
     def _all_finished(self) -> bool:
-        return all(batch in self.losses for batch in self.batches)
+        return all(batch in self.losses for batch in self.batches) and all(
+            other.report is not None for other in self._others.values()
+        )
+
+    def is_own(self, batch: int) -> bool:
+        """It is computed on this machine."""
+        return self._groups.place_of(batch) in self._share
 
     def batches_of(self, member: int) -> Sequence[int]:
         """Returns the batches that the member's step is made of; none if it is frozen."""
@@ -126,15 +158,41 @@ class StepBook:
                 if self._has_buffers:
                     yield TakeBuffers(self.step, member, None)
             self._batches[member].remove(batch)
-            self._parts[member] = self._parts_of(self._batches[member])
             self._left_out.add(LeftOut(batch, member))
             for bucket in self._buckets[member]:
                 assert not self._updated[bucket], f"batch {batch} of step {self.step} is in the weights already"
-                self._folded[bucket] = 0
-            for other in self._batches[member]:
-                if work_of(self._groups.place_of(other)) is None:
-                    self.losses.pop(other, None)
+            if self.is_own(batch):
+                assert not self.announced, f"batch {batch} of step {self.step} is in what other machines have"
+                self._begin_anew(member, work_of)
         self._settle_batches()
+
+    def _begin_anew(self, member: int, work_of: WorkOf) -> None:
+        """Begins the member's sums anew; batches whose gradients are in no slot any more are wanted again."""
+        self._parts[member] = self._parts_of(self._batches[member])
+        for bucket in self._buckets[member]:
+            self._folded[bucket] = 0
+        for other in filter(self.is_own, self._batches[member]):
+            if work_of(self._groups.place_of(other)) is None:
+                self.losses.pop(other, None)
+
+    def note_unusable(self, batch: int, members: Iterable[int], why: str) -> None:
+        """The other machines have to know, of a batch of this one's share."""
+        if self.is_own(batch):
+            self._unusable.append(Unusable(batch, tuple(members), why))
+
+    def other_report(self, machine: int, report: ShareReport) -> None:
+        """Another machine has computed its share; what it could not use is left out before."""
+        self._others[machine].report = report
+        self.losses.update({each.batch: each.losses for each in report.losses if each.batch in self.batches})
+
+    def other_sums(self, machine: int, bucket: int) -> None:
+        """The sums of another machine's share of a bucket are there."""
+        self._others[machine].buckets.add(bucket)
+
+    @property
+    def unreported(self) -> tuple[int, ...]:
+        """The machines whose share is not computed, as far as is known here."""
+        return tuple(machine for machine, other in self._others.items() if other.report is None)
 
     def give_up(self, place: int) -> None:
         """Forgets what was finished of a group: it has to be computed again; what is in a sum stays in it."""
@@ -150,15 +208,13 @@ class StepBook:
             self._folded[bucket], self._updated[bucket] = 0, True
         self._settle_batches()
 
-    def advance(self, work_of: WorkOf, *, starved: bool) -> Iterator[Fold | TakeBuffers | Update]:
+    def advance(self, work_of: WorkOf, *, starved: bool) -> Iterator[Fold | TakeBuffers | Announce | Send | Update]:
         """All that can be folded and updated now: a bucket in one pass when all its groups are there, some earlier
         only if gradient slots are needed sooner (`starved`)."""
-        if self._buffers_wanted:
-            first = work_of(0)
-            if first is not None and first.finished:
-                wanted, self._buffers_wanted = sorted(self._buffers_wanted), set()
-                for member in wanted:
-                    yield TakeBuffers(self.step, member, _contribution(first, self._parts[member][0]))
+        yield from self._take_buffers(work_of)
+        if not self._announced and all(batch in self.losses for batch in filter(self.is_own, self.batches)):
+            self._announced = True
+            yield Announce(self._report())
         settled = {member for member in self._batches if self._settled(member, work_of)}
         for bucket, begin in enumerate(self._folded):
             if self._updated[bucket]:
@@ -168,11 +224,66 @@ class StepBook:
             fold = self._fold(bucket, parts, count, work_of, starved=starved)
             if fold is not None:
                 self._folded[bucket] = begin = begin + len(fold.contributions)
-            if begin == len(parts) and member in settled:
+            if self._others:
+                if fold is not None:
+                    yield fold
+                if begin == len(parts):
+                    yield from self._with_others(bucket, settled=member in settled)
+            elif begin == len(parts) and member in settled:
                 self._updated[bucket] = True
                 yield Update(self.step, bucket, count, fold)
             elif fold is not None:
                 yield fold
+
+    def _with_others(self, bucket: int, *, settled: bool) -> Iterator[Send | Update]:
+        """All of this machine's share of the bucket is in the sum."""
+        member = self._member_of[bucket]
+        parts, count = self._parts[member], len(self._batches[member])
+        if self._announced and parts and bucket not in self._sent:
+            self._sent.add(bucket)
+            yield Send(self.step, bucket)
+        found = {machine: self._batches_on(machine, member) for machine in self._others}
+        missing = [m for m, batches in found.items() if batches and bucket not in self._others[m].buckets]
+        if not settled or missing:
+            return
+        self._updated[bucket] = True
+        rest = tuple(
+            Contribution(batches, self._other_places[machine].start, -1, self.step % 2, (), machine=machine)
+            for machine, batches in found.items()
+            if batches
+        )
+        places = range(self._groups.per_step)
+        fold = Fold(self.step, bucket, rest, places, first=not parts, last=True, batches=count) if count else None
+        yield Update(self.step, bucket, count, fold)
+
+    def _batches_on(self, machine: int, member: int) -> tuple[int, ...]:
+        """Returns the batches of the member's step that another machine computes."""
+        places = self._other_places[machine]
+        return tuple(batch for batch in self._batches[member] if self._groups.place_of(batch) in places)
+
+    def _take_buffers(self, work_of: WorkOf) -> Iterator[TakeBuffers]:
+        """They follow the first batch of the step, wherever that is computed."""
+        if not self._buffers_wanted:
+            return
+        machine = next((m for m, places in self._other_places.items() if 0 in places), None)
+        first = work_of(0) if machine is None else None
+        is_there = first is not None and first.finished
+        if machine is not None:
+            is_there = self._others[machine].report is not None
+        if not is_there:
+            return
+        wanted, self._buffers_wanted = sorted(self._buffers_wanted), set()
+        for member in wanted:
+            if first is not None:
+                source = _contribution(first, self._parts[member][0])
+            else:
+                source = Contribution((self._first,), 0, -1, self.step % 2, (), machine=machine)
+            yield TakeBuffers(self.step, member, source)
+
+    def _report(self) -> ShareReport:
+        own = filter(self.is_own, self.batches)
+        losses = tuple(BatchLosses(batch, self.losses[batch]) for batch in own)
+        return ShareReport(self.step, losses, tuple(self._unusable))
 
     def _fold(self, bucket: int, parts: Sequence[Part], batches: int, work_of: WorkOf, *, starved: bool) -> Fold | None:
         begin = self._folded[bucket]
@@ -185,7 +296,9 @@ class StepBook:
         complete = begin + len(contributions) == len(parts)
         if not contributions or not (complete or starved):
             return None
-        return Fold(self.step, bucket, tuple(contributions), begin == 0, complete, batches)
+        places = self._share if complete else range(self._share.start, contributions[-1].place + 1)
+        last = complete and not self._others
+        return Fold(self.step, bucket, tuple(contributions), places, begin == 0, last, batches)
 
     def _settled(self, member: int, work_of: WorkOf) -> bool:
         """No batch can be left out of the member's step any more, and none can freeze it."""
@@ -210,7 +323,8 @@ class StepBook:
         self.batches = sorted(wanted)
 
     def _parts_of(self, batches: Sequence[int]) -> list[Part]:
-        by_place = groupby(batches, self._groups.place_of)
+        """Returns those of this machine's share."""
+        by_place = groupby(filter(self.is_own, batches), self._groups.place_of)
         return [Part(place, tuple(own)) for place, own in by_place]
 
 

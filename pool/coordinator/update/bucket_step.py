@@ -36,6 +36,8 @@ Scale = Callable[[int], float]  # by how many batches are in the sum: what it is
 class BucketStep(Protocol):
     """The step of one bucket: any number of `fold`, then one `update`."""
 
+    parts: Sequence[ParameterPart]
+
     def fold(self, action: Fold) -> None:
         """Adds up what is there early; nothing reads these contributions afterwards."""
 
@@ -56,7 +58,7 @@ class OnePass:
         stopwatch: Stopwatch,
     ) -> None:
         self._bucket = bucket
-        self._parts = parts
+        self.parts = parts
         self._optimizers = optimizers
         self._scale = scale
         self._stopwatch = stopwatch
@@ -64,19 +66,19 @@ class OnePass:
     def fold(self, action: Fold) -> None:
         with self._stopwatch.reducing(action.step, action.bucket):
             crash_point("coordinator.before_fold")
-            for part in self._parts:
+            for part in self.parts:
                 if action.first:
                     part.begin()
-                part.fold(action.contributions)
+                part.fold(action.contributions, action.places)
 
     def update(self, action: Update) -> None:
         with self._stopwatch.optimizing(action.step, action.bucket):
             crash_point("coordinator.before_fold")
             rest = () if action.fold is None else action.fold.contributions
-            for part in self._parts:
+            for part in self.parts:
                 if action.begins:
                     part.begin()
-            gradients = [(part, part.gradients(rest)) for part in self._parts]
+            gradients = [(part, part.gradients(rest)) for part in self.parts]
             step_own(self._optimizers, self._bucket, action.step, gradients, self._scale(action.batches))
 
 
@@ -96,7 +98,7 @@ class SumThenStep:
     ) -> None:
         """`waits`: `update` only adds up, and `WholeStep` clips and steps all buckets when the last one is summed."""
         self._bucket = bucket
-        self._parts = parts
+        self.parts = parts
         self._optimizers = optimizers
         self._scale = scale
         self._stopwatch = stopwatch
@@ -106,19 +108,19 @@ class SumThenStep:
     def fold(self, action: Fold) -> None:
         with self._stopwatch.reducing(action.step, self._bucket):
             crash_point("coordinator.before_fold")
-            for part in self._parts:
+            for part in self.parts:
                 if action.first:
                     part.begin()
                 if action.last:
                     part.fold_all(action.contributions, self._scale(action.batches))
                 else:
-                    part.fold(action.contributions)
+                    part.fold(action.contributions, action.places)
 
     def update(self, action: Update) -> None:
         if action.fold is not None:
             self.fold(action.fold)
         elif action.begins:
-            for part in self._parts:
+            for part in self.parts:
                 part.begin()
         if not self._waits:
             with self._stopwatch.optimizing(action.step, self._bucket):
@@ -135,7 +137,7 @@ class SumThenStep:
 
     def step(self, step: int) -> None:
         """Steps the optimizer with the sum as it is."""
-        gradients = [(part, part.sum) for part in self._parts]
+        gradients = [(part, part.sum) for part in self.parts]
         if isinstance(self._optimizers.of(self._bucket), NativeOptimizer):
             step_own(self._optimizers, self._bucket, step, gradients, 1.0)
         else:
@@ -144,7 +146,7 @@ class SumThenStep:
     @property
     def totals(self) -> list[torch.Tensor]:
         """The sums of those parts that have a gradient."""
-        return [part.total for part in self._parts if part.total is not None]
+        return [part.total for part in self.parts if part.total is not None]
 
 
 class WholeStep:

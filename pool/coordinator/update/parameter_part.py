@@ -32,15 +32,21 @@ class ParameterPart:
         self.total = None
 
     def gradients(self, contributions: Sequence[Contribution]) -> list[Addend]:
-        """All that the step's sum is made of: what was folded early, and these."""
-        return [*self._nodes.values(), *self.memory.take(contributions)]
+        """All that the step's sum is made of: what was folded early, and these; ascending by place."""
+        taken = self.memory.take(contributions)
+        return sorted([*self._nodes.values(), *taken], key=lambda addend: addend.place)
 
-    def fold(self, contributions: Sequence[Contribution]) -> None:
-        """Adds up as much of the tree as these complete."""
+    @property
+    def folded(self) -> list[Addend]:
+        """What was folded early, ascending by place."""
+        return list(self._nodes.values())
+
+    def fold(self, contributions: Sequence[Contribution], places: range) -> None:
+        """Adds up as much of the tree as these complete; all groups at the places are folded now, or do not count."""
         lies_in = {id(node): number for number, node in self._nodes.items()}
         taken = set(self._nodes)
         folded: dict[int, Addend] = {}
-        for addends in nodes(self.gradients(contributions), contributions[-1].place + 1):
+        for addends in nodes(self.gradients(contributions), places):
             own = [lies_in[id(addend)] for addend in addends if id(addend) in lies_in]
             number = own[0] if own else next(n for n in range(len(taken) + 1) if n not in taken)
             folded[number] = addends[0] if own and len(addends) == 1 else self.memory.node(number, addends)

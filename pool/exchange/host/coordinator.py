@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pool import _native
 from pool.exchange.groups import Contribution
+from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.host_memory import HostMemory, untouched
 from pool.exchange.interface import TouchedRows
 from pool.exchange.layout import Part
@@ -29,9 +30,11 @@ class HostCoordinator:
         compact: Collection[int] = (),
         touched_rows: TouchedRows,
         publish: Callable[[int], None],
+        member: int = 0,
+        others: OtherSums | None = None,
     ) -> None:
         """`part`, `memory`: the member's; `compact`: the workers that write of a table the touched rows alone, one
-        after the other."""
+        after the other; `others`: what other machines have added up, None: there are none."""
         self._plan = plan = part.plan
         self._halves = memory.halves
         self._weights = [views(half, plan.parameters) for half in memory.halves]
@@ -44,6 +47,8 @@ class HostCoordinator:
         self.first_parameter = part.first_parameter
         self.touched_rows = touched_rows
         self.publish = publish
+        self.others = others
+        self._member = member
         self.read_nbytes = 0
 
     def piece(self, bucket: Bucket, parameter: int) -> HostPiece:
@@ -59,6 +64,9 @@ class HostCoordinator:
         return self._average
 
     def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
+        if contribution.machine is not None:
+            assert self.others is not None
+            return self.others.buffers(contribution, self._member)
         return self._slot_buffers[contribution.worker, contribution.slot]
 
     def gather(self) -> None:
@@ -116,8 +124,12 @@ class HostPiece:
         return self._weights[version % 2]
 
     def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
-        present = [each for each in contributions if self._number not in each.absent]
+        present = [each for each in contributions if self._number not in each.absent and each.machine is None]
         taken = [self._addend(each) for each in present]
+        for each in contributions:
+            if each.machine is not None:
+                assert self._exchange.others is not None
+                taken += self._exchange.others.take(each, self._number, self.first_row)
         self._exchange.read_nbytes += sum(map(self._nbytes, taken))
         return taken
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from loader.files.identity import DataFile
-from pool.device.names import idle_devices
+from pool.exchange.groups import Groups
+from pool.machines.traffic import step_traffic
 from pool.supervisor.prepare.data_size import estimate, file_lines, mixed_units, mixture
 from pool.supervisor.prepare.disk_plan import DiskPlan
 from pool.supervisor.prepare.gpu_page import gpu_lines
@@ -17,9 +18,13 @@ from pool.supervisor.resources.system_memory import mib
 WIDTH = 22  # of the left column
 
 
-def check_page(run: RunPlan, disk: DiskPlan, memory: str) -> str:
-    """`memory`: the table of it."""
-    lines = (f"{what:{WIDTH}}{value}" for what, value in (*_run(run), *_model(run), *_machine(run, disk)))
+_RATES = (1, 10, 25, 100)  # Gbit/s
+
+
+def check_page(run: RunPlan, disk: DiskPlan, memory: str, machines: int = 1) -> str:
+    """`memory`: the table of it; `machines`: that compute the run."""
+    parts = (*_run(run), *_model(run), *_machine(run, disk), *_machines(run, machines))
+    lines = (f"{what:{WIDTH}}{value}" for what, value in parts)
     return "\n".join(["Run", *lines, "", "Memory", memory])
 
 
@@ -79,16 +84,26 @@ def _model(run: RunPlan) -> Iterator[tuple[str, str]]:
     yield "parameters", f"{members}{trained:,} in {tensors}, gradients in {buckets}{others}"
 
 
+def _machines(run: RunPlan, machines: int) -> Iterator[tuple[str, str]]:
+    if machines == 1:
+        return
+    train = run.config.train
+    groups = Groups(train.batches_per_step, train.batches_per_group)
+    traffic = step_traffic(run.planned.plan, groups, machines)
+    shares = [len(groups.share(machine, machines)) for machine in range(machines)]
+    yield "machines", f"{machines}; groups of a step on each: {', '.join(map(str, shares))}"
+    rates = ", ".join(f"{1000 * traffic.seconds(rate):,.0f} ms at {rate} Gbit/s" for rate in _RATES)
+    yield "each sends", f"{mib(traffic.sent)} a step at most: {rates}"
+    yield "", "another machine pays if it saves more than that: --measure says what a step takes on this one"
+
+
 def _machine(run: RunPlan, disk: DiskPlan) -> Iterator[tuple[str, str]]:
-    config = run.config
     yield "workers on", "; ".join(run.planned.device_names)
     for line in run.planned.about_devices:
         yield "", line
     yield "loader's threads", str(run.decoding_threads)
     yield from gpu_lines(run)
-    if (
-        idle := idle_devices(len(run.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
-    ) is not None:
+    if (idle := run.idle_devices) is not None:
         yield "idle devices", idle
     size = f"{disk.more} x {mib(disk.nbytes)}"
     yield "checkpoints", f"{size} at a time, {mib(disk.free)} are free on the disk of {disk.place}"

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.stream.sources import window_nbytes
-from pool.config.tree import Config
 from pool.errors import ResourceError
 from pool.exchange.groups import Groups
-from pool.kernels.tree import most_nodes
+from pool.kernels.tree import most_nodes, most_nodes_between
 from pool.shm import segment
 from pool.shm.memory import write_sums
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS
@@ -70,7 +69,7 @@ def memory_plan(run: RunPlan, sizes: Mapping[str, int]) -> list[Row]:
     if exchange.on_device:
         rows.append(Row("copy of the device's state", planned.state_nbytes, "optimizer.name, model"))
     else:
-        rows.append(Row("sums of gradients", most_sums(run.config) * planned.plan.nbytes, "model"))
+        rows.append(Row("sums of gradients", most_sums(run) * planned.plan.nbytes, "model"))
         state = max(0, planned.state_nbytes - planned.plan.nbytes)
         rows.append(Row("optimizer state", state, "optimizer.name, model"))
     if collected := run.config.train.validation_batches * planned.measured.collected_nbytes(len(planned.plans)):
@@ -91,11 +90,14 @@ def _windows(run: RunPlan, files: Sequence[DataFile]) -> int:
         return 0
 
 
-def most_sums(config: Config) -> int:
+def most_sums(run: RunPlan) -> int:
     """Returns the most sums of one step that the coordinator may hold at a time: more than one only where a worker has
     fewer gradient slots than a step has groups, so that parts of it may have to be added up early (I2)."""
-    groups = Groups(config.train.batches_per_step, config.train.batches_per_group).per_step
-    return most_nodes(groups) if config.pool.gradient_slots < groups else 1
+    train, place = run.config.train, run.place
+    groups = Groups(train.batches_per_step, train.batches_per_group)
+    if place is not None:  # a share is whole nodes of the tree, at its end too
+        return most_nodes_between(len(groups.share(place.machine, place.machines)))
+    return most_nodes(groups.per_step) if run.config.pool.gradient_slots < groups.per_step else 1
 
 
 def shortage(rows: Sequence[Row], available: Available) -> str | None:

@@ -14,8 +14,9 @@ from typing import Any
 from pool.checkpoint.overrides import Override
 from pool.config.member_settings import equal
 from pool.config.tree import Config
-from pool.device.names import check_devices, idle_devices
+from pool.device.names import check_devices
 from pool.errors import PoolError, ResourceError, UnavailableError
+from pool.machines.place import MachinePlace
 from pool.metrics.medians import named
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
@@ -62,14 +63,19 @@ def prepare(
     *,
     allow_different_numerics: bool = False,
     changes: Sequence[tuple[str, Any]] = (),
+    place: MachinePlace | None = None,
+    step: int | None = None,
 ) -> tuple[RunPlan, ForkServer]:
-    """Returns the plan of the run, and the fork server. `changes`: of `--override`.
+    """Returns the plan of the run, and the fork server. `changes`: of `--override`; `place`: of this machine among
+    several, None: there are no others; `step`: on which they have agreed, to begin with, None: the newest.
 
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
     check_folder(folder.inside)
     check_trace(config)
     checkpoint = folder.last_checkpoint()
+    if step is not None:
+        checkpoint = None if step == 0 else folder.checkpoint_of(step)
     overrides = overrides_of(checkpoint, changes, folder)
     if checkpoint is not None:
         config, started = with_its_start(config, saved_state(checkpoint))
@@ -77,6 +83,7 @@ def prepare(
             folder.note(note)
     files = _find_files(config, checkpoint)
     run, forkserver = _plan_run(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
+    run = replace(run, place=place)
     try:
         for note in (*files.notes, *data_files.left_out(run)):
             folder.note(note)
@@ -93,9 +100,7 @@ def prepare(
         raise
     if config.train.validate_every and not config.validates:
         folder.note("no validations: data.validation names no file")
-    if (
-        idle := idle_devices(len(run.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
-    ) is not None:
+    if place is None and (idle := run.idle_devices) is not None:
         folder.note(idle)
     for note in (*run.planned.about_devices, *gpu_notes(run)):
         folder.note(note)
@@ -109,7 +114,7 @@ def prepare(
     return run, forkserver
 
 
-def check(config: Config, show: Callable[[str], object]) -> RunPlan:
+def check(config: Config, show: Callable[[str], object], machines: int = 1) -> RunPlan:
     """Does all that `prepare` and `reserve` do short of making or starting anything, and shows a page about the run.
     Returns its plan.
 
@@ -124,7 +129,7 @@ def check(config: Config, show: Callable[[str], object]) -> RunPlan:
     run = replace(run, run_dir=run_dir)
     rows, available = memory_plan(run, run.memory_map().sizes()), available_memory()
     disk = disk_plan(run)
-    show(check_page(run, disk, table(rows, available)))
+    show(check_page(run, disk, table(rows, available), machines))
     if run.planned.missing:
         raise UnavailableError(run.planned.missing)
     check_disk(disk)

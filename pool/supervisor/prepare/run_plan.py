@@ -13,8 +13,9 @@ from typing import Any
 from loader.stream.interface import Cursor
 from pool.checkpoint.overrides import Override
 from pool.config.tree import Config
-from pool.device.names import parse_device
+from pool.device.names import idle_devices, parse_device
 from pool.exchange.layout import Layout
+from pool.machines.place import MachinePlace
 from pool.process.plan_result import Planned
 from pool.process.start import CoordinatorStart, FeederStart, Files, PlannerStart, RunStart, WorkerStart
 from pool.protocol.blame import DeathInBatch
@@ -41,6 +42,7 @@ class RunPlan:
     only_check: bool = False  # devices that this machine lacks are to be said, and end nothing
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
     deaths: tuple[DeathInBatch, ...] = ()  # of workers that ended the coordinator with them, in steps not done since
+    place: MachinePlace | None = None  # of this machine among several
 
     @property
     def planned(self) -> Planned:
@@ -55,6 +57,12 @@ class RunPlan:
     def decoding_threads(self) -> int:
         """The threads of each of the loader's streams."""
         return self.config.num_decoding_threads(self.planned.devices)
+
+    @property
+    def idle_devices(self) -> str | None:
+        """A line for people, if devices stand idle at the end of each step."""
+        train = self.config.train
+        return idle_devices(len(self.planned.devices), train.batches_per_step, train.batches_per_group)
 
     @property
     def layout(self) -> Layout:
@@ -147,6 +155,7 @@ class RunPlan:
             saved=self.saved,
             start_from=self.start_from,
             deaths=self.deaths,
+            place=self.place,
         )
 
     def _running(self, peer: Peer, *, uses_device: bool) -> dict[str, Any]:

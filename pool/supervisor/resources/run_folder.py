@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point, set_aside
+from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point, set_aside, step_of, step_path
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.config.load import CONFIG, recorded_tree
@@ -119,6 +119,24 @@ class RunFolder:
             return self._newest_good()
         except OSError as error:
             raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
+
+    def checkpoint_of(self, step: int) -> Path:
+        """Returns the checkpoint of that step, to go on from though there may be newer ones. Raises CheckpointError."""
+        checkpoint = step_path(self.inside / FOLDER, step)
+        try:
+            point(self.inside / FOLDER, LAST, checkpoint)
+        except OSError as error:
+            raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
+        return checkpoint
+
+    def checkpoint_steps(self) -> list[int]:
+        """Returns the steps of all checkpoints, oldest first; of a run that has none yet it is 0, which it begins
+        with."""
+        try:
+            found = checkpoints(self.inside / FOLDER)
+        except OSError:
+            found = []
+        return [step_of(path) for path in found] or [0]
 
     def linked_step(self, name: str) -> int:
         """Returns the step of the checkpoint that `last` or `best` points to; -1 if there is none or the folder can't

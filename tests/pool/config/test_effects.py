@@ -52,6 +52,7 @@ OTHER_VALUES: dict[str, Any] = {
     "pool.gradient_slots": 1,
     "pool.snapshot_steps": 3,
     "pool.restarts": 1,
+    "pool.machine_timeout": 100.0,
     "pool.hang_timeout": 100.0,
     "pool.start_timeout": 100.0,
     "pool.stop_timeout": 30.0,

@@ -17,6 +17,7 @@ from pool.checkpoint.schedule import Schedule
 from pool.checkpoint.store import Checkpoint
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.executor import Executor
+from pool.coordinator.metrics.metrics import Traffic
 from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Commit
 from pool.coordinator.snapshots import Snapshots
@@ -67,8 +68,8 @@ def test_the_next_version_says_that_it_is_there_before_anything_is_made_of_the_o
         Snapshots(areas), anything, schedule, state=lambda: state(1), say=log.append, copies=anything
     )
     trace, models = Trace(Path(), Peer(COORDINATOR), on=False), cast(Models, Calls(log))
-    record = Record(anything, checkpoints, trace, anything, None, first_step=-1, read_nbytes=lambda: 0)
-    executor = Executor(anything, models, anything, record, anything, anything, anything, log.append)
+    record = Record(anything, checkpoints, trace, anything, None, first_step=-1, traffic=Traffic)
+    executor = Executor(anything, models, anything, record, anything, anything, anything, log.append, None)
     executor.act([Commit(0, (), Cursor())])
     assert log[log.index("commit") :] == ["commit", "publish", "average", "ahead", "copied"]
     log.clear()

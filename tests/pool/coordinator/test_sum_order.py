@@ -203,6 +203,6 @@ def test_the_memory_for_sums_is_enough_for_a_step_folded_batch_by_batch(count: i
         found: list[At] = []
         for place in sorted(draw.sample(range(count), draw.randint(1, count))):
             if place < count - 1:  # with the last one the sum is complete
-                found = [node[0] for node in nodes([*found, At(place)], place + 1)]
+                found = [node[0] for node in nodes([*found, At(place)], range(place + 1))]
                 most = max(most, len(found))
     assert most <= most_nodes(count)

@@ -16,6 +16,7 @@ from pool.checkpoint.plateau import Plateau
 from pool.checkpoint.validations import Validation, Validations
 from pool.coordinator.scheduler.actions import (
     Action,
+    Announce,
     BadBatch,
     Collect,
     Commit,
@@ -28,17 +29,18 @@ from pool.coordinator.scheduler.actions import (
     OrderWorker,
     ReduceRates,
     Say,
+    Send,
     TakeBuffers,
     Update,
     Validated,
 )
 from pool.coordinator.scheduler.inbox import Inbox
 from pool.coordinator.scheduler.scheduler import StepScheduler
-from pool.kernels.tree import most_nodes, nodes, tree_sum
+from pool.kernels.tree import most_nodes, most_nodes_between, nodes, tree_sum
 from pool.protocol.admission import Admission
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
-from pool.protocol.messages import Roster
+from pool.protocol.messages import Roster, ShareReport
 from pool.shm.signals import CoordinatorEnd, Finished
 from tests.pool.simulation.arithmetic import (
     BUFFERS,
@@ -50,6 +52,7 @@ from tests.pool.simulation.arithmetic import (
     stepped,
     weights_of,
 )
+from tests.pool.simulation.links import Node, Others
 from tests.pool.simulation.process import THE_SUPERVISOR, Process
 from tests.pool.simulation.setup import GOAL
 
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from tests.pool.simulation.world import World
 
 
+MACHINES_HEARD = 0.3  # share of its moves in which it listens to other machines
 ENDED = 0.1  # share of its last moves that are the last: a checkpoint takes time
 BELL_HEARD = 0.2  # share of its idle moves in which the coordinator looks at what workers have finished
 
@@ -76,14 +80,6 @@ class Saved:
 
 
 FOREVER = 1 << 30  # behind all places
-
-
-@dataclass(frozen=True)
-class Node:
-    """A sum, at its place in the tree."""
-
-    place: int
-    total: int
 
 
 def sum_of(found: list[Node]) -> int:
@@ -108,8 +104,18 @@ class WorkersMemory:
 
 
 class SimCoordinator(Process):
-    def __init__(self, world: World, peer: Peer, ready: int, saved: Saved, deaths: Sequence[DeathInBatch]) -> None:
+    def __init__(
+        self,
+        world: World,
+        peer: Peer,
+        ready: int,
+        saved: Saved,
+        deaths: Sequence[DeathInBatch],
+        generation: int = 0,
+    ) -> None:
+        """`generation`: that it begins in with those of other machines."""
         super().__init__(world, peer, ready)
+        self._others = Others(world, generation)
         self._from_supervisor = Admission(peer, (THE_SUPERVISOR,))
         self._from_others = Admission(peer)
         self._todo: deque[Action] = deque()
@@ -144,6 +150,9 @@ class SimCoordinator(Process):
         self._to_save: Saved | None = None  # until it is validated
         self._unsettled: Commit | None = None  # the workers know of it, and nothing else has followed from it
 
+    def die(self) -> None:
+        self._others.die()
+
     def step(self) -> None:
         if self._to_restore is not None:
             self.world.memory.begin_version(self._version, self._to_restore)
@@ -160,14 +169,12 @@ class SimCoordinator(Process):
             if not self._todo:
                 self._settle()
         elif self._at_end:
-            self.world.ended |= self.world.chance() < ENDED  # the last checkpoint is written
+            self._hear_supervisor()
+            self._end_with_others()
         elif self._again():
             self._todo += self.scheduler.say_again()
-        elif (envelope := self.world.network.receive(self.peer.place, from_supervisor=True)) is not None:
-            if not self._from_supervisor.refusal(envelope):
-                assert isinstance(envelope.message, Roster)
-                self._todo += self._inbox.roster(envelope.message)
-                self._from_others.set_alive(self._inbox.alive)
+        elif self._hear_supervisor() or self._hear_others():
+            pass
         elif self._inbox.joined and self.world.chance() < BELL_HEARD:
             self._todo += self._inbox.bell()
         elif self._inbox.alive:
@@ -178,6 +185,18 @@ class SimCoordinator(Process):
                 self.world.seen["message to the coordinator refused"] += 1
             else:
                 self._todo += self._inbox.message(envelope.sender, envelope.message)
+
+    def _hear_supervisor(self) -> bool:
+        """Takes one message; whether there was one."""
+        envelope = self.world.network.receive(self.peer.place, from_supervisor=True)
+        if envelope is None:
+            return False
+        if not self._from_supervisor.refusal(envelope):
+            assert isinstance(envelope.message, Roster)
+            self._others.finished = {each.machine for each in envelope.message.machines if each.finished}
+            self._todo += self._inbox.roster(envelope.message)
+            self._from_others.set_alive(self._inbox.alive)
+        return True
 
     # --- hands ---
 
@@ -207,6 +226,10 @@ class SimCoordinator(Process):
                 self.give_up(action)
             case End():
                 self.end(action)
+            case Announce():
+                self._others.announce(action.report, self.world.memory.buffers[(action.report.step + 1) % 2])
+            case Send():
+                self._others.send(action.step, action.bucket, self._sums[action.bucket])
             case Fold():
                 self.fold(action)
             case Update():
@@ -218,7 +241,10 @@ class SimCoordinator(Process):
         self._buffers_taken.discard(action.member)
         if (source := action.source) is not None:
             self._buffers_taken.add(action.member)
-            taken = self.world.memory.gradient(source.worker, source.slot, BUFFERS - action.member)
+            if source.machine is not None:
+                taken = self._others.buffers[action.step, source.machine][action.member]
+            else:
+                taken = self.world.memory.gradient(source.worker, source.slot, BUFFERS - action.member)
             self.world.memory.buffers[(action.step + 1) % 2][action.member] = taken
 
     def freeze(self, action: Freeze) -> None:
@@ -231,6 +257,8 @@ class SimCoordinator(Process):
     def bad_batch(self, action: BadBatch) -> None:
         self.world.memory.check_batch("train", action.batch)  # it is kept for its user
         self.world.history.left_out(self.peer, action)
+        if action.fatal and self.world.cluster is not None:
+            self.world.cluster.ended = True
         self.world.seen["stopped by a bad batch" if action.fatal else "batch left out"] += 1
         if action.members and not action.freezes:
             self.world.seen["batch left out for one member"] += 1
@@ -273,6 +301,8 @@ class SimCoordinator(Process):
         del action  # it says why
         self.world.history.gave_up(self.peer)
         self.world.ended = True
+        if self.world.cluster is not None:
+            self.world.cluster.ended = True
 
     def end(self, action: End) -> None:
         del action  # it says no more than that
@@ -286,13 +316,20 @@ class SimCoordinator(Process):
             self._sums[bucket] = []
             self._counts[bucket] = 0
         for each in action.contributions:
+            if each.machine is not None:
+                self._sums[bucket] += self._others.sums[action.step, each.machine][bucket]
+                self._counts[bucket] += len(each.batches)
+                continue
             for batch in each.batches:
                 memory.check_batch("train", batch)  # its touched rows are read
             self._sums[bucket].append(Node(each.place, memory.gradient(each.worker, each.slot, bucket)))
             self._counts[bucket] += len(each.batches)
-        end = FOREVER if action.last else action.contributions[-1].place + 1
+        self._sums[bucket].sort(key=lambda node: node.place)
+        end = range(FOREVER) if action.last else action.places
         self._sums[bucket] = [Node(node[0].place, sum_of(node)) for node in nodes(self._sums[bucket], end)]
-        assert len(self._sums[bucket]) <= most_nodes(self.world.setup.rules.groups.per_step), "memory for sums"
+        rules = self.world.setup.rules
+        most = most_nodes(rules.groups.per_step) if rules.machines == 1 else most_nodes_between(len(rules.share))
+        assert len(self._sums[bucket]) <= most, "memory for sums"
         self._divisors[bucket] = action.batches
 
     def update(self, action: Update) -> None:
@@ -313,8 +350,31 @@ class SimCoordinator(Process):
         if any(process.holds and process.holds[1] in batches for process in self.world.workers()):
             self.world.seen["stepped while a batch was in work"] += 1
 
+    def _end_with_others(self) -> None:
+        """The last checkpoint is written, and all machines have made the last version."""
+        if self._others.world.cluster is None:
+            self.world.ended |= self.world.chance() < ENDED
+            return
+        self._hear_others()
+        if self._others.all_end(self._version) and self.world.chance() < ENDED:
+            self.world.finished = True
+            self.world.kill(self.peer.place)
+
+    def _hear_others(self) -> bool:
+        """Takes one message of another machine; whether there was one that it listened to."""
+        if self.world.cluster is None or self.world.chance() > MACHINES_HEARD:
+            return False
+        for machine, message in self._others.receive(self.scheduler.step):
+            if isinstance(message, ShareReport):
+                self._todo += self.scheduler.share_computed(machine, message)
+            else:
+                self._todo += self.scheduler.share_summed(machine, message.step, message.bucket)
+            return True
+        return False
+
     def commit(self, action: Commit) -> None:
         memory = self.world.memory
+        self._others.committed(action.step)
         assert action.step == self._version, f"I3: step {action.step} committed on version {self._version}"
         new = (action.step + 1) % 2
         for member in self.world.setup.members:

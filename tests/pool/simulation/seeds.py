@@ -1,7 +1,7 @@
 """Simulated runs in numbers: `python -m tests.pool.simulation --seeds 200000`, over all cores.
 
 A seed that fails is printed with what failed and the command that shows it again; it belongs into REGRESSION_SEEDS
-of test_simulation.py.
+of test_simulation.py. Runs on several machines: `--first 1000000`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tests.pool.simulation.cluster import Cluster
 from tests.pool.simulation.setup import setup_of
 from tests.pool.simulation.world import World
 
+SEVERAL = 1_000_000  # seeds from here on are runs on several machines
 PART = 100  # seeds a process takes at a time
 
 
@@ -32,7 +34,14 @@ class Failure:
 
 def simulate(seed: int) -> None:
     """One run. Raises AssertionError if it is not as it must be."""
-    World(setup_of(seed), seed).run()
+    run_of(seed).run()
+
+
+def run_of(seed: int) -> World | Cluster:
+    """Returns the run of a seed, on one machine or, from SEVERAL on, on several."""
+    if seed < SEVERAL:
+        return World(setup_of(seed), seed)
+    return Cluster(setup_of(seed), seed, machines=2 + seed % 3)
 
 
 def failures(seeds: range) -> list[Failure]:
@@ -48,7 +57,8 @@ def failures(seeds: range) -> list[Failure]:
 
 def simulate_all(first: int, count: int, processes: int) -> Iterator[tuple[int, list[Failure]]]:
     """After each part: how many seeds are done, and which of the part failed."""
-    parts = [range(begin, min(begin + PART, first + count)) for begin in range(first, first + count, PART)]
+    size = PART if first < SEVERAL else PART // 10
+    parts = [range(begin, min(begin + size, first + count)) for begin in range(first, first + count, size)]
     done = 0
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for part, found in zip(parts, pool.imap(failures, parts), strict=True):

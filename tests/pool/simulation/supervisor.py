@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pool.machines.chair import Chair
+from pool.machines.member import Begin, Break, Member, Over, Refused
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Roster, RosterEntry
 from pool.supervisor.failover import still_to_know
@@ -19,6 +21,7 @@ from tests.pool.simulation.worker import SimWorker
 if TYPE_CHECKING:
     from tests.pool.simulation.world import World
 
+HEARS_MACHINES = 0.3  # share of its moves in which it listens to the other machines
 PATIENCE = 400  # scheduler steps without a move; then it is killed
 
 
@@ -26,9 +29,19 @@ class SimSupervisor(Process):
     def __init__(self, world: World) -> None:
         super().__init__(world, THE_SUPERVISOR, 0)
         self._alive: dict[tuple[str, int], Peer] = {}
+        self._generations = 0  # coordinators that it has begun with other machines
         self._coordinator = Peer(COORDINATOR)
         self._draining = False
-        self._start(self._coordinator)
+        self.member: Member | None = None
+        self._chair: Chair | None = None
+        if world.cluster is None:
+            self._start(self._coordinator)
+        else:
+            life = f"{world.setup.rules.machine}.{world.time}"
+            self.member = Member(life, life)
+            self.member.can_begin(world.steps_left)
+            if world.setup.rules.machine == 0:
+                self._chair = Chair(world.setup.rules.machines)
         self._start(Peer(FEEDER))
         for index in range(world.setup.workers):
             self._start(Peer(WORKER, index))
@@ -40,6 +53,8 @@ class SimSupervisor(Process):
             self._tell_roster()
         elif world.unseen_deaths:
             self._died(world.unseen_deaths.pop(0))
+        elif self.member is not None and world.chance() < HEARS_MACHINES:
+            self._hear_machines(self.member)
         elif self._again():
             self._tell_roster()
             for process in list(world.processes.values()):
@@ -50,6 +65,10 @@ class SimSupervisor(Process):
     def _died(self, peer: Peer) -> None:
         del self._alive[peer.place]
         self._tell_roster()
+        if self.member is not None and peer.role == COORDINATOR:
+            finished, self.world.finished = self.world.finished, False
+            self.member.lost(self.world.steps_left, finished=finished)
+            return
         if peer.role == WORKER and peer.index in self.world.setup.lost and peer.incarnation >= self.world.setup.lives:
             self.world.seen["worker left out"] += 1
             return
@@ -63,6 +82,44 @@ class SimSupervisor(Process):
             self._start(Peer(WORKER, 0, successor.incarnation))
         else:
             self._start(successor)
+
+    def _hear_machines(self, member: Member) -> None:
+        cluster, machine = self.world.cluster, self.world.setup.rules.machine
+        assert cluster is not None
+        orders = cluster.hear(self._chair, machine, member)
+        if orders is None:
+            if cluster.worlds[0].ended:
+                self.world.ended = True  # the first machine has heard that this one has finished, and is gone
+                if not member.report.finished:
+                    self.world.seen["begun anew after the end"] += 1
+            return
+        known = member.coordinators
+        match member.hear(orders):
+            case Begin(generation, step):
+                self._begin(generation, step)
+            case Break():
+                self.world.seen["generation broken"] += 1
+                if (COORDINATOR, 0) in self.world.processes:
+                    self.world.kill((COORDINATOR, 0))
+            case Over(""):
+                self.world.ended = True
+            case Over(why) | Refused(why):
+                raise AssertionError(why)
+        if member.coordinators != known:
+            self._tell_roster()
+
+    def _begin(self, generation: int, step: int) -> None:
+        """All machines begin together."""
+        assert self.member is not None
+        ready = self.world.time + int(self.world.chance() ** 2 * 60)
+        self._generations += 1
+        self._coordinator = Peer(COORDINATOR, 0, self._generations)
+        left = self.world.left_of(step)
+        process = SimCoordinator(self.world, self._coordinator, ready, left, self.world.deaths, generation)
+        self.world.processes[self._coordinator.place] = process
+        self._alive[self._coordinator.place] = self._coordinator
+        self.member.reached_at(f"{generation}")
+        self._tell_roster()
 
     def _start(self, peer: Peer) -> None:
         world = self.world
@@ -80,6 +137,7 @@ class SimSupervisor(Process):
 
     def _tell_roster(self) -> None:
         entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation, 0) for peer in self._alive.values())
-        roster = Roster(entries, self._draining)
+        machines = () if self.member is None else self.member.coordinators
+        roster = Roster(entries, self._draining, machines=machines)
         for peer in self._alive.values():
             self.world.network.send(self.peer, peer, roster)

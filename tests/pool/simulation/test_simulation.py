@@ -10,11 +10,13 @@ from collections import Counter
 import pytest
 
 from tests.pool.simulation import seeds as simulate
+from tests.pool.simulation.cluster import Cluster
 from tests.pool.simulation.setup import setup_of
 from tests.pool.simulation.world import World
 
 SEEDS = 5000
 PARTS = 20
+SEEDS_OF_SEVERAL = 600  # each takes several times as long
 
 # Each has failed once, with the scheduler or the simulation of its time.
 REGRESSION_SEEDS = (39, 57, 3638, 4723, 6555, 6943, 35591, 3356, 3458)
@@ -24,6 +26,13 @@ REGRESSION_SEEDS = (39, 57, 3638, 4723, 6555, 6943, 35591, 3356, 3458)
 def test_every_run_ends_with_the_bits_of_the_undisturbed_one(part: int) -> None:
     size = SEEDS // PARTS
     assert [str(failure) for failure in simulate.failures(range(part * size, (part + 1) * size))] == []
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_so_does_every_run_on_several_machines(part: int) -> None:
+    size = SEEDS_OF_SEVERAL // PARTS
+    first = simulate.SEVERAL + part * size
+    assert [str(failure) for failure in simulate.failures(range(first, first + size))] == []
 
 
 @pytest.mark.parametrize("seed", REGRESSION_SEEDS)
@@ -60,6 +69,17 @@ def test_everything_that_may_go_wrong_goes_wrong_in_some_of_the_runs() -> None:
         "sum in parts",
         "order refused",
         "message to the coordinator refused",
+    }
+
+
+def test_everything_that_may_go_wrong_goes_wrong_on_several_machines() -> None:
+    runs: Counter[str] = Counter()
+    for seed in range(simulate.SEVERAL, simulate.SEVERAL + 100):
+        cluster = Cluster(setup_of(seed), seed, machines=2 + seed % 3)
+        cluster.run()
+        runs.update(cluster.seen.keys())
+    assert {"generation broken", "supervisor died", "steps to do again", "batch left out", "sum in parts"} <= {
+        what for what, count in runs.items() if count >= 5
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from pool.checkpoint.validations import NONE
 from pool.protocol.blame import DeathInBatch
@@ -22,6 +23,9 @@ from tests.pool.simulation.setup import Setup
 from tests.pool.simulation.supervisor import PATIENCE, SimSupervisor
 from tests.pool.simulation.worker import SimWorker
 
+if TYPE_CHECKING:
+    from tests.pool.simulation.cluster import Cluster
+
 LIMIT = 60_000  # steps of the scheduler; a run that is not over by then would never be
 CALM = 250  # mean steps between disasters
 
@@ -29,12 +33,15 @@ CALM = 250  # mean steps between disasters
 class World:
     """`run` raises AssertionError at the first thing that must not be."""
 
-    def __init__(self, setup: Setup, seed: int) -> None:
+    def __init__(self, setup: Setup, seed: int, cluster: Cluster | None = None) -> None:
+        """`cluster`: the other machines of the run, None: there are none."""
         self.setup = setup
+        self.cluster = cluster
         self._random = random.Random(seed)
         self.chance = self._random.random
         self.time = 0  # steps of the scheduler
         self.ended = False
+        self.finished = False  # the coordinator has ended because nothing is left to do
         self.seen: Counter[str] = Counter()  # what has happened, for who wants to know what was tested
         self.history = History(setup)
         self._checkpoints = [Saved(0, cursor_of(0), first_version(setup), NONE)]
@@ -56,17 +63,21 @@ class World:
         self.processes[SUPERVISOR, 0] = SimSupervisor(self)
 
     def run(self) -> None:
-        chance, turns = self.chance, self._turns
         while not self.ended:
-            self.time += 1
-            if self.time >= self._next_disaster and self._disasters_left:
-                self._disaster()
-            process = self.processes.get(turns[int(chance() * len(turns))])
-            if process is not None and process.asleep_until <= self.time:
-                process.moved_at = self.time
-                process.step()
-            assert self.time < LIMIT, f"not ended after {LIMIT} steps of the scheduler"
+            self.tick()
         self.history.ended()
+
+    def tick(self) -> None:
+        """One step of the scheduler."""
+        turns = self._turns
+        self.time += 1
+        if self.time >= self._next_disaster and self._disasters_left:
+            self._disaster()
+        process = self.processes.get(turns[int(self.chance() * len(turns))])
+        if process is not None and process.asleep_until <= self.time:
+            process.moved_at = self.time
+            process.step()
+        assert self.time < LIMIT, f"not ended after {LIMIT} steps of the scheduler"
 
     def workers(self) -> list[SimWorker]:
         return [process for process in self.processes.values() if isinstance(process, SimWorker)]
@@ -118,6 +129,18 @@ class World:
             self._snapshots = [*self._snapshots[-1:], saved]
         if saved.step % self.setup.checkpoint_every == 0:
             self._checkpoints.append(saved)
+
+    @property
+    def steps_left(self) -> list[int]:
+        """Those that a coordinator could begin with."""
+        return sorted({saved.step for saved in (*self._checkpoints, *self._snapshots)})
+
+    def left_of(self, step: int) -> Saved:
+        """What a coordinator begins with that several machines have agreed on."""
+        left = [saved for saved in (*self._checkpoints, *self._snapshots) if saved.step == step]
+        self._snapshots = [saved for saved in self._snapshots if saved.step <= step]
+        self._checkpoints = [saved for saved in self._checkpoints if saved.step <= step]
+        return left[0]
 
     def what_is_left(self) -> Saved:
         """What a coordinator begins with: the newest, or, when that is damaged, any that is older."""

@@ -1,0 +1,132 @@
+"""The supervisor's connection to those of the other machines. That of the first machine keeps the books (`Chair`);
+every one, its own too, reports to it and takes its orders."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import zmq
+
+from pool.errors import ResourceError
+from pool.machines.chair import PATIENCE, Chair
+from pool.machines.member import Decision, Member
+from pool.machines.place import MachinePlace
+from pool.protocol.identity import MACHINE, Peer
+from pool.protocol.machine_hub import MachineHub
+from pool.protocol.messages import MachineOrders, MachineReport
+from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+
+
+class MachineGroup:
+    def __init__(self, place: MachinePlace, first: str, port: int) -> None:
+        """`first`, `port`: where the first machine is reached. Raises ResourceError if it can't listen there."""
+        self.place = place
+        self._context = zmq.Context[zmq.Socket[bytes]]()
+        self._chair = Chair(place.machines) if place.machine == 0 else None
+        me = Peer(MACHINE, place.machine)
+        try:
+            self._hub = MachineHub(self._context, place.key, me, place.host, port if self._chair is not None else 0)
+        except ResourceError:
+            self._context.term()
+            raise
+        if self._chair is None:
+            self._hub.connect({Peer(MACHINE, 0): f"tcp://{first}:{port}"})
+        self.member = Member(secrets.token_hex(8), self._hub.address)
+        self._again = SayAgain()
+        self._said: MachineReport | None = None
+        self._reports: dict[int, MachineReport] = {}  # of the others, on the first machine
+        self._told: dict[int, MachineOrders | None] = {}  # to them; None: they have asked again
+        self._heard = time.monotonic()
+
+    def register(self, poller: zmq.Poller) -> None:
+        """Registers what is readable when `hear` has something to do."""
+        for socket in (self._hub.socket, *self._hub.monitors):
+            poller.register(socket, zmq.POLLIN)
+
+    def hear(self) -> Decision | None:
+        """Takes what has come, says what has changed, or is to be said again; returns what is to be done."""
+        self._hub.look()
+        now = time.monotonic()
+        orders: MachineOrders | None = None
+        for peer, message, _ in self._hub.receive():
+            if peer.role != MACHINE:
+                continue
+            if self._chair is None and isinstance(message, MachineOrders) and peer.index == 0:
+                orders = message
+            elif self._chair is not None and isinstance(message, MachineReport) and peer.index != 0:
+                self._chair.hear(peer.index, message, now)
+                self._reports[peer.index] = message
+                self._told[peer.index] = None
+                self._hub.connect({peer: message.address})
+        again = self._again.due()
+        if self._chair is not None:
+            self._chair.hear(0, self.member.report, now)
+            self._chair.look(now)
+            orders = self._chair.orders(0, self.member.report, now)
+            for machine, report in self._reports.items():
+                told = self._chair.orders(machine, report, now)
+                if told != self._told[machine]:
+                    self._told[machine] = told
+                    self._hub.send(machine, told)
+        elif again or self.member.report != self._said:
+            self._said = self.member.report
+            self._hub.send(0, self.member.report)
+        if orders is None:
+            return None
+        self._heard = now
+        return self.member.hear(orders)
+
+    @property
+    def waits_for(self) -> str:
+        """The machines that are not heard, in words; empty: all are."""
+        if self.silence > PATIENCE:
+            return named((0,))
+        return named(self.member.missing)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the first machine was heard."""
+        return time.monotonic() - self._heard
+
+    def wait_for_step(self, stopped: Callable[[], bool], say: Callable[[str], object]) -> Decision | None:
+        """Waits for the first decision, or until `stopped`; says for whom."""
+        poller = zmq.Poller()
+        said: tuple[int, ...] | None = None
+        since = time.monotonic()
+        while not stopped():
+            self.register(poller)
+            poller.poll(SAY_AGAIN_MS)
+            if (decision := self.hear()) is not None:
+                return decision
+            missing = self.member.missing
+            if missing != said and time.monotonic() - since > 2.0:
+                said, since = missing, time.monotonic()
+                say(f"waiting for {named(missing) or 'the first machine'}")
+        return None
+
+    def of_generation(self, generation: int) -> MachinePlace:
+        """Returns the place, for a coordinator of that generation."""
+        return replace(self.place, generation=generation)
+
+    def ends(self, why: str) -> None:
+        """The run is over here, and so everywhere."""
+        self.member.ends(why)
+        self.hear()
+
+    def close(self, poller: zmq.Poller | None = None) -> None:
+        """What was said may still leave for a moment; `poller`: that it was registered with."""
+        if self._context.closed:
+            return
+        for socket in (self._hub.socket, *self._hub.monitors):
+            if poller is not None and socket in poller:
+                poller.unregister(socket)
+        self._hub.close(linger_ms=500)
+        self._context.term()
+
+
+def named(machines: Sequence[int]) -> str:
+    """Returns them in words; empty: there are none."""
+    return f"machine{'s' if len(machines) > 1 else ''} {', '.join(map(str, machines))}" if machines else ""

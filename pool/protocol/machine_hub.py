@@ -1,0 +1,182 @@
+"""The sockets between machines. Each process that speaks to its like on other machines has one `MachineHub`: it
+listens at a port of its own, and sends to theirs.
+
+Everything is encrypted and authenticated by the run's key (CURVE): who does not have it is not heard. A message is an
+envelope, as between the processes of one machine, and behind it any number of frames with plain numbers.
+
+TCP delivers what it can. When a connection is made anew, all that the other one may not have is sent once more: what is
+kept (`MachineHub.keep`). Messages say the same if they come twice (I5).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from pool.errors import ProtocolError, ResourceError
+from pool.protocol.channel import Drops
+from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
+from pool.protocol.identity import Peer
+from pool.protocol.messages import Message
+
+log = logging.getLogger(__name__)
+
+Frames = Sequence[bytes | memoryview]
+
+_RECONNECT_MS = (50, 1000)  # first and longest pause
+_HEARTBEAT_MS = (2000, 10000)  # between two, and silence after which a connection is made anew
+
+
+@dataclass
+class _Other:
+    """Another machine's hub."""
+
+    peer: Peer
+    address: str
+    socket: zmq.Socket[bytes]
+    monitor: zmq.Socket[bytes]
+    connected: bool = False
+
+
+@dataclass
+class MachineHub:
+    """`key`: the run's; `host`: the address to listen at; `port`: 0: any that is free. `most_bytes`: of a frame.
+    Raises ResourceError if the port can't be had."""
+
+    context: zmq.Context[zmq.Socket[bytes]]
+    key: str = field(repr=False)
+    me: Peer
+    host: str
+    port: int = 0
+    most_bytes: int = MAX_BYTES
+
+    def __post_init__(self) -> None:
+        self._public = zmq.curve_public(self.key.encode())
+        self._sent = 0
+        self._others: dict[int, _Other] = {}
+        self._kept: dict[int, list[list[bytes | memoryview]]] = {}  # by what they are kept for
+        self.drops = Drops()
+        self._socket = self.context.socket(zmq.PULL)
+        self._prepare(self._socket)
+        self._socket.setsockopt(zmq.CURVE_SERVER, 1)
+        self._socket.setsockopt(zmq.CURVE_SECRETKEY, self.key.encode())
+        self._socket.setsockopt(zmq.MAXMSGSIZE, max(self.most_bytes, MAX_BYTES))
+        at = f"[{self.host}]" if ":" in self.host else self.host
+        try:
+            self._socket.bind(f"tcp://{at}:{self.port or '*'}")
+        except zmq.ZMQError as error:
+            self._socket.close(0)
+            raise ResourceError(f"can't listen at {at}:{self.port or 'any port'}: {error.strerror}") from None
+
+    @property
+    def socket(self) -> zmq.Socket[bytes]:
+        """The descriptor for a poller; readable when `receive` has something."""
+        return self._socket
+
+    @property
+    def address(self) -> str:
+        """Where others reach this one."""
+        return self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def connect(self, addresses: Mapping[Peer, str]) -> None:
+        """Names the others, by their index. One of a new incarnation, or at a new address, takes the place of the one
+        before."""
+        for peer, address in addresses.items():
+            other = self._others.get(peer.index)
+            if other is not None and (other.peer, other.address) == (peer, address):
+                continue
+            if other is not None:
+                self._drop(other)
+            socket = self.context.socket(zmq.PUSH)
+            self._prepare(socket)
+            socket.setsockopt(zmq.CURVE_SERVERKEY, self._public)
+            socket.setsockopt(zmq.CURVE_PUBLICKEY, self._public)
+            socket.setsockopt(zmq.CURVE_SECRETKEY, self.key.encode())
+            socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS[0])
+            socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MS[1])
+            socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing waits in a connection that is not there: it is kept here
+            monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+            self._others[peer.index] = _Other(peer, address, socket, monitor)
+            socket.connect(address)
+
+    @property
+    def monitors(self) -> list[zmq.Socket[bytes]]:
+        """For a poller: one is readable when a connection was made or is lost, and `look` has something to do."""
+        return [other.monitor for other in self._others.values()]
+
+    def look(self) -> None:
+        """Sends what is kept to those that a connection was made to since the last call."""
+        for other in self._others.values():
+            while other.monitor.poll(0):
+                other.connected = recv_monitor_message(other.monitor)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
+                if other.connected:
+                    log.info("connected to %s at %s", other.peer, other.address)
+                    for frames in [frames for kept in self._kept.values() for frames in kept]:
+                        self._send(other, frames)
+
+    def keep(self, what: int, message: Message, frames: Frames = ()) -> None:
+        """Sends a message to all others, and keeps it for those that have no connection now, or lose it; until
+        `forget`. The frames' memory must not change before."""
+        self._sent += 1
+        kept = [encode(Envelope(self.me, self.me, self._sent, message)), *frames]
+        self._kept.setdefault(what, []).append(kept)
+        for other in self._others.values():
+            if other.connected:
+                self._send(other, kept)
+
+    def forget(self, before: int) -> None:
+        """Nobody needs any more what was kept for anything before."""
+        for what in [what for what in self._kept if what < before]:
+            del self._kept[what]
+
+    def send(self, machine: int, message: Message) -> None:
+        """Sends a message to one of the others, if there is a connection; the next one makes up for it."""
+        if (other := self._others.get(machine)) is not None and other.connected:
+            self._sent += 1
+            self._send(other, [encode(Envelope(self.me, other.peer, self._sent, message))])
+
+    def receive(self) -> Iterator[tuple[Peer, Message, list[memoryview]]]:
+        """All messages that are waiting, without blocking, each with the frames behind it."""
+        while True:
+            try:
+                envelope, *frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            try:
+                decoded = decode(envelope.bytes)
+            except ProtocolError as error:
+                self.drops.add(str(error))
+                continue
+            yield decoded.sender, decoded.message, [frame.buffer for frame in frames]
+
+    def close(self, linger_ms: int = 0) -> None:
+        """`linger_ms`: in which what was sent may still leave."""
+        for other in self._others.values():
+            self._drop(other, linger_ms)
+        self._others.clear()
+        self._socket.close(0)
+
+    def _drop(self, other: _Other, linger_ms: int = 0) -> None:
+        other.socket.disable_monitor()
+        other.monitor.close(0)
+        other.socket.close(linger_ms)
+
+    def _send(self, other: _Other, frames: Sequence[bytes | memoryview]) -> None:
+        try:
+            other.socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            other.connected = False  # it is sent when there is a connection again
+
+    def _prepare(self, socket: zmq.Socket[bytes]) -> None:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.SNDHWM, 0)
+        socket.setsockopt(zmq.RCVHWM, 0)
+        socket.setsockopt(zmq.IPV6, ":" in self.host)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, 5000)
+        socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS[0])
+        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_MS[1])
+        socket.setsockopt(zmq.TCP_KEEPALIVE, 1)

@@ -1,0 +1,47 @@
+"""What has to be the same on all machines of a run, in words that name the first difference to its user."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from loader.files.identity import DataFile
+from loader.section import Effect
+from pool.config.key_path import walk
+from pool.config.tree import Config
+from pool.protocol.messages import Fact
+from pool.run_folder.strict_json import value_at
+from pool.supervisor.prepare.run_plan import RunPlan
+
+_MOST_SHOWN = 200  # characters of a value
+_NOT_THE_SAME = (Effect.NONE, Effect.SAME_FILES)  # keys with these effects may differ
+
+
+def of_config(config: Config) -> list[Fact]:
+    """Returns the version of sparsepool, and the settings that change results."""
+    settings = config.model_dump(mode="json")
+    keys = [key for key, field in walk(type(config)) if Effect.of(field) not in _NOT_THE_SAME]
+    facts = [Fact("sparsepool", version("sparsepool"))]
+    return facts + [Fact(key, _shown(value_at(settings, key))) for key in keys]
+
+
+def of_plan(run: RunPlan) -> list[Fact]:
+    """Returns the data files and the numerics."""
+    files = {"data.train": run.train_files, "data.validation": run.validation_files}
+    facts = [Fact(key, _files(found)) for key, found in files.items()]
+    return facts + [Fact(name, _shown(value)) for name, value in sorted(run.planned.fingerprint.items())]
+
+
+def _files(files: Sequence[DataFile]) -> str:
+    named = [f"{file.path.name} of {file.size} bytes" for file in files]
+    return _shown(", ".join(named))
+
+
+def _shown(value: object) -> str:
+    """Returns the value; of a long one its beginning and a digest of all of it."""
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    if len(text) <= _MOST_SHOWN:
+        return text
+    return f"{text[:_MOST_SHOWN]}... (all of it: {hashlib.sha256(text.encode()).hexdigest()[:8]})"
