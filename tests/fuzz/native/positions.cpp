@@ -116,6 +116,8 @@ bool read_file(std::string_view bytes, std::vector<chess::Entry>& entries) {
 }
 
 void check_file(std::string_view bytes, const Found& found, bool packs, std::size_t lacking) {
+    const bool is_utf16 = bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF");
+    if (codec().has_lines() && is_utf16) return;  // which is refused
     std::string file(bytes);
     if (packs) file = gzipped(bytes);
     lacking = packs ? std::min(lacking, file.size() - 2) : 0;
