@@ -53,8 +53,8 @@ class Positions:
     Fields (squares: a1 0, h1 7, h8 63); those that the format does not have are absent from `dtype`:
 
     board         int8 [64]  by square: White's pawn 1, knight 2, bishop 3, rook 4, queen 5, king 6; Black's negative
-    score         int16      the side to move's view, in the file's units; 32002 in binpack: none
-    result        int8       of the game for the side to move: -1, 0, 1
+    score         int16      the side to move's view, in the file's units; 32002: none
+    result        int8       of the game for the side to move: -1, 0, 1; -128: none
     ply           uint16     half-moves since the start of the game
     side_to_move  uint8      0 White, 1 Black
     castling      uint8 [4]  squares of the rooks that may castle: White's on the king's side, on the queen's side,

@@ -10,7 +10,7 @@ from loader.stream.schema import BatchSchema, DenseField, SparseField
 FIELD = "features"
 DENSE = (
     DenseField("score", "int16"),  # in the file's units, side to move's view
-    DenseField("result", "int8"),  # -1, 0, 1, side to move's view
+    DenseField("result", "int8"),  # -1, 0, 1, side to move's view; -128: none
     DenseField("ply", "uint16"),
     DenseField("piece_count", "uint8"),  # kings included
     DenseField("side_to_move", "uint8"),  # 0 white, 1 black

@@ -21,7 +21,7 @@ class PythonChunks:
 
     def read(self, chunk: int) -> tuple[npt.NDArray[np.uint8], Fault | None]:
         """Records [entries, 32] of the entries before any fault."""
-        entries: list[tuple[str, str, int, int | None, int]] = []
+        entries: list[tuple[str, str, int, int | None, int | None]] = []
         fault: Fault | None = None
         try:
             for entry in self._reader.read(chunk):

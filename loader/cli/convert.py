@@ -66,14 +66,19 @@ def convert_files(
     to: To = None,
     lossy: Lossy = False,
     on_bad_data: OnBadData = BadData.STOP,
+    scale: Annotated[
+        float,
+        typer.Option("--scale", min=1e-3, max=1e3, metavar="X", help="Multiply scores by this.", show_default=False),
+    ] = 1.0,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write all entries of files, one file after another, to one file of any format that can hold them.
 
-    OUT's ending says the format: .binpack, .viri, .bf, .marlin, .psv, .txt, .montyvalue; .zst or .gz behind it
-    compresses (not binpack). What OUT's format has no room for (moves, ply, castling rights, ...) is named, and refused
+    OUT's ending says the format: .binpack, .viri, .bf, .marlin, .psv, .txt, .montyvalue, .pgn, .plain; .zst or .gz
+    behind it compresses. What OUT's format has no room for (moves, ply, castling rights, ...) is named, and refused
     without --lossy. An entry that it can't hold at all, as of Chess960 in binpack, ends the command with its place.
-    Entries that follow one another become a game or a chain again where the format has them. Scores keep their units.
+    Entries that follow one another become a game or a chain again where the format has them. Scores keep their units,
+    unless --scale gives them others: rounded to nearest even, at most 32000 in size, no score stays none.
     What single entries lack stays open where OUT's format can leave it open; else it is named with its count, and so is
     a half-move clock beyond the format's, which becomes the longest. A position that no game can have ends the command
     with its place, or is left out and counted with --on-bad-data skip.
@@ -89,7 +94,7 @@ def convert_files(
     from loader.chess.tools.convert import convert, write_units
 
     began = time.monotonic()
-    sources = open_inputs(files, input_format, illegal=IllegalRule(on_bad_data.value, every=True))
+    sources = open_inputs(files, input_format, illegal=IllegalRule(on_bad_data.value, every=True), scale=scale)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)

@@ -46,12 +46,16 @@ def filter_files(
     input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
+    mark: Annotated[
+        bool, typer.Option("--mark", help="Write all positions; those that do not pass lose their score (32002).")
+    ] = False,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write the positions of files that pass all filters that are given, in their order.
 
     The filters are those of training, [data.chess.filters], and leave the same out as its first epoch with the same
-    files and seed. OUT can't be of a format of whole games. What EXPR may speak of, and which format has what a filter
+    files and seed. OUT can't be of a format of whole games, unless with --mark: chains and games stay whole then, and
+    training leaves out what has no score. What EXPR may speak of, and which format has what a filter
     needs, is in docs/reference/filters.md. OUT appears when it is complete and never replaces a file.
     What is done lies in OUT.part; the same command goes on with it, after Ctrl-C, a crash or a power failure. A pipe
     gets the files' own format, or that of --to, and nothing is kept.
@@ -67,16 +71,17 @@ def filter_files(
     sources = open_inputs(files, input_format, needs_ply=any(need.part == PLY for need in needs(chosen)))
     place = output_of(output)
     target = target_for(sources, place, to)
-    refuse_games(target.format)
+    if not mark:
+        refuse_games(target.format)
     refuse_lacking(sources, chosen)
     prepared(sources, target.format, lossy=lossy)
     opened = [source for source in sources if isinstance(source, SourceFile)]
     with working(output.name, sources) as tick:
         if isinstance(place, Path) and len(opened) == len(sources):
-            passed = filter_positions(opened, target, place, chosen, seed, threads, tick)
+            passed = filter_positions(opened, target, place, chosen, seed, threads, tick, marks=mark)
         else:
             refuse_empty(sources)
-            passing = PassingUnits(sources, target.format, chosen, seed, threads, tick)
+            passing = PassingUnits(sources, target.format, chosen, seed, threads, tick, marks=mark)
             write_units(passing, target, place)
             passed = passing.passed
     stream = sys.stdout if isinstance(place, Path) else sys.stderr

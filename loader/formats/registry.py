@@ -83,7 +83,7 @@ def unclaimed(path: Path, family: str | None = None) -> str | None:
     if program := decompressor(head):
         if program not in READ:
             return _unread(program)
-        return f"is compressed, and its name does not say what is in it; a binpack file is read after `{program}`"
+        return "is compressed, and its name does not say what is in it"
     return f"does not begin as any of the formats {', '.join(names_of_family(family) if family else built_in())}"
 
 

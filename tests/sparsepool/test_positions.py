@@ -142,7 +142,7 @@ def test_what_is_wrong_is_one_line_and_leaves_nothing(files: dict[str, Path], tm
             out.add(table)
     for call, said in (
         (lambda: sparsepool.open(tmp_path / "absent.viri"), "absent.viri: No such file"),
-        (lambda: sparsepool.open(files["viriformat"], "pgn"), "'pgn' is none of the formats"),
+        (lambda: sparsepool.open(files["viriformat"], "pgm"), "'pgm' is none of the formats"),
         (lambda: sparsepool.open(files["bulletformat"]).where("ply > 3"), "where: it needs the ply, which bullet"),
         (lambda: sparsepool.open(files["viriformat"]).where("plies > 3"), "'plies' is no name"),
         (lambda: sparsepool.write(files["viriformat"]), "exists, and is never replaced"),

@@ -19,11 +19,13 @@ SUFFIXES = {
     "marlinformat": ".marlin",
     "montyvalue": ".montyvalue",
     "packedsfen": ".psv",
+    "pgn": ".pgn",
+    "plain": ".plain",
     "text": ".txt",
     "viriformat": ".viri",
 }
 FORMATS = tuple(SUFFIXES)  # those with a codec; binpack is the other one
-GAMES = ("viriformat", "montyvalue")
+GAMES = ("viriformat", "montyvalue", "pgn")
 HEADERS = {"viriformat": 32, "montyvalue": 43}
 RECORDS = {"bulletformat": 32, "marlinformat": 32, "packedsfen": 40}
 

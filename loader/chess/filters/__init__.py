@@ -43,7 +43,7 @@ class FilterConfig(Section):
     """Entries left out of the stream. Every filter is off unless it is set."""
 
     skip_no_score: Annotated[
-        bool, Field(description="skip entries whose score is the placeholder 32002"), Effect.FIXED
+        bool, Field(description="skip entries without a score (the placeholder 32002)"), Effect.FIXED
     ] = True
     skip_zero_placeholders: Annotated[
         bool,
@@ -167,7 +167,7 @@ class FilterConfig(Section):
         if self.where:
             yield "where", self.where
         if self.max_score < NO_LIMIT:
-            yield "max_score", f"abs(score) <= {self.max_score}"
+            yield "max_score", f"not has_score or abs(score) <= {self.max_score}"
         if self.max_score_against_result < NO_LIMIT:
             yield "max_score_against_result", agrees_with_result(self.max_score_against_result)
         for key, text in self.viriformat.conditions():

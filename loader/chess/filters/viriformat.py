@@ -115,8 +115,10 @@ class ViriformatRules(Section):
 
 
 def agrees_with_result(limit: int) -> str:
-    """An expression: the score is within the limit of a drawn game, and not below -limit for the winner of another."""
-    return f"(result != 0 or abs(score) <= {limit}) and (result == 0 or score * result >= -{limit})"
+    """An expression: the score is within the limit of a drawn game, and not below -limit for the winner of another; an
+    entry that lacks one of them passes."""
+    agrees = f"(result != 0 or abs(score) <= {limit}) and (result == 0 or score * result >= -{limit})"
+    return f"not has_score or not has_result or {agrees}"
 
 
 def rules_of_file(path: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ namespace sparsepool::chess {
 inline constexpr int kNumPieceCodes = 12;
 
 inline constexpr std::int16_t kNoScore = 32002;  // marks 'no value'
+inline constexpr std::int8_t kNoResult = -128;   // likewise; its own opposite, so it is the same for both sides
 
 enum RecordFlags : std::uint8_t {
     kBlackToMove = 1,  // side to move
@@ -27,7 +28,7 @@ struct Record {
     std::int16_t score = 0;        // internal units of the engine, or kNoScore
     std::uint16_t ply = 0;
     std::uint16_t move = 0;  // type << 14 | from << 8 | to << 2 | promotion
-    std::int8_t result = 0;  // -1, 0, 1
+    std::int8_t result = 0;  // -1, 0, 1, or kNoResult
     std::uint8_t flags = 0;  // RecordFlags
 };
 static_assert(sizeof(Record) == 32);

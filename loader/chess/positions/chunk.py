@@ -20,14 +20,17 @@ Chosen = npt.NDArray[np.uint8]  # [entries]: not 0 for those that are
 
 
 class Chunk:
-    """One of a file, read from disk once where that matters. All of it raises DataError."""
+    """One of a file, read from disk once where that matters. All of it raises DataError.
 
-    def __init__(self, source: SourceFile, number: int, target: PositionFormat) -> None:
-        self._target = target
+    `marks`: entries that are not chosen lose their score, and are not left out.
+    """
+
+    def __init__(self, source: SourceFile, number: int, target: PositionFormat, *, marks: bool = False) -> None:
+        self._target, self._marks = target, marks
         self._units: UnitBlock | None = None
         self._walk: _native.ChunkWalk | None = None
         self.changes = Changes()  # of what has been taken
-        if source.format == target and not target.keeps_games:
+        if source.format == target and not target.keeps_games and not marks:
             self._units = source.read_units(number)
         else:
             self._walk = _native.ChunkWalk(source.opened, number)
@@ -42,12 +45,13 @@ class Chunk:
         return records
 
     def take(self, chosen: Chosen) -> UnitBlock:
-        """Returns the chosen entries in the target's format. To be called once."""
+        """Returns the chosen entries in the target's format; with `marks` all, the others without their score. To be
+        called once."""
         if self._walk is None:
             assert self._units is not None
             return self._units.take(np.flatnonzero(chosen))
         writer = self._target.make_writer()
-        some = _native.ChosenWriter(writer, cast(Any, chosen))
+        some = _native.ChosenWriter(writer, cast(Any, chosen), self._marks)
         raise_fault(cast("Fault | None", self._walk.copy_to(some)))
         writer.finish()
         self.changes.update(dict(writer.changes))

@@ -74,7 +74,7 @@ def open_file(
     """Opens the file that was identified; another one in its place is refused, here and whenever it is read. `indexed`:
     where games begin may be known from before, and is kept beside the file. Raises DataError."""
     codec = format.codec
-    if not codec.has_games or not indexed:
+    if not codec.is_sought or not indexed:
         return _native.open_entries(codec, file.path, file.identity, may_grow, needs_ply, None, *illegal)
     with kept_borders(format.name, file) as kept:
         opened = _native.open_entries(codec, file.path, file.identity, may_grow, needs_ply, kept.borders, *illegal)

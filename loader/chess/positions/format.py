@@ -118,26 +118,18 @@ def target_of(path: Path, option: str | None = None) -> Target:
     packing = PACKINGS.get(path.suffix)
     named = _named_by(path)
     if option is None:
-        if not named and packing and (bare := path.with_suffix("")).suffix not in PACKINGS and (one := _named_by(bare)):
-            raise _not_compressed(path, one[0])
         if len(named) != 1:
             raise UsageError(f"{path}: its ending names no format; --to, in Python format, says which: {_endings()}")
         return Target(named_format(named[0]), packing)
     chosen = named_format(option)
     if named and option not in named:
         raise UsageError(f"{path}: its ending says {named[0]}, and --to says {option}")
-    if packing and not any(suffix.endswith(path.suffix) for suffix in format_by_name(option).SUFFIXES):
-        raise _not_compressed(path, option)
     return Target(chosen, packing)
 
 
 def _named_by(path: Path) -> list[str]:
     """The formats that a file's ending names."""
     return [name for name in names_of_family(FAMILY) if path.name.endswith(tuple(format_by_name(name).SUFFIXES))]
-
-
-def _not_compressed(path: Path, name: str) -> UsageError:
-    return UsageError(f"{path}: {name} files are not compressed: leave out {path.suffix}")
 
 
 def lost(source: PositionFormat, target: PositionFormat) -> Sequence[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -87,6 +88,7 @@ class SourceFile:
     opened: _native.EntryFile
     known: DataFile | None = None  # as it was when it was opened; None: what has come out of a pipe
     illegal: IllegalRule = KEPT
+    scale: float = 1.0  # of the scores, where they are written in another format or with it
     changes: Changes = field(default_factory=Counter, compare=False)
 
     @property
@@ -113,7 +115,7 @@ class SourceFile:
 
     def copy_to(self, chunk: int, writer: _native.EntryWriter) -> None:
         """Adds a chunk's entries. Raises DataError at damage, and for an entry that the writer's format can't hold."""
-        raise_fault(cast("Fault | None", _native.ChunkWalk(self.opened, chunk).copy_to(writer)))
+        raise_fault(cast("Fault | None", _native.ChunkWalk(self.opened, chunk).copy_to(writer, self.scale)))
 
     def count(self, chunk: int) -> int:
         """A chunk's entries, up to damage."""
@@ -176,12 +178,13 @@ def open_source(
     needs_ply: bool,
     illegal: IllegalRule = KEPT,
     indexed: bool = True,
+    scale: float = 1.0,
 ) -> SourceFile:
     """Opens a file; `option`: its format, or the name of it, None: what the file says; `indexed`: as for `open_file`.
     Raises UsageError, DataError."""
     format = option if isinstance(option, PositionFormat) else input_format(file.path, option)
     opened = open_file(format, file, indexed=indexed, needs_ply=needs_ply, illegal=illegal)
-    return SourceFile(file.path, format, opened, file, illegal)
+    return SourceFile(file.path, format, opened, file, illegal, scale)
 
 
 def whole_size(sources: Sequence[Source]) -> int:
@@ -280,11 +283,11 @@ def _by_chunks(
 
 
 def _unchanged(source: Source, target: PositionFormat, pieces: Sequence[Piece]) -> UnitBlock | None:
-    """A chunk as it is, if it is of the target's format and nothing is left out of it."""
+    """A chunk as it is, if it is of the target's format, and nothing is left out of it or changed."""
     if source.format != target:
         return None
     ((file, chunk),) = pieces
-    return None if file.left_out(chunk) else file.read_units(chunk)
+    return None if file.scale != 1 or file.left_out(chunk) else file.read_units(chunk)
 
 
 def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Changes]:
@@ -305,7 +308,7 @@ def units_of_file(target: PositionFormat, encoded: bytes) -> UnitBlock:
 
 def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
     """Estimates the size of the files in the target's format from the first chunk of each; pipes count as nothing.
-    Raises DataError."""
+    Raises DataError for damage in one that is in that format already."""
     total = 0.0
     for source in sources:
         if not isinstance(source, SourceFile) or source.is_empty:
@@ -314,7 +317,8 @@ def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
             made = len(source.read_units(0).bytes)
         else:
             writer = target.make_writer()
-            source.copy_to(0, writer)
+            with suppress(DataError):  # which those who write it raise, unless they leave that entry out
+                source.copy_to(0, writer)
             writer.finish()
             made = len(writer.take())
         total += made * source.size / max(source.offset(1), 1)

@@ -27,13 +27,20 @@ class PipedSource:
     """`loader.chess.positions.input.Source`."""
 
     def __init__(
-        self, pipe: InputPipe, format: PositionFormat, *, needs_ply: bool, illegal: IllegalRule = KEPT
+        self,
+        pipe: InputPipe,
+        format: PositionFormat,
+        *,
+        needs_ply: bool,
+        illegal: IllegalRule = KEPT,
+        scale: float = 1.0,
     ) -> None:
         self.pipe = pipe
         self.format = format
         self.changes = Changes()
         self._needs_ply = needs_ply
         self._illegal = illegal
+        self._scale = scale
         self._begins: list[int] = []  # of chunks
         self._units = 0  # records, lines or games in them
 
@@ -61,7 +68,7 @@ class PipedSource:
             opened = _native.hold_entries(codec, self.path, data, begin, self._units, self._needs_ply, *self._illegal)
             self._units += _native.count_units(codec, data)
             self._begins.append(begin)
-            yield SourceFile(self.path, self.format, opened, None, self._illegal), 0
+            yield SourceFile(self.path, self.format, opened, None, self._illegal, self._scale), 0
 
     def check_end(self) -> None:
         """The last chunk is what the pipe ends with."""
@@ -89,18 +96,20 @@ def open_inputs(
     needs_ply: bool = False,
     illegal: IllegalRule = KEPT,
     indexed: bool = True,
+    scale: float = 1.0,
 ) -> list[Source]:
     """Opens inputs, in this order. `option`: their format, where they do not say it. With `needs_ply` an entry whose
-    ply can't be known is damage; `indexed`: as for `open_file`. Raises UsageError, DataError, OSError."""
+    ply can't be known is damage; `indexed`: as for `open_file`; `scale`: of the scores as they are written. Raises
+    UsageError, DataError, OSError."""
     inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
     pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
     files = {file.path: file for file in identify([each.path for each in inputs if not each.is_pipe])}
     return [
-        _open_pipe(each.path, option, needs_ply, illegal)
+        _open_pipe(each.path, option, needs_ply, illegal, scale)
         if each.is_pipe
-        else open_source(files[each.path], option, needs_ply=needs_ply, illegal=illegal, indexed=indexed)
+        else open_source(files[each.path], option, needs_ply=needs_ply, illegal=illegal, indexed=indexed, scale=scale)
         for each in inputs
     ]
 
@@ -126,7 +135,9 @@ def entries(path: Path | str, option: str | None = None) -> Iterator[Entry]:
     source.check_end()
 
 
-def _open_pipe(path: Path, option: str | PositionFormat | None, needs_ply: bool, illegal: IllegalRule) -> PipedSource:
+def _open_pipe(
+    path: Path, option: str | PositionFormat | None, needs_ply: bool, illegal: IllegalRule, scale: float
+) -> PipedSource:
     pipe = InputPipe(path)
     pipe.fill(HEAD_BYTES)
     head = bytes(pipe.held[:HEAD_BYTES])
@@ -135,4 +146,4 @@ def _open_pipe(path: Path, option: str | PositionFormat | None, needs_ply: bool,
     if not head and option is None:
         raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")
     format = option if isinstance(option, PositionFormat) else piped_format(head, path, option)
-    return PipedSource(pipe, format, needs_ply=needs_ply, illegal=illegal)
+    return PipedSource(pipe, format, needs_ply=needs_ply, illegal=illegal, scale=scale)

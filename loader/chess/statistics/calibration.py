@@ -16,7 +16,6 @@ import numpy.typing as npt
 from loader import _native
 from loader.chess.statistics.distribution import Counts
 
-NO_SCORE = 32002  # placeholder of entries that are kept only so as not to break their chain
 ZERO = 32768  # index of score 0 in the census
 STEP, LAST, PLY_STEP = 25, 2000, 8  # of the census' plane of scores and plies
 _RESULTS = np.array([0.0, 0.5, 1.0])
@@ -49,7 +48,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Calibration:
-    """`results`: [3, 65536] lost, drawn, won, by score + 32768, without entries that have no score. `by_ply`: [160, 31]
+    """`results`: [3, 65536] lost, drawn, won, by score + 32768, of entries that have both. `by_ply`: [160, 31]
     entries by score in steps of 25 from -2000 on, and by ply in steps of 8; None if plies are not known."""
 
     results: Counts

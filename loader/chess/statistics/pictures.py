@@ -58,7 +58,7 @@ def _score_histogram(axes: Any, statistics: FileStatistics) -> None:
     for part, colour, name in zip(parts, (_LOST, _DRAWN, _WON), ("lost", "drawn", "won"), strict=True):
         axes.stairs(below + part, edges, baseline=below, fill=True, color=colour, label=name)
         below = below + part
-    beyond = statistics.entries - statistics.no_score() - int(results.sum())
+    beyond = int(statistics.calibration().results.sum()) - int(results.sum())
     axes.set_title(f"scores, by result; {beyond / statistics.entries:.1%} are beyond ±{LAST:,}", fontsize=9)
     axes.set(xlabel="score", ylabel=f"% of positions, in steps of {STEP}", xlim=(-LAST, LAST))
     axes.legend(fontsize=8, frameon=False)

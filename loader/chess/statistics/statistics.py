@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from loader._native import Census
 from loader.chess.filters import CHESS960, MOVE, PLY, SIDE
-from loader.chess.statistics.calibration import NO_SCORE, ZERO, Calibration
+from loader.chess.positions.entry import NO_SCORE
+from loader.chess.statistics.calibration import ZERO, Calibration
 from loader.chess.statistics.distribution import Counts, Distribution, trimmed
 from loader.chess.statistics.filter_counts import FilterCount
 from loader.chess.statistics.kings import bucket_counts
@@ -58,7 +59,7 @@ class FileStatistics:
 
     def score_counts(self) -> Counts:
         """Counts entries that have a score, by score + 32768."""
-        return cast(Counts, self.calibration().results.sum(axis=0))
+        return cast(Counts, _scored(self.counts).sum(axis=0))
 
     def score(self) -> Distribution:
         return Distribution.of_counts(self.score_counts(), ZERO)
@@ -71,16 +72,16 @@ class FileStatistics:
         return 0 if PLY in self.facts.lacks else self.entries - int(self.counts.plies.sum())
 
     def results(self) -> dict[str, int]:
-        return dict(zip(("loss", "draw", "win"), map(int, self.counts.scores.sum(axis=1)), strict=True))
+        """Counts entries by result; those without one only if there are some."""
+        counts = dict(zip(("loss", "draw", "win", "none"), map(int, self.counts.scores.sum(axis=1)), strict=True))
+        return {name: count for name, count in counts.items() if name != "none" or count}
 
     def moves(self) -> dict[str, int]:
         names = ("normal", "promotion", "castling", "en_passant")
         return {**dict(zip(names, map(int, self.counts.move_types), strict=True)), "none": self.counts.no_move}
 
     def calibration(self) -> Calibration:
-        scores = self.counts.scores.copy()
-        scores[:, NO_SCORE + ZERO] = 0
-        return Calibration(scores, self.counts.score_plies if self.has(PLY) else None)
+        return Calibration(_scored(self.counts)[:3], self.counts.score_plies if self.has(PLY) else None)
 
     def buckets(self) -> list[int]:
         """Empty without a layout."""
@@ -155,3 +156,10 @@ class FileStatistics:
         if self.left:
             summary["filters"] = [asdict(each) for each in self.left]
         return summary
+
+
+def _scored(counts: Census) -> Counts:
+    """Returns entries that have a score, [4, 65536] as `Census.scores`."""
+    scores: Counts = counts.scores.copy()
+    scores[:, NO_SCORE + ZERO] = 0
+    return scores

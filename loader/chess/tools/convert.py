@@ -52,13 +52,14 @@ def change_of(sources: Sequence[Source], target: PositionFormat, *, lossy: bool)
 def convert(sources: Sequence[SourceFile], target: Target, output: Path, threads: int = 1, tick: Tick = silent) -> None:
     """Writes all entries of the files, one file after another.
 
-    Units of the same format keep their bytes. What is written is kept where the work is interrupted, and the same call
-    goes on with it. What was changed on the way is in the sources' `changes`. Raises DataError at damage and for an
-    entry that the target can't hold.
+    Units of the same format keep their bytes, unless scores are scaled. What is written is kept where the work is
+    interrupted, and the same call goes on with it. What was changed on the way is in the sources' `changes`. Raises
+    DataError at damage and for an entry that the target can't hold.
     """
     refuse_empty(sources)
     whole, settings = sum(source.size for source in sources), work_settings("convert", sources, target)
     settings = {**settings, "--on-bad-data": sources[0].illegal.on_bad_data}
+    settings |= {"--scale": str(sources[0].scale)} if sources[0].scale != 1 else {}
     with ResumedOutput(output, target, settings, (0, 0, {}), lambda: expected_bytes(sources, target.format)) as out:
         begin, before = out.place, 0
         sources[0].changes.update(begin[2])

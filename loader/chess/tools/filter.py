@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from loader import _native
 from loader.chess.filters import FilterConfig, needs
 from loader.chess.filters.native_settings import filter_settings
@@ -53,24 +55,30 @@ def filter_positions(
     seed: int,
     threads: int = 1,
     tick: Tick = silent,
+    *,
+    marks: bool = False,
 ) -> Passed:
-    """Writes them in the order of the input. Positions of the same format keep their bytes. What is written is kept
+    """Writes them in the order of the input. Positions of the same format keep their bytes; with `marks` those that do
+    not pass are written, too, without their score. What is written is kept
     where the work is interrupted, and the same call goes on with it.
 
     Raises UsageError for what can't be done, DataError at damage and for an entry that the target can't hold.
     """
-    refuse_games(target.format)
+    if not marks:
+        refuse_games(target.format)
     refuse_lacking(sources, filters)
     refuse_empty(sources)
-    settings = {**work_settings("filter", sources, target), "--seed": seed, **_set(filters)}
-    with ResumedOutput(output, target, settings, (0, 0, 0), lambda: expected_bytes(sources, target.format)) as out:
+    settings = {**work_settings("filter", sources, target), "--seed": seed, "--mark": marks, **_set(filters)}
+    start: Place = (0, 0, 0, 0)  # file and chunk, entries read, entries that pass
+    with ResumedOutput(output, target, settings, start, lambda: expected_bytes(sources, target.format)) as out:
         if not out.done:
             begins = [sum(source.size for source in sources[:number]) for number in range(len(sources) + 1)]
-            for file, chunk, (read, block) in _passing(sources, target.format, filters, seed, out.place[:2], threads):
-                out.write(block, (file, chunk + 1, out.place[2] + read))
+            passing = _passing(sources, target.format, filters, seed, out.place[:2], threads, marks=marks)
+            for file, chunk, (read, kept, block) in passing:
+                out.write(block, (file, chunk + 1, out.place[2] + read, out.place[3] + kept))
                 tick(begins[file] + sources[file].offset(chunk + 1), begins[-1])
         out.publish()
-        return Passed(out.place[2], out.entries)
+        return Passed(out.place[2], out.place[3])
 
 
 def _set(filters: FilterConfig) -> dict[str, str]:
@@ -89,25 +97,26 @@ class PassingUnits:
     seed: int
     threads: int = 1
     tick: Tick = silent
+    marks: bool = False
     passed: Passed = field(default_factory=lambda: Passed(0, 0))
 
     def __iter__(self) -> Iterator[UnitBlock]:
         filter_ = _native.Filter(filter_settings(self.filters), self.seed)
         whole, before, chunks = whole_size(self.sources), 0, 0
 
-        def one(work: tuple[int, Piece]) -> tuple[int, UnitBlock, Changes]:
+        def one(work: tuple[int, Piece]) -> tuple[int, int, UnitBlock, Changes]:
             number, (file, place) = work
-            chunk = Chunk(file, place, self.target)
+            chunk = Chunk(file, place, self.target, marks=self.marks)
             chosen = filter_.choose(chunk.records(), number)
-            return len(chosen), chunk.take(chosen), chunk.changes
+            return len(chosen), int(np.count_nonzero(chosen)), chunk.take(chosen), chunk.changes
 
         for source in self.sources:
             work = enumerate(source.chunks(), chunks)
             behind = 0
-            for behind, (entries, block, changes) in enumerate(map_in_order(one, work, self.threads), 1):
+            for behind, (entries, kept, block, changes) in enumerate(map_in_order(one, work, self.threads), 1):
                 source.changes.update(changes)
                 yield block
-                self.passed = Passed(self.passed.read + entries, self.passed.kept + int(block.entries.sum()))
+                self.passed = Passed(self.passed.read + entries, self.passed.kept + kept)
                 self.tick(before + source.offset(behind), whole)
             source.check_end()
             before, chunks = before + source.offset(behind), chunks + behind
@@ -133,17 +142,19 @@ def _passing(
     seed: int,
     first: Place,
     threads: int,
-) -> Iterator[tuple[int, int, tuple[int, UnitBlock]]]:
-    """Yields of each chunk from `first` on: file, chunk; how many entries it has, and those that pass, in the target's
-    format."""
+    *,
+    marks: bool,
+) -> Iterator[tuple[int, int, tuple[int, int, UnitBlock]]]:
+    """Yields of each chunk from `first` on: file, chunk; how many entries it has, how many pass, and what is written,
+    in the target's format."""
     filter_ = _native.Filter(filter_settings(filters), seed)
     numbers = [sum(source.num_chunks for source in sources[:file]) for file in range(len(sources))]
 
-    def one(file: int, number: int) -> tuple[int, UnitBlock, Changes]:
-        chunk = Chunk(sources[file], number, target)
+    def one(file: int, number: int) -> tuple[int, int, UnitBlock, Changes]:
+        chunk = Chunk(sources[file], number, target, marks=marks)
         chosen = filter_.choose(chunk.records(), numbers[file] + number)
-        return len(chosen), chunk.take(chosen), chunk.changes
+        return len(chosen), int(np.count_nonzero(chosen)), chunk.take(chosen), chunk.changes
 
-    for file, number, (read, block, changes) in map_sources(one, sources, threads, (first[0], first[1])):
+    for file, number, (read, kept, block, changes) in map_sources(one, sources, threads, (first[0], first[1])):
         sources[file].changes.update(changes)
-        yield file, number, (read, block)
+        yield file, number, (read, kept, block)

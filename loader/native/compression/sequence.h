@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/files/descriptor.h"
 #include "common/files/identity.h"
@@ -25,6 +26,7 @@ struct Piece {
     std::uint64_t begin = 0;       // decoded bytes before them
     std::uint64_t first_unit = 0;  // units before them
     std::optional<stream::SourceFault> fault;
+    std::vector<std::uint64_t> ends{};  // of parts that are read one by one; empty: there is one
 };
 
 // A compressed file. Piece k has the units that end in the blocks of compression which begin in bytes [k S, (k + 1) S)

@@ -14,6 +14,8 @@
 #include "chess/formats/marlinformat/native/format.h"
 #include "chess/formats/montyvalue/native/format.h"
 #include "chess/formats/packedsfen/native/format.h"
+#include "chess/formats/pgn/native/format.h"
+#include "chess/formats/plain/native/format.h"
 #include "chess/formats/text/native/format.h"
 #include "chess/formats/viriformat/native/format.h"
 #include "chess/native/board/fen.h"
@@ -32,6 +34,8 @@ constexpr std::pair<const char*, const chess::Codec& (*)()> kCodecs[] = {
     {"marlinformat", marlinformat::codec},
     {"montyvalue", montyvalue::codec},
     {"packedsfen", packedsfen::codec},
+    {"pgn", pgn::codec},
+    {"plain", plain::codec},
     {"text", text::codec},
     {"viriformat", viriformat::codec},
 };

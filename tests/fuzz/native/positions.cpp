@@ -48,7 +48,7 @@ Found read_all(std::span<const std::uint8_t> bytes) {
     const auto walk = codec().walk(view(bytes), {});
     while (const chess::Entry* entry = walk->next()) {
         check_position(entry->position);
-        FUZZ_REQUIRE(entry->result >= -1 && entry->result <= 1);
+        FUZZ_REQUIRE((entry->result >= -1 && entry->result <= 1) || entry->result == chess::kNoResult);
         found.entries.push_back(*entry);
     }
     FUZZ_REQUIRE(walk->next() == nullptr);
@@ -86,7 +86,7 @@ void check_round_trip_of(const Found& found) {
     for (std::size_t i = 0; i < found.entries.size(); ++i) {
         const chess::Position& position = found.entries[i].position;
         // A game that another continues is one with it, and its first squares are then those that can be taken on.
-        const bool game = codec().games() != nullptr;
+        const bool game = codec().has_games();
         chess::Entry expected = found.entries[i];
         if (game && chess::is_same(position, again.entries[i].position)) {
             expected.position.ep_square = again.entries[i].position.ep_square;
@@ -116,6 +116,8 @@ bool read_file(std::string_view bytes, std::vector<chess::Entry>& entries) {
 }
 
 void check_file(std::string_view bytes, const Found& found, bool packs, std::size_t lacking) {
+    const bool is_utf16 = bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF");
+    if (codec().has_lines() && is_utf16) return;  // which is refused
     std::string file(bytes);
     if (packs) file = gzipped(bytes);
     lacking = packs ? std::min(lacking, file.size() - 2) : 0;

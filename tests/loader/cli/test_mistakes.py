@@ -16,7 +16,6 @@ import pytest
 from loader.cli.main import main
 from loader.exit_codes import EXIT_RESOURCES
 from loader.files.new_file import NewFile
-from tests.support.paths import VALIDATION
 from tests.support.positions import SUFFIXES, encode, sample
 
 COUNT = 50
@@ -28,7 +27,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name, suffix in SUFFIXES.items():
         (tmp_path / f"few{suffix}").write_bytes(encode(name, sample(COUNT)))
-    (tmp_path / "packed.binpack.gz").write_bytes(gzip.compress(VALIDATION.read_bytes()))
     (tmp_path / "packed.gz").write_bytes(gzip.compress((tmp_path / "few.viri").read_bytes()))
     (tmp_path / "noise").write_bytes(bytes(range(255, 0, -1)) * 9)
     (tmp_path / "empty.viri").touch()
@@ -50,7 +48,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("command", ["count", "inspect", "dump", "verify"])
-@pytest.mark.parametrize(("name", "said"), [("noise", "does not begin as any"), ("packed.binpack.gz", "`gzip -dc`")])
+@pytest.mark.parametrize(("name", "said"), [("noise", "does not begin as any"), ("packed.gz", "its name does not say")])
 def test_a_file_that_no_format_claims_is_not_taken_for_a_damaged_binpack(
     command: str, name: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

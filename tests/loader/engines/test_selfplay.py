@@ -142,6 +142,7 @@ def test_a_game_is_one_chain_with_results_for_the_side_to_move(number: int) -> N
     assert game == play_game(player, settings, openings.of_game(number))
     assert player.limits == {Limits(nodes=7, depth=3)}
     board = chess.Board(game[0].fen)
+    assert game[0].result is not None
     white_result = game[0].result if board.turn else -game[0].result
     for i, entry in enumerate(game):
         assert entry.fen == board.fen()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import gzip
 import io
 import lzma
 import zipfile
@@ -89,12 +88,3 @@ def test_an_ending_that_no_format_has_is_not_taken_for_svmlight(name: str, conte
         DataError, match=r"does not begin as any of the formats csv, npz, parquet, svmlight; data\.format"
     ):
         open_stream(config, identify([tmp_path / name]), 0)
-
-
-def test_a_compressed_file_with_the_name_of_a_plain_format_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "data.binpack"
-    path.write_bytes(gzip.compress(b"BINP" + RECORDS))
-    assert main(["verify", str(path)]) == EXIT_FAILED
-    assert "`gzip -dc`" in capsys.readouterr().err

@@ -110,6 +110,7 @@ def synthetic(_: Path) -> Subject:
 
 SUBJECTS: Mapping[str, Callable[[Path], Subject]] = {
     "binpack": chess("binpack", copies=3),
+    "binpack, packed": chess("binpack", packed=True, copies=40),
     **{name: chess(name) for name in FORMATS},
     **{f"{name}, packed": chess(name, packed=True) for name in FORMATS},
     "positions of a user's format": users_positions,

@@ -7,11 +7,11 @@ from functools import partial
 
 from loader.chess.filters import CHESS960
 from loader.chess.positions import file
-from loader.chess.positions.format import PositionFormat
+from loader.chess.positions.format import PositionFormat, with_packed
 
 FAMILY = "chess"
 SCORE_UNIT = "internal units"
-SUFFIXES = (".binpack",)
+SUFFIXES = with_packed(".binpack")
 FORMAT = PositionFormat("binpack", (CHESS960,), partial(struct.pack, "<4sI", b"BINP"))
 
 recognizes = FORMAT.recognizes

@@ -65,7 +65,7 @@ void bind_census(nb::module_& module) {
         .def_prop_ro("own_kings", &counts<&Census::own_kings>, "by square, as the side to move sees the board")
         .def_prop_ro("opponent_kings", &counts<&Census::opponent_kings>, "by square, in the same view")
         .def_prop_ro("scores", &rows<&Census::scores, Census::kScores>,
-                     "[3, 65536]: lost, drawn, won by the side to move; by score + 32768")
+                     "[4, 65536]: lost, drawn, won by the side to move, without a result; by score + 32768")
         .def_prop_ro("plies", &counts<&Census::plies>, "by ply")
         .def_prop_ro("score_plies", &rows<&Census::score_plies, Census::kPlySteps>,
                      "[160, 31]: by score in steps of 25 from -2000 on, by ply in steps of 8")

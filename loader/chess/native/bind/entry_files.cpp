@@ -23,6 +23,7 @@
 #include "chess/native/files/reader.h"
 #include "chess/native/files/unit_file.h"
 #include "chess/native/formats/rescoring_writer.h"
+#include "chess/native/scaled_reader.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -46,7 +47,7 @@ std::shared_ptr<const EntryFile> open_entries(const Codec& codec, const FileName
 
 std::optional<std::vector<std::uint64_t>> borders_of(const EntryFile& file) {
     const auto* plain = dynamic_cast<const PlainUnitFile*>(&file);
-    if (plain == nullptr || file.codec().games() == nullptr) return std::nullopt;
+    if (plain == nullptr || file.codec().sought() == nullptr) return std::nullopt;
     return plain->borders();
 }
 
@@ -63,7 +64,7 @@ class ChunkWalk {
 
     [[nodiscard]] Walk& walk() { return *walk_; }
     [[nodiscard]] const Codec& codec() const { return file_->codec(); }
-    void rewind() { walk_ = codec().walk(piece_.bytes, file_->demands()); }
+    void rewind() { walk_ = file_->walk(piece_, file_->demands()); }
     [[nodiscard]] std::uint64_t units() const { return walk_->units(); }
 
     // Behind what has been read.
@@ -143,14 +144,16 @@ RecordBytes decode_units(const Codec& codec, const Bytes& units) {
     return read_records(*codec.walk(bytes, {}), std::numeric_limits<std::uint64_t>::max());
 }
 
-nb::object copy_to(ChunkWalk& self, EntryWriter& writer) {
+nb::object copy_to(ChunkWalk& self, EntryWriter& writer, double scale) {
     std::string wrong;
     {
         const nb::gil_scoped_release release;
         std::uint64_t units = 0;
         for (const Entry* entry = self.walk().next(); entry != nullptr; entry = self.walk().next()) {
             for (; units < self.units(); ++units) writer.begin_unit();  // of a game without moves too
-            wrong = writer.add(*entry);
+            Entry scaled = *entry;
+            if (scale != 1.0) scaled.score = scaled_score(entry->score, scale);
+            wrong = writer.add(scaled);
             if (!wrong.empty()) break;
         }
         if (wrong.empty()) {
@@ -161,7 +164,7 @@ nb::object copy_to(ChunkWalk& self, EntryWriter& writer) {
 }
 
 void add_entry(EntryWriter& writer, std::string_view fen, std::string_view move, std::int64_t score,
-               std::optional<std::int64_t> ply, std::int64_t result) {
+               std::optional<std::int64_t> ply, std::optional<std::int64_t> result) {
     require_storable(writer.add(make_entry(fen, move, score, ply, result)), fen, move);
 }
 
@@ -186,8 +189,9 @@ std::shared_ptr<const EntryFile> hold_entries(const Codec& codec, const FileName
 
 void bind_entry_files(nb::module_& module) {
     nb::class_<EntryWriter>(module, "EntryWriter", "Turns entries into the bytes of a file of one format.")
-        .def("add", &add_entry, "fen"_a, "move"_a, "score"_a, "ply"_a.none(), "result"_a,
-             "Adds an entry; ply None: not known. Raises ValueError if it can't be stored; then nothing has changed.")
+        .def("add", &add_entry, "fen"_a, "move"_a, "score"_a, "ply"_a.none(), "result"_a.none(),
+             "Adds an entry; ply or result None: not known. Raises ValueError if it can't be stored; then nothing has "
+             "changed.")
         .def("finish", &EntryWriter::finish, "Ends what is begun: a game, a chunk.")
         .def("take", &take_bytes, "The bytes that are done since the last call.")
         .def_prop_ro("entries", &EntryWriter::entries)
@@ -206,10 +210,11 @@ void bind_entry_files(nb::module_& module) {
     nb::class_<ChosenWriter, EntryWriter>(module, "ChosenWriter", "Hands entries on to a writer by their numbers.")
         .def(
             "__init__",
-            [](ChosenWriter* self, EntryWriter& writer, const Bytes& chosen) {
-                new (self) ChosenWriter(writer, {chosen.data(), chosen.data() + chosen.size()});
+            [](ChosenWriter* self, EntryWriter& writer, const Bytes& chosen, bool marks) {
+                new (self) ChosenWriter(writer, {chosen.data(), chosen.data() + chosen.size()}, marks);
             },
-            "writer"_a, "chosen"_a, nb::keep_alive<1, 2>(), "Entry i if chosen[i] is not 0; uint8.");
+            "writer"_a, "chosen"_a, "marks"_a = false, nb::keep_alive<1, 2>(),
+            "Entry i if chosen[i] is not 0; uint8. With `marks` the others, too, with the score 32002.");
     nb::class_<Codec>(module, "Codec", "A format of positions, both ways.")
         .def("make_writer", &Codec::make_writer)
         .def(
@@ -224,7 +229,10 @@ void bind_entry_files(nb::module_& module) {
             "Bytes of the chunk that these begin with, cut as a file's are, or more than are there; 0 if it takes more "
             "to know. last: none follow.")
         .def_prop_ro("enough", &Codec::enough, "bytes by which that is known of most chunks")
-        .def_prop_ro("has_games", [](const Codec& codec) { return codec.games() != nullptr; })
+        .def_prop_ro("has_games", &Codec::has_games)
+        .def_prop_ro(
+            "is_sought", [](const Codec& codec) { return codec.sought() != nullptr; },
+            "the ends of units have to be looked for")
         .def_prop_ro("keeps_games", &Codec::keeps_games, "a unit is what is left of a game, not a single position")
         .def_prop_ro("unit", [](const Codec& codec) { return codec.units().word(); }, "record, line, game or chain");
     nb::class_<EntryFile>(module, "EntryFile", "The chunks of a file of positions; usable by any number of threads.")
@@ -237,8 +245,9 @@ void bind_entry_files(nb::module_& module) {
             "useless", [](const EntryFile& file) { return as_tuple(file.useless()); },
             "a fault, as ChunkWalk has it, if there is nothing good before it; which is known without reading on")
         .def_prop_ro("whole_size", &EntryFile::whole_size, "bytes up to the end of the last whole record, line or game")
-        .def_prop_ro("borders", &borders_of,
-                     "of a plain file of games: where chunks begin, and where the last one ends")
+        .def_prop_ro(
+            "borders", &borders_of,
+            "of a plain file whose units' ends are looked for: where chunks begin, and where the last one ends")
         .def(
             "offset",
             [](const EntryFile& file, std::size_t chunk) {
@@ -276,7 +285,8 @@ void bind_entry_files(nb::module_& module) {
             "Up to `limit` more entries as records (record.h), uint8 [entries, 32].")
         .def("count", &count, "How many more there are, up to damage.")
         .def("rewind", &ChunkWalk::rewind, "Begins again, without reading the file.")
-        .def("copy_to", &copy_to, "writer"_a, "Adds all more entries to the writer. The fault, if any, or None.")
+        .def("copy_to", &copy_to, "writer"_a, "scale"_a = 1.0,
+             "Adds all more entries to the writer, their scores times `scale`. The fault, if any, or None.")
         .def_prop_ro("illegal", &ChunkWalk::illegal,
                      "left out so far: (what, how many, offset of the first, its place in words)")
         .def_prop_ro("units", &ChunkWalk::units, "records, lines or games begun")

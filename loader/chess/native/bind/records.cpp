@@ -24,8 +24,8 @@ namespace sparsepool::chess {
 namespace {
 
 using RecordBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::shape<-1, sizeof(Record)>, nb::c_contig>;
-using EntryTuple =
-    std::tuple<std::string_view, std::string_view, std::int64_t, std::optional<std::int64_t>, std::int64_t>;
+using EntryTuple = std::tuple<std::string_view, std::string_view, std::int64_t, std::optional<std::int64_t>,
+                              std::optional<std::int64_t>>;
 
 RecordBytes pack_records(const std::vector<EntryTuple>& entries, bool legal) {
     auto records = std::make_unique<std::vector<Record>>();

@@ -140,9 +140,9 @@ enum EntryPart : std::uint8_t { kRightsPart = 1, kEnPassantPart = 2, kClockPart 
 struct Entry {
     Position position;
     Move move;
-    std::int16_t score = 0;
-    std::uint16_t ply = 0;  // 65535: that and more
-    std::int8_t result = 0;
+    std::int16_t score = 0;  // or kNoScore (record.h)
+    std::uint16_t ply = 0;   // 65535: that and more
+    std::int8_t result = 0;  // or kNoResult
     std::uint8_t lacks = 0;  // EntryPart
 };
 

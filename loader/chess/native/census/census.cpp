@@ -26,8 +26,9 @@ void count_move(Census& census, const Record& record) {
 
 void count_score(Census& census, const Record& record) {
     const int score = record.score;
-    ++census.scores[static_cast<std::size_t>(record.result + 1) * Census::kScores +
-                    static_cast<std::size_t>(score + 32768)];
+    const int row_of_result = record.result == kNoResult ? 3 : record.result + 1;
+    ++census
+          .scores[static_cast<std::size_t>(row_of_result) * Census::kScores + static_cast<std::size_t>(score + 32768)];
     if (score < -Census::kLastScore || score >= Census::kLastScore) return;
     if ((record.flags & kNoPly) != 0) return;
     const auto column = static_cast<std::size_t>((score + Census::kLastScore) / Census::kScoreStep);

@@ -36,7 +36,7 @@ struct Census {
     Counts materials = Counts(kMaterials);                 // of both sides
     Counts own_kings = Counts(64);                         // squares as the side to move sees the board
     Counts opponent_kings = Counts(64);                    // the same view
-    Counts scores = Counts(3 * kScores);                   // of entries that were lost, drawn, won by the side to move
+    Counts scores = Counts(4 * kScores);                   // lost, drawn, won by the side to move; without a result
     Counts plies = Counts(kPlies);                         // of entries whose ply is known
     Counts score_plies = Counts(kScoreSteps * kPlySteps);  // of these, those with a score in the plane
     Counts lengths = Counts(kPlies);                       // entries of games and chains

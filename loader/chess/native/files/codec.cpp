@@ -29,16 +29,16 @@ std::size_t Games::end_of(std::string_view bytes, std::size_t begin) const {
     return std::string_view::npos;
 }
 
-std::size_t Games::whole(std::string_view bytes, std::size_t) const {
+std::size_t SoughtUnits::whole(std::string_view bytes, std::size_t) const {
     std::size_t whole = 0;
     for (std::size_t end = 0; end != std::string_view::npos; end = end_of(bytes, whole)) whole = end;
     return whole;
 }
 
-std::uint64_t Games::count(std::string_view whole) const {
-    std::uint64_t games = 0;
-    for (std::size_t at = 0; at < whole.size(); at = end_of(whole, at)) ++games;
-    return games;
+std::uint64_t SoughtUnits::count(std::string_view whole) const {
+    std::uint64_t units = 0;
+    for (std::size_t at = 0; at < whole.size(); at = end_of(whole, at)) ++units;
+    return units;
 }
 
 }  // namespace sparsepool::chess

@@ -18,7 +18,7 @@
 namespace sparsepool::chess {
 
 class EntryFile;
-class Games;
+class SoughtUnits;
 struct OpenedFile;
 
 // One of several walks that are read in turn by one thread.
@@ -37,10 +37,13 @@ class Codec {
     Codec& operator=(const Codec&) = delete;
 
     [[nodiscard]] virtual const Units& units() const = 0;
-    [[nodiscard]] virtual std::size_t unit_bytes() const { return 0; }    // of a record; 0: units differ in size
-    [[nodiscard]] virtual const Games* games() const { return nullptr; }  // the units, if they are games
+    [[nodiscard]] virtual std::size_t unit_bytes() const { return 0; }           // of a record; 0: units differ in size
+    [[nodiscard]] virtual const SoughtUnits* sought() const { return nullptr; }  // the units, if their ends are
+    [[nodiscard]] virtual bool has_games() const { return false; }               // the units are games
     [[nodiscard]] virtual bool has_lines() const { return false; }
-    [[nodiscard]] virtual bool keeps_games() const { return games() != nullptr; }  // or what is left of them
+    // Units end with a line, and faults tell their number.
+    [[nodiscard]] virtual bool is_text() const { return has_lines(); }
+    [[nodiscard]] virtual bool keeps_games() const { return has_games(); }  // or what is left of them
     [[nodiscard]] virtual unsigned move_number(const Entry& entry) const { return entry.ply / 2U + 1; }  // of its FEN
 
     // Through units, at the instruction set in use. `bytes` must stay.
@@ -91,17 +94,23 @@ class Records final : public Units {
     std::size_t bytes_;
 };
 
+// Units of any size, of which a file has no list.
+class SoughtUnits : public Units {
+  public:
+    [[nodiscard]] std::size_t whole(std::string_view bytes, std::size_t searched) const override;
+    [[nodiscard]] std::uint64_t count(std::string_view whole) const override;
+
+    // Where the unit that begins at `begin` ends; npos if it does not.
+    [[nodiscard]] virtual std::size_t end_of(std::string_view bytes, std::size_t begin) const = 0;
+};
+
 // Games: a header, then four bytes a move, then four zero bytes.
-class Games final : public Units {
+class Games final : public SoughtUnits {
   public:
     explicit Games(std::size_t header) : header_(header) {}
 
     [[nodiscard]] const char* word() const override { return "game"; }
-    [[nodiscard]] std::size_t whole(std::string_view bytes, std::size_t searched) const override;
-    [[nodiscard]] std::uint64_t count(std::string_view whole) const override;
-
-    // Where the game that begins at `begin` ends; npos if it does not.
-    [[nodiscard]] std::size_t end_of(std::string_view bytes, std::size_t begin) const;
+    [[nodiscard]] std::size_t end_of(std::string_view bytes, std::size_t begin) const override;
 
   private:
     std::size_t header_;
@@ -126,7 +135,8 @@ template <class Kernels, class Writer, std::size_t kHeader>
 class GameCodec final : public Codec {
   public:
     [[nodiscard]] const Units& units() const override { return units_; }
-    [[nodiscard]] const Games* games() const override { return &units_; }
+    [[nodiscard]] const SoughtUnits* sought() const override { return &units_; }
+    [[nodiscard]] bool has_games() const override { return true; }
     [[nodiscard]] std::unique_ptr<Walk> walk(std::string_view bytes, const Demands& demands) const override {
         return std::make_unique<UnitWalk>(simd::kernels<Kernels>().walk, bytes, demands);
     }

@@ -38,6 +38,11 @@ class EntryFile {
     [[nodiscard]] std::string change() const { return expected_ ? change_since(*expected_, path_) : std::string(); }
     [[nodiscard]] virtual Piece read(std::size_t piece) const = 0;
 
+    // Through a piece, which must stay.
+    [[nodiscard]] virtual std::unique_ptr<Walk> walk(const Piece& piece, const Demands& demands) const {
+        return codec_.walk(piece.bytes, demands);
+    }
+
     // Bytes of the file up to the end of its last whole unit.
     [[nodiscard]] virtual std::uint64_t whole_size() const = 0;
 
@@ -72,6 +77,12 @@ class EntryFile {
     }
 
   protected:
+    // "line 7: " of a unit in which damage is, where its number is told.
+    [[nodiscard]] std::string words_of(std::uint64_t unit) const {
+        if (!codec_.is_text()) return {};
+        return std::string(codec_.units().word()) + " " + std::to_string(unit + (codec_.has_lines() ? 1 : 0)) + ": ";
+    }
+
     [[nodiscard]] stream::SourceFault fault_of(FileFault fault, std::optional<std::uint64_t> at) const {
         using enum stream::SourceFault::Kind;
         return {path_, at, std::move(fault.reason), fault.changed ? kChanged : kUnreadable};

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "chess/native/record.h"
+
 namespace sparsepool::chess {
 namespace {
 
@@ -12,6 +14,8 @@ char* write_field(int number, char* out) {
     return std::to_chars(out, out + 8, number).ptr;
 }
 
+char* write_none(char* out) { return std::ranges::copy(std::string_view("\tnone"), out).out; }
+
 }  // namespace
 
 char* write_line(const Entry& entry, unsigned move_number, char* out) {
@@ -19,9 +23,8 @@ char* write_line(const Entry& entry, unsigned move_number, char* out) {
     *out++ = '\t';
     out = write_uci(entry.move, entry.position.chess960, out);
     out = write_field(entry.score, out);
-    out = (entry.lacks & kPlyPart) != 0 ? std::ranges::copy(std::string_view("\tnone"), out).out
-                                        : write_field(entry.ply, out);
-    out = write_field(entry.result, out);
+    out = (entry.lacks & kPlyPart) != 0 ? write_none(out) : write_field(entry.ply, out);
+    out = entry.result == kNoResult ? write_none(out) : write_field(entry.result, out);
     *out++ = '\n';
     return out;
 }

@@ -46,7 +46,7 @@ std::unique_ptr<FileReader::Open> FileReader::open(Reading& reading) const {
     }
     Demands demands = file->demands();
     if (legal_[reading.chunk].load(std::memory_order_relaxed)) demands.on_illegal = OnIllegal::kKeep;
-    open->walk = file->codec().walk(piece.bytes, demands);
+    open->walk = file->walk(piece, demands);
     return open;
 }
 

@@ -10,7 +10,7 @@
 namespace sparsepool::chess {
 namespace {
 
-constexpr std::uint64_t kScanned = 4 << 20;  // bytes at once, looking for games
+constexpr std::uint64_t kScanned = 4 << 20;  // bytes at once, looking for units
 constexpr std::uint64_t kLongest = packed::kMostBytes;
 
 // Sound borders: those of pieces that a file of that size can have.
@@ -56,16 +56,16 @@ std::optional<FileFault> PlainUnitFile::cut(const FileDescriptor& file,
         begins_ = std::move(*borders);
         whole_size_ = begins_.back();
     } else {
-        if (std::optional<FileFault> fault = find_games(file)) return fault;
+        if (std::optional<FileFault> fault = find_units(file)) return fault;
     }
     if (begins_.back() < size_) begins_.push_back(size_);
     return std::nullopt;
 }
 
-// A piece ends with the first game that ends at or behind 1 MiB of it.
-std::optional<FileFault> PlainUnitFile::find_games(const FileDescriptor& file) {
+// A piece ends with the first unit that ends at or behind 1 MiB of it.
+std::optional<FileFault> PlainUnitFile::find_units(const FileDescriptor& file) {
     std::string bytes;        // from `begin` on
-    std::uint64_t begin = 0;  // of the first game that is not in a whole piece yet
+    std::uint64_t begin = 0;  // of the first unit that is not in a whole piece yet
     while (begin < size_) {
         const std::uint64_t there = bytes.size();
         const std::uint64_t more = std::min(kScanned, size_ - begin - there);
@@ -73,9 +73,9 @@ std::optional<FileFault> PlainUnitFile::find_games(const FileDescriptor& file) {
         const std::span out(reinterpret_cast<std::uint8_t*>(bytes.data()) + there, more);
         if (std::optional<FileFault> fault = file.read(out, begin + there)) return fault;
         const bool last = begin + bytes.size() == size_;
-        std::size_t piece = 0;  // where the one begins that games are added to
-        std::size_t end = 0;    // of the last whole game
-        while ((end = codec_.games()->end_of(bytes, end)) != std::string::npos) {
+        std::size_t piece = 0;  // where the one begins that units are added to
+        std::size_t end = 0;    // of the last whole unit
+        while ((end = codec_.sought()->end_of(bytes, end)) != std::string::npos) {
             whole_size_ = begin + end;
             if (end - piece < kPiece) continue;
             begins_.push_back(whole_size_);
@@ -100,7 +100,8 @@ Piece PlainUnitFile::read(std::size_t piece) const {
     read.begin = begins_[piece];
     const std::uint64_t size = begins_[piece + 1] - read.begin;
     if (size > kLongest) {
-        read.fault = stream::SourceFault{path_, read.begin, "a game of more than 1 GiB"};
+        read.fault =
+            stream::SourceFault{path_, read.begin, std::string("a ") + codec_.units().word() + " of more than 1 GiB"};
         return read;
     }
     const FileDescriptor file(path_);
@@ -117,13 +118,16 @@ Piece PlainUnitFile::read(std::size_t piece) const {
     return read;
 }
 
-stream::SourceFault PlainUnitFile::fault_of(std::size_t, const Piece& read, const Damage& damage) const {
-    return {path_, read.begin + damage.offset, damage.reason};
+stream::SourceFault PlainUnitFile::fault_of(std::size_t piece, const Piece& read, const Damage& damage) const {
+    std::uint64_t before = 0;  // units, which nobody has counted
+    for (std::size_t i = 0; codec_.is_text() && i < piece; ++i) before += codec_.units().count(this->read(i).bytes);
+    return {path_, read.begin + damage.offset, words_of(before + damage.unit) + damage.reason};
 }
 
 stream::SourceFault PackedUnitFile::fault_of(std::size_t piece, const Piece& read, const Damage& damage) const {
     return {path_, offset(piece),
-            "byte " + std::to_string(read.begin + damage.offset) + " of what is decoded: " + damage.reason};
+            "byte " + std::to_string(read.begin + damage.offset) +
+                " of what is decoded: " + words_of(read.first_unit + damage.unit) + damage.reason};
 }
 
 }  // namespace sparsepool::chess

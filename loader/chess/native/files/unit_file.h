@@ -33,7 +33,7 @@ class PlainUnitFile final : public EntryFile {
     [[nodiscard]] std::vector<std::uint64_t> borders() const;
 
   private:
-    [[nodiscard]] std::optional<FileFault> find_games(const FileDescriptor& file);
+    [[nodiscard]] std::optional<FileFault> find_units(const FileDescriptor& file);
 
     std::vector<std::uint64_t> begins_;  // of each piece; the size last
     std::uint64_t whole_size_ = 0;

@@ -15,6 +15,7 @@ std::vector<std::pair<std::string, std::uint64_t>> EntryWriter::changes() const 
     }
     const std::string most = std::to_string(most_clock_);
     if (clocks_cut_ != 0) changes.emplace_back("half-move clock beyond " + most + ", written as " + most, clocks_cut_);
+    if (unscored_ != 0) changes.emplace_back("no score, written as 32002, which only this program knows", unscored_);
     return changes;
 }
 

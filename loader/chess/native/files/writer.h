@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "chess/native/board/position.h"
+#include "chess/native/record.h"
 
 namespace sparsepool::chess {
 
@@ -37,6 +38,9 @@ class EntryWriter {
     [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> changes() const;
 
   protected:
+    // Counts an entry without a score. For formats whose other readers take the mark for a score.
+    void count_unscored(const Entry& entry) { unscored_ += entry.score == kNoScore ? 1 : 0; }
+
     // Counts what the entry lacks, but for `kept` (EntryPart), and a clock beyond `most_clock`, which is the same
     // always.
     void count_changes(const Entry& entry, unsigned kept, unsigned most_clock) {
@@ -53,6 +57,7 @@ class EntryWriter {
   private:
     std::array<std::uint64_t, 4> made_up_{};  // by bit of EntryPart
     std::uint64_t clocks_cut_ = 0;
+    std::uint64_t unscored_ = 0;
     unsigned most_clock_ = 0;
 };
 

@@ -51,6 +51,9 @@ ByPieceCount piece_count_thresholds(const ByPieceCount& histogram, const std::ve
     return thresholds;
 }
 
+// What the models of results speak of.
+bool has_both(const Record& record) { return record.score != kNoScore && record.result != kNoResult; }
+
 bool speaks_of_checks(const std::shared_ptr<const where::Program>& condition) {
     return std::ranges::any_of(condition->instructions(), [](const where::Instruction& each) {
         return each.name != nullptr && each.name->text == "in_check";
@@ -120,7 +123,8 @@ random::Counter Filter::counter_of(std::uint32_t entry, std::uint64_t chunk, std
 // nnue-pytorch's rule, which is asked about every entry of the chunk in its order.
 bool Filter::is_zero_placeholder(const Record& record, Kept& kept) {
     const bool follows = record.ply > kept.last_ply && kept.last_score != kNoScore;
-    const bool found = follows && std::abs(kept.last_score) > 100 && record.result != 0 && record.score == 0;
+    const bool decided = record.result != 0 && record.result != kNoResult;
+    const bool found = follows && std::abs(kept.last_score) > 100 && decided && record.score == 0;
     kept.last_ply = record.ply;
     if (record.score != kNoScore && !found) kept.last_score = record.score;
     return found;
@@ -128,14 +132,15 @@ bool Filter::is_zero_placeholder(const Record& record, Kept& kept) {
 
 // All conditions are worked out: which of them fails is as good as random, and guessing wrong costs more.
 bool Filter::passes_fixed(const Record& record) const {
-    return ((settings_.skip_no_score & (record.score == kNoScore)) | (record.ply <= settings_.skip_ply_up_to) |
-            ((record.flags & unwanted_flags_) != 0)) == 0;
+    const bool no_score = record.score == kNoScore;
+    return ((no_score & (settings_.skip_no_score | (record.result == kNoResult))) |
+            (record.ply <= settings_.skip_ply_up_to) | ((record.flags & unwanted_flags_) != 0)) == 0;
 }
 
 bool Filter::passes_random(const Record& record, const std::uint32_t* words) const {
     bool passes = words[kRandomSkip] < random_threshold_;
     if (by_chance_) passes = passes & (words[kChance] < threshold_of(settings_.chances.of(record)));
-    if (!settings_.win_draw_loss) return passes;
+    if (!settings_.win_draw_loss || !has_both(record)) return passes;
     return passes & win_draw_loss_.keeps(words[kWinDrawLoss], record.ply, record.score, record.result);
 }
 

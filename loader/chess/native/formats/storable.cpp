@@ -41,6 +41,11 @@ const char* why_no_move(const Entry& entry) {
     return sound ? nullptr : "the format can't hold a move that the position does not allow";
 }
 
+const char* why_no_result(const Entry& entry) {
+    if (entry.result != kNoResult) return nullptr;
+    return "the format has no room for an entry without a result: loader filter --where has_result leaves such out";
+}
+
 const char* why_no_white_score(const Entry& entry, std::int16_t& white_score) {
     return turn_score(entry.score, entry.position.side, white_score) ? nullptr : kBadScore;
 }

@@ -16,6 +16,9 @@ namespace sparsepool::chess {
 // Of the move: it is one that the position allows, pins and checks ignored.
 [[nodiscard]] const char* why_no_move(const Entry& entry);
 
+// Of the result: there is one.
+[[nodiscard]] const char* why_no_result(const Entry& entry);
+
 // Of the score: it can be White's. `white_score` is that.
 [[nodiscard]] const char* why_no_white_score(const Entry& entry, std::int16_t& white_score);
 

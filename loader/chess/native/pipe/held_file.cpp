@@ -7,9 +7,9 @@ namespace {
 
 constexpr std::uint64_t kPiece = PlainUnitFile::kPiece;
 
-std::size_t games_of_a_piece(const Games& games, std::string_view bytes) {
-    std::size_t end = games.end_of(bytes, 0);
-    while (end != std::string_view::npos && end < kPiece) end = games.end_of(bytes, end);
+std::size_t units_of_a_piece(const SoughtUnits& units, std::string_view bytes) {
+    std::size_t end = units.end_of(bytes, 0);
+    while (end != std::string_view::npos && end < kPiece) end = units.end_of(bytes, end);
     return end == std::string_view::npos ? 0 : end;
 }
 
@@ -22,9 +22,7 @@ std::size_t lines_of_a_piece(std::string_view bytes, std::uint64_t begin) {
 }  // namespace
 
 stream::SourceFault HeldFile::fault_of(std::size_t, const Piece& read, const Damage& damage) const {
-    const std::string line =
-        codec_.has_lines() ? "line " + std::to_string(read.first_unit + damage.unit + 1) + ": " : "";
-    return {path_, read.begin + damage.offset, line + damage.reason};
+    return {path_, read.begin + damage.offset, words_of(read.first_unit + damage.unit) + damage.reason};
 }
 
 std::shared_ptr<const EntryFile> Codec::hold(std::string name, const Demands& demands, std::string bytes,
@@ -37,8 +35,8 @@ std::size_t Codec::first_piece(std::string_view bytes, std::uint64_t begin, bool
     if (const std::size_t unit = unit_bytes()) {
         const std::size_t piece = kPiece / unit * unit;
         end = bytes.size() >= piece ? piece : 0;
-    } else if (const Games* whole_games = games()) {
-        end = games_of_a_piece(*whole_games, bytes);
+    } else if (const SoughtUnits* sought_units = sought()) {
+        end = units_of_a_piece(*sought_units, bytes);
     } else {
         end = lines_of_a_piece(bytes, begin);
     }

@@ -87,7 +87,8 @@ std::string entry_of(const Row& row, Entry& entry) {
     std::string fault = fill_board(row, entry.position);
     if (fault.empty()) fault = fill_state(row, entry.position);
     if (fault.empty()) fault = fill_move(row, entry.position, entry.move);
-    if (fault.empty() && (row.result < -1 || row.result > 1)) fault = "result must be -1, 0 or 1";
+    if (fault.empty() && row.result != kNoResult && (row.result < -1 || row.result > 1))
+        fault = "result must be -1, 0 or 1, or -128 for none";
     entry.score = row.score;
     entry.ply = row.ply;
     entry.result = row.result;

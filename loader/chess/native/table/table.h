@@ -19,9 +19,9 @@ struct Row {
     std::int8_t board[64] = {};  // by square: White's pawn 1, knight 2, ..., king 6; Black's negative; 0 nothing
     // Of the rooks that may castle, White's on the king's side first, then White's other, Black's; 64: none.
     std::uint8_t castling[4] = {kNoSquare, kNoSquare, kNoSquare, kNoSquare};
-    std::int16_t score = 0;
+    std::int16_t score = 0;  // or kNoScore
     std::uint16_t ply = 0;
-    std::int8_t result = 0;
+    std::int8_t result = 0;         // or kNoResult
     std::uint8_t side_to_move = 0;  // Colour
     std::uint8_t en_passant = kNoSquare;
     std::uint8_t move_from = kNoSquare;  // no move: both are kNoSquare; castling: onto the own rook

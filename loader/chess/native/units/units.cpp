@@ -23,7 +23,7 @@ void cut_others(Walk& walk, UnitBlock& block) {
 }
 
 // A game without moves is one, too.
-void cut_games(Walk& walk, const Games& games, std::string_view bytes, UnitBlock& block) {
+void cut_sought(Walk& walk, const SoughtUnits& units, std::string_view bytes, UnitBlock& block) {
     while (walk.next() != nullptr) {
         block.entries.resize(walk.units());
         ++block.entries.back();
@@ -32,14 +32,14 @@ void cut_games(Walk& walk, const Games& games, std::string_view bytes, UnitBlock
     block.entries.resize(walk.units() - std::min<std::size_t>(walk.units(), damaged));
     std::size_t end = 0;
     for (std::size_t game = 0; game < block.entries.size(); ++game) {
-        end = games.end_of(bytes, end);
+        end = std::min(units.end_of(bytes, end), bytes.size());  // of text, the last one's is not to be seen
         block.ends.push_back(end);
     }
 }
 
 void cut(const Codec& codec, Walk& walk, std::string_view bytes, UnitBlock& block) {
-    if (const Games* games = codec.games()) {
-        cut_games(walk, *games, bytes, block);
+    if (const SoughtUnits* units = codec.sought()) {
+        cut_sought(walk, *units, bytes, block);
     } else {
         cut_others(walk, block);
     }
@@ -51,14 +51,14 @@ UnitBlock read_units(const EntryFile& file, std::size_t piece) {
     Piece read = file.read(piece);
     UnitBlock block;
     {
-        const std::unique_ptr<Walk> walk = file.codec().walk(read.bytes, file.demands());
+        const std::unique_ptr<Walk> walk = file.walk(read, file.demands());
         cut(file.codec(), *walk, read.bytes, block);
         const std::optional<Damage> damage = walk->damage();
         block.fault = damage ? file.fault_of(piece, read, *damage) : std::move(read.fault);
     }
     block.bytes = std::move(read.bytes);
     block.bytes.resize(block.ends.empty() ? 0 : block.ends.back());
-    if (file.codec().has_lines() && !block.bytes.empty() && block.bytes.back() != '\n') {
+    if (file.codec().is_text() && !block.bytes.empty() && block.bytes.back() != '\n') {
         block.bytes.push_back('\n');
         ++block.ends.back();
     }

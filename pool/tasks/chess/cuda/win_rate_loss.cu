@@ -12,6 +12,10 @@ struct Loss {
     float power, asymmetry;
 };
 
+// Marks of a sample that lacks one of them (loader/chess/native/record.h): it has the other in its place.
+constexpr float kNoScore = 32002.0F;
+constexpr float kNoResult = -128.0F;
+
 static __device__ __forceinline__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
 
 static __device__ __forceinline__ float probability(float win, float loss) { return 0.5F * (1.0F + win - loss); }
@@ -30,9 +34,11 @@ win_rate_losses(const float* __restrict__ output, const SCORE* __restrict__ scor
     const float loss = sigmoid((-x - by.in_offset) / by.in_scaling);
     const float predicted = probability(win, loss);
     const float score = static_cast<float>(scores[i]);
-    const float wanted = probability(sigmoid((score - by.out_offset) / by.out_scaling),
-                                     sigmoid((-score - by.out_offset) / by.out_scaling));
-    const float outcome = (static_cast<float>(results[i]) + 1.0F) * 0.5F;
+    const float result = static_cast<float>(results[i]);
+    const float of_score = probability(sigmoid((score - by.out_offset) / by.out_scaling),
+                                       sigmoid((-score - by.out_offset) / by.out_scaling));
+    const float outcome = result == kNoResult ? of_score : (result + 1.0F) * 0.5F;
+    const float wanted = score == kNoScore ? outcome : of_score;
     const float lambda = shares ? shares[i] : share;
     const float target = lambda * wanted + (1.0F - lambda) * outcome;
     const float difference = target - predicted;

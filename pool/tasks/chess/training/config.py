@@ -86,6 +86,8 @@ class LossConfig(Section):
     loss   = |target - q| ^ exponent, times 1 + asymmetry where q > target
     weight = 1 + (2 ^ weight_boost - 1) * ((p - 1/2)^2 * p * (1 - p)) ^ weight_power
 
+    A position without a score has the result's (result + 1) / 2 for p: lambda is 0. One without a result has lambda 1.
+
     The loss of a batch is the mean of its positions' by these weights. With an offset of 0 probability(x) is the
     sigmoid of x / scaling.
 

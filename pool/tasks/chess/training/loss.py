@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from loader.chess.positions.entry import NO_RESULT, NO_SCORE
 from loader.stream.schema import BatchSchema
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
@@ -53,7 +54,8 @@ def remapped(score: Tensor, config: LossConfig) -> Tensor:
     plain = score.float()
     plies = (_MATE - plain.abs()).clamp(min=0)
     mates = plain.sign() * (config.mate_base + config.mate_scale * config.mate_decay**plies)
-    return torch.where(plain.abs() >= _MATE - _LONGEST_MATE, mates, plain)
+    is_mate = (plain.abs() >= _MATE - _LONGEST_MATE) & (plain != NO_SCORE)
+    return torch.where(is_mate, mates, plain)
 
 
 def probability(score: Tensor, offset: float, scaling: float) -> Tensor:
@@ -65,10 +67,11 @@ def probability(score: Tensor, offset: float, scaling: float) -> Tensor:
 
 def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig, share: float | Tensor) -> Tensor:
     """Returns a scalar. Output in units of the net; score (internal units) and result (-1, 0, 1) as in the batch, all
-    [B]. `share`: lambda, of all or of each."""
+    [B]. A sample that lacks one of them has the other in its place. `share`: lambda, of all or of each."""
     predicted = probability(output * config.output_unit, config.in_offset, config.in_scaling)
     wanted = probability(score.to(output.dtype), config.out_offset, config.out_scaling)
-    outcome = (result.to(output.dtype) + 1.0) * 0.5
+    outcome = torch.where(result == NO_RESULT, wanted, (result.to(output.dtype) + 1.0) * 0.5)
+    wanted = torch.where(score == NO_SCORE, outcome, wanted)
     target = share * wanted + (1.0 - share) * outcome
     losses = (target - predicted).abs().pow(config.exponent)
     if not config.weighs:

@@ -86,10 +86,11 @@ def keep_fixed(records: Records, filters: FilterConfig) -> npt.NDArray[np.bool_]
     if filters.skip_zero_placeholders:
         keep &= ~zero_placeholders(records)
     score, result = records["score"].astype(int), records["result"].astype(int)
-    keep &= abs(score) <= filters.max_score
+    scored = score != 32002
+    keep &= ~scored | (abs(score) <= filters.max_score)
     for limit in (filters.max_score_against_result, filters.viriformat.max_eval_incorrectness):
-        keep &= (result != 0) | (abs(score) <= limit)
-        keep &= score * result >= -limit
+        keep &= ~scored | (result != 0) | (abs(score) <= limit)
+        keep &= ~scored | (score * result >= -limit)
     if filters.where:
         assert filters.where == WHERE
         keep &= (records["ply"] >= 16) & (abs(score) < 300) & ((records["flags"] & IN_CHECK) == 0)

@@ -30,7 +30,7 @@ from tests.support.paths import VALIDATION
 from tests.support.positions import SUFFIXES, encode, sample
 from tests.support.runs import elsewhere
 
-FORMATS = ("viriformat", "bulletformat", "text", "binpack")
+FORMATS = ("viriformat", "bulletformat", "text", "binpack", "pgn", "plain")
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +188,7 @@ def test_what_a_pipe_can_not_do_is_one_line(
         (b"no data at all, or none of ours", ("count", "PIPE"), "does not begin as any of the formats"),
         (b"", ("convert", "PIPE", "-o", made), "there is nothing to read"),
         (viri, ("cat", "PIPE", "PIPE", "-o", made), "is a pipe, and given twice"),
-        (viri, ("count", "PIPE", "--format", "pgn"), "'pgn' is none of the formats"),
+        (viri, ("count", "PIPE", "--format", "pgm"), "'pgm' is none of the formats"),
         (viri, ("shuffle", "PIPE", "-o", made), "is a pipe, which can be read once, and here a file is needed"),
         (viri, ("dedupe", "PIPE", "-o", made), "loader cat - -o FILE"),
         (viri, ("shuffle", files["viriformat"], "-o", "-"), "-: is no file, and this command writes one"),

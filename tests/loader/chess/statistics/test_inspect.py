@@ -73,6 +73,7 @@ def slowly(read: tuple[Entry, ...]) -> Found:
         captures += board.piece_at(move.to_square) is not None and not board.is_castling(move)
         checks += board.is_check()
         white += board.turn
+        assert entry.result is not None
         result = ("loss", "draw", "win")[entry.result + 1]
         results[result] += 1
         if -300 <= entry.score < -200:

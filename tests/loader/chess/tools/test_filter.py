@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from loader.chess.filters import FilterConfig
+from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
 from loader.chess.tools.filter import filter_positions
@@ -200,3 +202,24 @@ def test_chains_of_what_is_left_stay_chains(files: dict[str, Path], tmp_path: Pa
     (source,) = open_sources([made])
     block = source.read_units(0)
     assert np.median(block.entries) > 20
+
+
+@pytest.mark.parametrize("into", [".binpack", ".viri", ".psv", ".pgn"])
+def test_marked_positions_stay_without_their_score(
+    into: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Chains and games stay whole, and training reads what the filter keeps."""
+    source, made, filtered = tmp_path / f"source{into}", tmp_path / f"made{into}", tmp_path / "filtered.binpack"
+    assert run("convert", VALIDATION, "-o", source) == 0
+    options = ["--where", "score > 50", "--random-skip", "1", "--seed", "7"]
+    capsys.readouterr()
+    assert run("filter", source, "-o", made, "--mark", *options) == 0
+    said = capsys.readouterr().out
+    assert run("filter", source, "-o", filtered, *options) == 0
+    assert said.split(": ")[1] == capsys.readouterr().out.split(": ")[1]
+    before, after = read_positions(source), read_positions(made)
+    assert [replace(entry, score=NO_SCORE) for entry in before] == [replace(entry, score=NO_SCORE) for entry in after]
+    kept = [(entry.move, entry.score, entry.ply) for entry in after if entry.score != NO_SCORE]
+    assert kept == [(entry.move, entry.score, entry.ply) for entry in read_positions(filtered)]
+    assert 0 < len(kept) < len(before)
+    assert all(old.score == new.score for old, new in zip(before, after, strict=True) if new.score != NO_SCORE)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ import numpy as np
 import pytest
 
 from loader.chess.positions import output as outputs
+from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.format import Target, named_format, target_of
 from loader.chess.positions.input import all_units, open_sources
+from loader.chess.positions.inputs import entries
 from loader.chess.positions.units import FIRST, UnitBlock, begins_of_games, joined
 from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import change_of, convert, first_units, sampled_units
@@ -61,11 +64,13 @@ def units_in(path: Path) -> list[bytes]:
 
 # What is converted.
 
+WITH_VECTORS = [name for name in FORMATS if name not in ("pgn", "plain")]  # test_pgn.py and test_plain.py
 
-@pytest.mark.parametrize("name", FORMATS)
+
+@pytest.mark.parametrize("name", WITH_VECTORS)
 def test_vectors_become_one_another_through_the_command(name: str, tmp_path: Path) -> None:
     """Games know only en-passant squares that a pawn can take on (test_vectors.py says where that shows)."""
-    for into in FORMATS:
+    for into in WITH_VECTORS:
         made = tmp_path / f"made{SUFFIXES[into]}"
         code = run("convert", vector(name), "-o", made, "--to", into, "--lossy", "--threads", "2")
         if into in GAMES and name in ("bulletformat", "marlinformat", "text"):
@@ -134,10 +139,9 @@ def test_what_is_lost_is_named_and_refused(
     ("arguments", "said"),
     [
         (("convert", "{viri}", "-o", "made.epd"), "its ending names no format"),
-        (("convert", "{viri}", "-o", "made.binpack.zst"), "binpack files are not compressed"),
         (("convert", "{viri}", "-o", "made.viri.gz.zst"), "its ending names no format"),
         (("convert", "{viri}", "-o", "made.bf", "--to", "text"), "its ending says bulletformat, and --to says text"),
-        (("convert", "{viri}", "-o", "made.x", "--to", "pgn"), "is none of the formats"),
+        (("convert", "{viri}", "-o", "made.x", "--to", "pgm"), "is none of the formats"),
         (("convert", "{viri}", "-o", "{there}"), "exists, and is never replaced"),
         (("convert", "{viri}", "-o", "no/made.viri"), "there is no folder no"),
         (("convert", "absent.viri", "-o", "made.viri"), "absent.viri: No such file"),
@@ -439,3 +443,19 @@ def test_what_is_no_amount_of_memory(text: str) -> None:
 @pytest.mark.parametrize(("text", "share"), [("2%", 0.02), ("0.5", 0.5), (" 12.5 % ", 0.125)])
 def test_shares(text: str, share: float) -> None:
     assert share_of(text, "--validation") == share
+
+
+@pytest.mark.parametrize("into", [".binpack", ".viri", ".txt"])
+def test_scores_are_scaled_on_the_way(into: str, tmp_path: Path) -> None:
+    """Also into the same format; as `score_scale` does it in training, to which the mark of no score is no number."""
+    source, made = tmp_path / f"source{into}", tmp_path / f"made{into}.gz"
+    assert run("convert", VALIDATION, "-o", source, "--lossy") == 0
+    assert run("convert", source, "-o", made, "--scale", "2.5") == 0
+    before, after = list(entries(source)), list(entries(made))
+    wanted = [
+        each.score if each.score == NO_SCORE else max(-32000, min(32000, round(each.score * 2.5))) for each in before
+    ]
+    assert [each.score for each in after] == wanted
+    assert [replace(each, score=0) for each in after] == [replace(each, score=0) for each in before]
+    for scale in ("0", "-1", "nan", "x"):
+        assert run("convert", source, "-o", tmp_path / f"other{into}", "--scale", scale) == 2

@@ -50,6 +50,25 @@ def test_the_loss_is_the_mean_over_the_samples() -> None:
     assert both.item() == pytest.approx((parts[0].item() + parts[1].item()) / 2)
 
 
+@pytest.mark.parametrize("settings", [{}, {"weight_boost": 2.0}, {"mate_base": 3000.0}, {"asymmetry": 0.5}])
+def test_what_is_missing_has_no_share_of_the_target(settings: dict[str, Any]) -> None:
+    """Whatever lambda is: 1 for a sample without a result, 0 for one without a score."""
+    config, output = LossConfig(**settings), torch.linspace(-1, 1, 5, dtype=torch.float64)
+    score, result = torch.tensor([-300, 0, 31800, 40, 1], dtype=torch.int16), torch.tensor([1, 0, -1, 0, 1])
+    for share in (0.0, 0.3, 1.0, torch.linspace(0, 1, 5, dtype=torch.float64)):
+        by_score = mean_loss(output, remapped(score, config), torch.full((5,), -128, dtype=torch.int8), config, share)
+        assert by_score.item() == pytest.approx(mean_loss(output, remapped(score, config), result, config, 1.0).item())
+    for share in (0.0, 0.3, 1.0):
+        marked = remapped(torch.full((5,), 32002, dtype=torch.int16), config)
+        by_result = mean_loss(output, marked, result, config, share)
+        for other in range(5):  # no score of a sample counts, but for its weight
+            lone = LossConfig(**{**settings, "weight_boost": 0.0})
+            one = slice(other, other + 1)
+            alone = mean_loss(output[one], marked[one], result[one], config, share)
+            assert alone.item() == pytest.approx(mean_loss(output[one], score[one], result[one], lone, 0.0).item())
+        assert by_result.isfinite()
+
+
 def test_without_offsets_the_probability_is_one_logistic_curve() -> None:
     score = torch.linspace(-1000, 1000, 41, dtype=torch.float64)
     assert torch.allclose(probability(score, 0.0, 361.0), torch.sigmoid(score / 361))

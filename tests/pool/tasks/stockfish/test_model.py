@@ -52,7 +52,7 @@ def labelled(count: int, quiet: bool = False) -> TensorBatch:
     """Positions of the sample with their scores and results."""
     chosen = [entry for entry in sample_entries(count) if not quiet or is_quiet(entry)]
     positions = [slow_position(entry.fen) for entry in chosen]
-    return make_batch(positions, [entry.score for entry in chosen], [entry.result for entry in chosen])[0]
+    return make_batch(positions, [entry.score for entry in chosen], [entry.result or 0 for entry in chosen])[0]
 
 
 def test_the_start_is_that_of_the_2022_trainer() -> None:

@@ -12,7 +12,7 @@
 namespace sparsepool::binpack {
 namespace {
 
-// In a payload, where all are whole. Files are not compressed, and entries are not told by the numbers of chains.
+// In a payload, where all are whole. Entries are not told by the numbers of chains.
 class Chains final : public Units {
   public:
     [[nodiscard]] const char* word() const override { return "chain"; }
@@ -30,7 +30,7 @@ class BinpackCodec final : public chess::Codec {
 
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view payload,
                                                     const chess::Demands& demands) const override {
-        return std::make_unique<ChainWalk>(payload, demands);
+        return std::make_unique<ChainWalk>(payload, std::span<const std::uint64_t>(), demands);
     }
     [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
         return std::make_unique<Writer>();
@@ -46,7 +46,7 @@ class BinpackCodec final : public chess::Codec {
         simd::kernels<Kernels>().read_lanes(states, lanes.size(), count, checks);
         for (std::size_t i = 0; i < lanes.size(); ++i) {
             lanes[i].out = states[i]->out;
-            lanes[i].at_end = states[i]->at_end;
+            lanes[i].at_end = states[i]->at_end && !static_cast<ChainWalk*>(lanes[i].walk)->begin_next();
         }
     }
 
@@ -56,7 +56,7 @@ class BinpackCodec final : public chess::Codec {
     [[nodiscard]] chess::OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
                                          const chess::Demands& demands,
                                          std::optional<std::vector<std::uint64_t>>) const override {
-        return ChunkFile::open(path, expected, *this, demands);
+        return open_chunks(path, expected, *this, demands);
     }
     [[nodiscard]] std::shared_ptr<const chess::EntryFile> hold(std::string name, const chess::Demands& demands,
                                                                std::string bytes, std::uint64_t begin,

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "chess/formats/binpack/native/layout.h"
+#include "chess/formats/binpack/native/walk.h"
 #include "common/crc32c.h"
+#include "compression/unpacker.h"
 
 namespace sparsepool::binpack {
 namespace {
@@ -37,6 +39,59 @@ std::span<std::uint8_t> memory_of(std::string& bytes) {
     return {reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()};
 }
 
+struct HeaderFault {
+    std::string reason;  // empty: none
+    bool cut = false;    // only that the bytes end too early
+};
+
+// What is wrong with a header, of which so much is there; `present`: bytes from it on.
+HeaderFault fault_of_header(std::string_view header, std::uint64_t present) {
+    const std::string_view magic = header.substr(0, sizeof kMagic);
+    if (!std::string_view(kMagic, sizeof kMagic).starts_with(magic))
+        return {"expected a chunk, which begins with b'BINP', got " + quoted(magic), false};
+    if (header.size() < kHeaderBytes)
+        return {"expected the " + std::to_string(kHeaderBytes) + " bytes that a chunk begins with, got " +
+                    std::to_string(header.size()),
+                true};
+    const std::uint32_t size = payload_size(header);
+    if (size > kMaxPayload)
+        return {
+            "expected a chunk of at most " + std::to_string(kMaxPayload) + " bytes, got one of " + std::to_string(size),
+            false};
+    if (size <= present - kHeaderBytes) return {};
+    return {
+        "expected the " + std::to_string(size) + " bytes of the chunk, got " + std::to_string(present - kHeaderBytes),
+        true};
+}
+
+// Whole chunks of what is decoded. What is no chunk ends all of them: it is not waited for more of it.
+class Chunks final : public Units {
+  public:
+    [[nodiscard]] const char* word() const override { return "chunk"; }
+    [[nodiscard]] std::size_t whole(std::string_view bytes, std::size_t) const override {
+        std::size_t at = 0;
+        while (bytes.size() - at >= kHeaderBytes) {
+            const std::size_t size = chunk_bytes(bytes.substr(at, kHeaderBytes));
+            if (size == 0) return bytes.size();
+            if (size > bytes.size() - at) break;
+            at += size;
+        }
+        return at;
+    }
+    [[nodiscard]] std::uint64_t count(std::string_view whole) const override {
+        std::uint64_t chunks = 0;
+        for (std::size_t size = 0; (size = chunk_bytes(whole.substr(0, kHeaderBytes))) != 0; ++chunks)
+            whole.remove_prefix(std::min(size, whole.size()));
+        return chunks;
+    }
+};
+
+const Chunks kChunks;
+
+std::string words_of_entry(const chess::Damage& damage) {
+    return damage.reason + " (entry " + std::to_string(damage.unit) + " of its chain)";
+}
+
 }  // namespace
 
 std::size_t chunk_bytes(std::string_view header) {
@@ -45,24 +100,13 @@ std::size_t chunk_bytes(std::string_view header) {
     return size > kMaxPayload ? 0 : kHeaderBytes + size;
 }
 
-chess::OpenedFile ChunkFile::open(const std::string& path, std::optional<ExpectedFile> expected,
-                                  const chess::Codec& codec, const chess::Demands& demands) {
-    const FileDescriptor descriptor(path);
-    if (std::optional<FileFault> fault = descriptor.opening_fault(expected)) return {nullptr, std::move(*fault)};
-    const auto file = std::make_shared<ChunkFile>(path, expected, expected->identity.size, codec, demands);
-    std::optional<FileFault> fault = file->list_chunks(descriptor);
-    if (!fault) fault = descriptor.change(expected);
-    if (fault) return {nullptr, std::move(*fault)};
-    return {file, {}};
-}
-
 std::shared_ptr<const ChunkFile> ChunkFile::hold(std::string name, std::string bytes, std::uint64_t begin,
                                                  const chess::Codec& codec, const chess::Demands& demands) {
     const std::uint64_t size = begin + bytes.size();
     const auto file = std::make_shared<ChunkFile>(std::move(name), std::nullopt, size, codec, demands);
     const std::string_view header = std::string_view(bytes).substr(0, kHeaderBytes);
-    if (std::string wrong = file->header_fault(begin, header); !wrong.empty()) {
-        file->damage_ = HeaderDamage{begin, std::move(wrong)};
+    if (HeaderFault wrong = fault_of_header(header, bytes.size()); !wrong.reason.empty()) {
+        file->damage_ = HeaderDamage{begin, std::move(wrong.reason)};
         return file;
     }
     file->chunks_.push_back({begin, payload_size(header)});
@@ -100,8 +144,7 @@ std::optional<FileFault> ChunkFile::read_payload(const Chunk& chunk, std::string
 }
 
 stream::SourceFault ChunkFile::fault_of(std::size_t, const chess::Piece& read, const chess::Damage& damage) const {
-    return {path_, read.begin + damage.offset,
-            damage.reason + " (entry " + std::to_string(damage.unit) + " of its chain)"};
+    return {path_, read.begin + damage.offset, words_of_entry(damage)};
 }
 
 stream::SourceFault ChunkFile::refusal(std::size_t piece, const chess::Piece& read, const chess::Walk& walk,
@@ -132,9 +175,10 @@ std::optional<FileFault> ChunkFile::list_chunks(const FileDescriptor& file) {
     while (offset < size_) {
         std::string header(std::min(kHeaderBytes, size_ - offset), '\0');
         if (std::optional<FileFault> fault = file.read(memory_of(header), offset)) return fault;
-        std::string wrong = header_fault(offset, header);
-        if (!wrong.empty()) {
-            damage_ = HeaderDamage{offset, std::move(wrong)};
+        HeaderFault wrong = fault_of_header(header, size_ - offset);
+        if (!wrong.reason.empty()) {
+            damage_ = HeaderDamage{offset, std::move(wrong.reason)};
+            cut_ = wrong.cut;
             return std::nullopt;
         }
         const std::uint32_t size = payload_size(header);
@@ -144,24 +188,67 @@ std::optional<FileFault> ChunkFile::list_chunks(const FileDescriptor& file) {
     return std::nullopt;
 }
 
-// What is wrong with the header at `offset`, of which so much is there; empty if nothing is.
-std::string ChunkFile::header_fault(std::uint64_t offset, std::string_view header) {
-    const std::string_view magic = header.substr(0, sizeof kMagic);
-    if (!std::string_view(kMagic, sizeof kMagic).starts_with(magic))
-        return "expected a chunk, which begins with b'BINP', got " + quoted(magic);
-    cut_ = true;
-    if (header.size() < kHeaderBytes)
-        return "expected the " + std::to_string(kHeaderBytes) + " bytes that a chunk begins with, got " +
-               std::to_string(header.size());
-    const std::uint32_t size = payload_size(header);
-    const std::uint64_t present = size_ - offset - kHeaderBytes;
-    const bool absurd = size > kMaxPayload;
-    cut_ = !absurd && size > present;
-    if (absurd)
-        return "expected a chunk of at most " + std::to_string(kMaxPayload) + " bytes, got one of " +
-               std::to_string(size);
-    if (cut_) return "expected the " + std::to_string(size) + " bytes of the chunk, got " + std::to_string(present);
-    return {};
+PackedChunkFile::PackedChunkFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size,
+                                 const chess::Codec& codec, const chess::Demands& demands, packed::MakeUnpacker make)
+    : EntryFile(std::move(path), expected, size, codec, demands), sequence_(path_, expected, size, make, kChunks) {}
+
+chess::Piece PackedChunkFile::read(std::size_t piece) const {
+    chess::Piece read = sequence_.read(piece);
+    std::string payloads;
+    for (std::string_view rest = read.bytes; !rest.empty();) {
+        const std::string_view header = rest.substr(0, kHeaderBytes);
+        const HeaderFault wrong = fault_of_header(header, rest.size());
+        if (!wrong.reason.empty()) {
+            const std::uint64_t at = read.begin + read.bytes.size() - rest.size();
+            if (!read.fault) read.fault = fault_at(piece, at, wrong.reason);
+            break;
+        }
+        const std::uint32_t size = payload_size(header);
+        payloads += rest.substr(kHeaderBytes, size);
+        read.ends.push_back(payloads.size());
+        rest.remove_prefix(kHeaderBytes + size);
+    }
+    read.bytes = std::move(payloads);
+    return read;
+}
+
+std::unique_ptr<chess::Walk> PackedChunkFile::walk(const chess::Piece& piece, const chess::Demands& demands) const {
+    return std::make_unique<ChainWalk>(piece.bytes, piece.ends, demands);
+}
+
+stream::SourceFault PackedChunkFile::fault_of(std::size_t piece, const chess::Piece& read,
+                                              const chess::Damage& damage) const {
+    const auto headers = static_cast<std::uint64_t>(
+        std::ranges::count_if(read.ends, [&](std::uint64_t end) { return end <= damage.offset; }) + 1);
+    return fault_at(piece, read.begin + damage.offset + headers * kHeaderBytes, words_of_entry(damage));
+}
+
+stream::SourceFault PackedChunkFile::fault_at(std::size_t piece, std::uint64_t decoded,
+                                              const std::string& reason) const {
+    return {path_, offset(piece), "byte " + std::to_string(decoded) + " of what is decoded: " + reason};
+}
+
+stream::SourceFault PackedChunkFile::refusal(std::size_t piece, const chess::Piece& read, const chess::Walk& walk,
+                                             std::string reason) const {
+    return fault_of(piece, read, walk.refusal(std::move(reason)));
+}
+
+chess::OpenedFile open_chunks(const std::string& path, std::optional<ExpectedFile> expected, const chess::Codec& codec,
+                              const chess::Demands& demands) {
+    const FileDescriptor descriptor(path);
+    if (std::optional<FileFault> fault = descriptor.opening_fault(expected)) return {nullptr, std::move(*fault)};
+    const std::uint64_t size = expected->identity.size;
+    std::string head(std::min<std::uint64_t>(size, 4), '\0');
+    if (std::optional<FileFault> fault = descriptor.read(memory_of(head), 0)) return {nullptr, std::move(*fault)};
+    if (const auto packing = packed::packing_of(memory_of(head))) {
+        if (packing->missing != nullptr) return {nullptr, {.reason = packing->missing}};
+        return {std::make_shared<PackedChunkFile>(path, expected, size, codec, demands, packing->make), {}};
+    }
+    const auto file = std::make_shared<ChunkFile>(path, expected, size, codec, demands);
+    std::optional<FileFault> fault = file->list_chunks(descriptor);
+    if (!fault) fault = descriptor.change(expected);
+    if (fault) return {nullptr, std::move(*fault)};
+    return {file, {}};
 }
 
 }  // namespace sparsepool::binpack

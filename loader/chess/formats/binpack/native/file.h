@@ -19,8 +19,7 @@ class ChunkFile final : public chess::EntryFile {
     using EntryFile::EntryFile;
 
     // Hops from header to header. A file of 0 bytes is whole and has no chunks.
-    [[nodiscard]] static chess::OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
-                                                const chess::Codec& codec, const chess::Demands& demands);
+    [[nodiscard]] std::optional<FileFault> list_chunks(const FileDescriptor& file);
 
     // What has come out of a pipe, in memory: a chunk, or what is there instead of one. `begin`: bytes before it.
     [[nodiscard]] static std::shared_ptr<const ChunkFile> hold(std::string name, std::string bytes, std::uint64_t begin,
@@ -58,15 +57,43 @@ class ChunkFile final : public chess::EntryFile {
         std::string reason;
     };
 
-    [[nodiscard]] std::optional<FileFault> list_chunks(const FileDescriptor& file);
     [[nodiscard]] std::optional<FileFault> read_payload(const Chunk& chunk, std::string& payload) const;
-    [[nodiscard]] std::string header_fault(std::uint64_t offset, std::string_view header);
 
     std::optional<std::string> held_;  // the only chunk's payload, if it is of a pipe
     std::vector<Chunk> chunks_;
     std::optional<HeaderDamage> damage_;
     bool cut_ = false;  // that is only that the file ends too early
 };
+
+// One that is compressed: its pieces are the chunks that end in a stretch of it, cut out of what is decoded.
+class PackedChunkFile final : public chess::EntryFile {
+  public:
+    PackedChunkFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size,
+                    const chess::Codec& codec, const chess::Demands& demands, packed::MakeUnpacker make);
+
+    [[nodiscard]] std::size_t num_pieces() const override { return sequence_.num_pieces(); }
+    [[nodiscard]] std::uint64_t offset(std::size_t piece) const override { return piece * packed::Sequence::kPiece; }
+    [[nodiscard]] bool is_packed() const override { return true; }
+    [[nodiscard]] chess::Piece read(std::size_t piece) const override;  // the payloads alone
+    [[nodiscard]] std::unique_ptr<chess::Walk> walk(const chess::Piece& piece,
+                                                    const chess::Demands& demands) const override;
+    [[nodiscard]] std::uint64_t whole_size() const override { return size_; }
+    [[nodiscard]] stream::SourceFault fault_of(std::size_t piece, const chess::Piece& read,
+                                               const chess::Damage& damage) const override;
+    [[nodiscard]] stream::SourceFault refusal(std::size_t piece, const chess::Piece& read, const chess::Walk& walk,
+                                              std::string reason) const override;
+
+  private:
+    // `decoded`: bytes before it of what the file decodes to.
+    [[nodiscard]] stream::SourceFault fault_at(std::size_t piece, std::uint64_t decoded,
+                                               const std::string& reason) const;
+
+    packed::Sequence sequence_;
+};
+
+// Compressed or not, by its first bytes.
+[[nodiscard]] chess::OpenedFile open_chunks(const std::string& path, std::optional<ExpectedFile> expected,
+                                            const chess::Codec& codec, const chess::Demands& demands);
 
 // Bytes of the chunk that begins so, its header included; 0 if that is no header of a chunk.
 [[nodiscard]] std::size_t chunk_bytes(std::string_view header);

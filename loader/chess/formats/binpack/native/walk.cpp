@@ -8,29 +8,54 @@
 
 namespace sparsepool::binpack {
 
-ChainWalk::ChainWalk(std::string_view payload, const chess::Demands& demands) {
-    lane_.state.payload = chess::span_of(payload);
+ChainWalk::ChainWalk(std::string_view bytes, std::span<const std::uint64_t> ends, const chess::Demands& demands)
+    : bytes_(chess::span_of(bytes)), ends_(ends) {
+    lane_.state.payload = ends.empty() ? bytes_ : bytes_.first(ends.front());
     lane_.state.demands = demands;
     lane_.state.left_out = &illegal_;
 }
 
+bool ChainWalk::begin_next() {
+    ChunkState& state = lane_.state;
+    if (state.fault != Fault::kNone || ends_.size() < 2) return false;
+    state.before = ends_[0];
+    state.payload = bytes_.subspan(ends_[0], ends_[1] - ends_[0]);
+    ends_ = ends_.subspan(1);
+    state.bit = state.stem = 0;
+    state.followers = state.number = 0;
+    return true;
+}
+
 const chess::Entry* ChainWalk::next() {
-    return simd::kernels<Kernels>().next(lane_.state) ? &lane_.state.entry : nullptr;
+    const auto next = simd::kernels<Kernels>().next;
+    do {
+        if (next(lane_.state)) return &lane_.state.entry;
+    } while (begin_next());
+    return nullptr;
 }
 
 std::size_t ChainWalk::read(chess::Record* out, std::size_t capacity, bool checks) {
+    std::size_t count = 0;
     if (lane_.state.demands.every) {  // which lanes do not look at
-        std::size_t count = 0;
         for (; count < capacity && next() != nullptr; ++count) out[count] = chess::make_record(lane_.state.entry);
         return count;
     }
-    lane_.out = out;
     Lane* const lane = &lane_;
-    simd::kernels<Kernels>().read_lanes(&lane, 1, capacity, checks);
-    return static_cast<std::size_t>(lane_.out - out);
+    do {
+        lane_.out = out + count;
+        simd::kernels<Kernels>().read_lanes(&lane, 1, capacity - count, checks);
+        count = static_cast<std::size_t>(lane_.out - out);
+    } while (count < capacity && begin_next());
+    return count;
 }
 
-std::uint64_t ChainWalk::count() { return simd::kernels<Kernels>().count_entries(lane_.state); }
+std::uint64_t ChainWalk::count() {
+    std::uint64_t entries = 0;
+    do {
+        entries += simd::kernels<Kernels>().count_entries(lane_.state);
+    } while (begin_next());
+    return entries;
+}
 
 std::optional<chess::Damage> ChainWalk::damage() const {
     const ChunkState& state = lane_.state;
@@ -39,7 +64,7 @@ std::optional<chess::Damage> ChainWalk::damage() const {
 }
 
 chess::Damage ChainWalk::refusal(std::string reason) const {
-    return {lane_.state.stem, lane_.state.number, std::move(reason), false};
+    return {lane_.state.before + lane_.state.stem, lane_.state.number, std::move(reason), false};
 }
 
 }  // namespace sparsepool::binpack

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,23 +11,29 @@
 
 namespace sparsepool::binpack {
 
-// Through the chains of a chunk's payload, which must stay.
+// Through the chains of a chunk's payload, or of several, one behind the other. They must stay.
 class ChainWalk final : public chess::Walk {
   public:
-    ChainWalk(std::string_view payload, const chess::Demands& demands);
+    // `ends`: of the payloads among the bytes; empty: there is one. No chain goes from one into the next.
+    ChainWalk(std::string_view bytes, std::span<const std::uint64_t> ends, const chess::Demands& demands);
 
     [[nodiscard]] const chess::Entry* next() override;
     [[nodiscard]] std::size_t read(chess::Record* out, std::size_t capacity, bool checks) override;
     [[nodiscard]] std::uint64_t count() override;
     [[nodiscard]] std::uint64_t units() const override { return lane_.state.chains; }
-    [[nodiscard]] std::uint64_t at() const override { return (lane_.state.bit + 7) / 8; }
+    [[nodiscard]] std::uint64_t at() const override { return lane_.state.before + (lane_.state.bit + 7) / 8; }
     [[nodiscard]] const chess::IllegalTally& illegal() const override { return illegal_; }
     [[nodiscard]] std::optional<chess::Damage> damage() const override;
     [[nodiscard]] chess::Damage refusal(std::string reason) const override;
 
     [[nodiscard]] Lane& lane() { return lane_; }
 
+    // Of a payload that is done: goes on with the next one; false if there is none, or at a fault.
+    [[nodiscard]] bool begin_next();
+
   private:
+    std::span<const std::uint8_t> bytes_;
+    std::span<const std::uint64_t> ends_;  // of payloads that are not done
     Lane lane_;
     chess::IllegalTally illegal_;
 };

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "chess/native/files/codec.h"
+#include "chess/native/formats/storable.h"
 
 namespace sparsepool::bulletformat {
 namespace {
@@ -20,6 +21,8 @@ chess::Position seen_by_mover(const chess::Position& position) {
 class Writer final : public chess::EntryWriter {
   public:
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
+        if (const char* wrong = chess::why_no_result(entry)) return wrong;
+        count_unscored(entry);
         const chess::Position seen = seen_by_mover(entry.position);
         std::uint8_t bytes[kBytes] = {};
         chess::write_nibbles(seen, 0, bytes);

@@ -10,7 +10,7 @@
 namespace sparsepool::montyvalue {
 namespace {
 
-class Writer final : public chess::GameWriter {
+class Writer final : public chess::WordGameWriter {
     [[nodiscard]] const char* why_no_start(const chess::Entry& entry) const override {
         if (const char* wrong = chess::why_no_castling(entry.position)) return wrong;
         return chess::why_no_en_passant(entry.position);

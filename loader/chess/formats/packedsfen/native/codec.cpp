@@ -55,6 +55,7 @@ class Writer final : public chess::EntryWriter {
   public:
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
         const chess::Position& position = entry.position;
+        if (const char* wrong = chess::why_no_result(entry)) return wrong;
         if (const char* wrong = chess::why_no_en_passant(position)) return wrong;
         if (!castles_from_corners(position)) return "castling rights of Chess960 can't be stored";
         if (entry.move.word != 0) {

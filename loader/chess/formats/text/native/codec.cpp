@@ -31,13 +31,15 @@ class Writer final : public chess::EntryWriter {
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
         std::int16_t white_score = 0;
         if (const char* wrong = chess::why_no_white_score(entry, white_score)) return wrong;
+        count_unscored(entry);
         char line[chess::kMaxFen + 16];
         char* end = chess::write_fen(entry.position, entry.ply / 2U + 1, line, chess::known_fields(entry));
         end = std::ranges::copy(std::string_view(" | "), end).out;
         end = std::to_chars(end, end + 6, white_score).ptr;
         end = std::ranges::copy(std::string_view(" | "), end).out;
-        const auto result = static_cast<std::size_t>(chess::white_result(entry) + 1);
-        end = std::ranges::copy(kResults.data()[result], end).out;
+        const std::int8_t result = chess::white_result(entry);
+        const bool none = result == chess::kNoResult;
+        end = std::ranges::copy(none ? std::string_view("*") : kResults.data()[result + 1], end).out;
         *end++ = '\n';
         done_.insert(done_.end(), line, end);
         ++entries_;

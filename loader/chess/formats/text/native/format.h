@@ -18,7 +18,9 @@ class Codec;
 
 // A line `FEN | score | result`, both White's; blanks around the parts count for nothing. A result is 0.0, 0.5 or 1.0,
 // also 0, 1/2, 1, and any of them in square brackets. A byte order mark before a line counts for
-// nothing: it may stand inside of a file that was put together of others.
+// nothing: it may stand inside of a file that was put together of others. `*` is no result, 32002 no score.
+//
+// Or a position with its result alone, as programs that tune evaluations have it: `FEN c9 "1-0";`, `FEN [0.5]`.
 namespace sparsepool::text {
 
 inline constexpr std::size_t kShown = 40;  // characters of what is wrong
@@ -41,7 +43,7 @@ inline namespace SPARSEPOOL_ISA {
     return std::string(words) + ", not '" + shown(text.substr(0, end)) + "'";
 }
 
-// -1, 0 or 1; nothing for what is no result.
+// -1, 0 or 1, or kNoResult; nothing for what is none of these.
 [[nodiscard]] inline std::optional<int> read_result(std::string_view word) {
     if (word.size() > 2 && word.front() == '[' && word.back() == ']') word = word.substr(1, word.size() - 2);
     std::uint32_t letters = 0;
@@ -57,21 +59,28 @@ inline namespace SPARSEPOOL_ISA {
     };
     if (letters == is("1.0") || letters == is("1")) return 1;
     if (letters == is("0.0") || letters == is("0")) return -1;
+    if (letters == is("*")) return chess::kNoResult;
     if (letters == is("0.5") || letters == is("1/2")) return 0;
     return std::nullopt;
 }
 
-// What is wrong with a line; nothing if it is good.
-[[nodiscard]] inline std::string read_parts(std::string_view fen, std::string_view score, std::string_view result,
-                                            bool needs_ply, chess::Entry& entry) {
-    chess::Position& position = entry.position;
+// What is wrong with a part of a line; nothing if it is good.
+[[nodiscard]] inline std::string read_fen(std::string_view fen, bool needs_ply, chess::Entry& entry) {
     unsigned number = 0;
-    std::string wrong = chess::parse_fen(fen, 2, position, number, entry.lacks);
+    std::string wrong = chess::parse_fen(fen, 2, entry.position, number, entry.lacks);
     if (!wrong.empty()) return wrong;
     if (number == 0 && needs_ply) return "the FEN has no move number: no ply is known, and a filter needs it";
     if (const char* fault = chess::number_fault(number, false)) return fault;
-    entry.ply = chess::ply_of(number, position.side);
+    entry.ply = chess::ply_of(number, entry.position.side);
     entry.move = {};
+    return {};
+}
+
+[[nodiscard]] inline std::string read_parts(std::string_view fen, std::string_view score, std::string_view result,
+                                            bool needs_ply, chess::Entry& entry) {
+    const chess::Position& position = entry.position;
+    std::string wrong = read_fen(fen, needs_ply, entry);
+    if (!wrong.empty()) return wrong;
     std::int16_t white_score = 0;
     if (score.starts_with('+')) score.remove_prefix(1);
     const auto [end, error] = std::from_chars(score.data(), score.data() + score.size(), white_score);
@@ -80,8 +89,29 @@ inline namespace SPARSEPOOL_ISA {
     }
     if (!chess::turn_score(white_score, position.side, entry.score)) return chess::kBadScore;
     const std::optional<int> white = read_result(result);
-    if (!white) return with_quoted("the result must be 1.0, 0.5 or 0.0, White's", result);
+    if (!white) return with_quoted("the result must be 1.0, 0.5 or 0.0, White's, or *", result);
     entry.result = static_cast<std::int8_t>(position.side == chess::kWhite ? *white : -*white);
+    return {};
+}
+
+// A line without scores. Operations of EPD behind c9 count for nothing.
+[[nodiscard]] inline std::string read_tuning_line(std::string_view line, bool needs_ply, chess::Entry& entry) {
+    constexpr std::size_t kNone = std::string_view::npos;
+    constexpr std::string_view kOperation = " c9 \"";
+    const std::size_t operation = line.find(kOperation);
+    const std::size_t begin = operation != kNone ? operation + kOperation.size() : line.find('[');
+    const std::size_t end = begin == kNone ? kNone : line.find(operation != kNone ? '"' : ']', begin);
+    if (end == kNone) return "a line is FEN | score | result, FEN c9 \"result\" or FEN [result]";
+    const std::string_view behind = trimmed(line.substr(end + 1));
+    if (!behind.empty() && (operation == kNone || behind.front() != ';'))
+        return with_quoted("nothing stands behind the result", behind);
+    std::string wrong = read_fen(trimmed(line.substr(0, operation != kNone ? operation : begin)), needs_ply, entry);
+    if (!wrong.empty()) return wrong;
+    const std::string_view word = line.substr(begin, end - begin + (operation != kNone ? 0 : 1));
+    const std::optional<int> white = word == "1-0" ? 1 : word == "0-1" ? -1 : word == "1/2-1/2" ? 0 : read_result(word);
+    if (!white) return with_quoted("the result must be 1-0, 1/2-1/2 or 0-1, or 1.0, 0.5 or 0.0 in brackets", word);
+    entry.score = chess::kNoScore;
+    entry.result = static_cast<std::int8_t>(entry.position.side == chess::kWhite ? *white : -*white);
     return {};
 }
 
@@ -89,6 +119,7 @@ inline namespace SPARSEPOOL_ISA {
     constexpr std::size_t kNone = std::string_view::npos;
     const std::size_t first = line.find('|');
     const std::size_t second = first == kNone ? kNone : line.find('|', first + 1);
+    if (first == kNone) return read_tuning_line(line, needs_ply, entry);
     if (second == kNone || line.find('|', second + 1) != kNone) return "a line is FEN | score | result";
     return read_parts(trimmed(line.substr(0, first)), trimmed(line.substr(first + 1, second - first - 1)),
                       trimmed(line.substr(second + 1)), needs_ply, entry);

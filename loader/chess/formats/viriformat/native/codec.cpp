@@ -6,7 +6,7 @@
 namespace sparsepool::viriformat {
 namespace {
 
-class Writer final : public chess::GameWriter {
+class Writer final : public chess::WordGameWriter {
     [[nodiscard]] const char* why_no_start(const chess::Entry& entry) const override {
         return chess::why_no_marlin_board(entry.position);
     }

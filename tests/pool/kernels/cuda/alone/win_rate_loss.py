@@ -38,6 +38,7 @@ def given(samples: int, seed: int = 0) -> tuple[Tensor, TensorBatch]:
     score = torch.randint(-1500, 1500, (samples,), generator=generator).to(torch.int16)
     score[: samples // 50] = 32002
     result = torch.randint(-1, 2, (samples,), generator=generator).to(torch.int8)
+    result[samples // 50 : samples // 25] = -128
     output = torch.randn(samples, generator=generator) * 2
     output[::97] *= 1e3
     return output, TensorBatch(0, {}, {"score": score, "result": result}, (0, samples))

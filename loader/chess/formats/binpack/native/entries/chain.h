@@ -81,7 +81,7 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead };
 // Whether the walk goes on behind the entry, which is illegal and noted then.
 [[nodiscard, gnu::noinline, gnu::cold]] inline bool leaves_out(ChunkState& state, chess::Illegal illegal) {
     if (state.demands.on_illegal == chess::OnIllegal::kLeaveOut) {
-        state.left_out->add(illegal, state.stem, state.number);
+        state.left_out->add(illegal, state.before + state.stem, state.number);
         return true;
     }
     state.illegal = illegal;

@@ -10,10 +10,11 @@
 // Where decoding stands, as plain data.
 namespace sparsepool::binpack {
 
-// Where a walk through one payload stands. Plain data: a walk may be continued by the code of another
+// Where a walk stands, in a payload. Plain data: a walk may be continued by the code of another
 // instruction set. `entry` is the current entry once `next_entry` has said true.
 struct ChunkState {
     std::span<const std::uint8_t> payload;
+    std::uint64_t before = 0;                        // bytes of the payloads that were walked through before it
     std::uint64_t bit = 0;                           // where the next thing to read begins
     std::uint64_t stem = 0;                          // offset of the current chain in the payload
     std::uint32_t followers = 0;                     // entries of the current chain still to come

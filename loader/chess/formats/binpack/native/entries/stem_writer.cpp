@@ -4,6 +4,7 @@
 
 #include "chess/formats/binpack/native/layout.h"
 #include "chess/native/board/rules.h"
+#include "chess/native/formats/storable.h"
 
 namespace sparsepool::binpack {
 namespace {
@@ -64,7 +65,7 @@ unsigned packed_code(const chess::Position& position, unsigned code, unsigned sq
 }  // namespace
 
 std::string why_no_stem(const chess::Entry& entry) {
-    if (entry.result < -1 || entry.result > 1) return "result must be -1, 0 or 1";
+    if (const char* wrong = chess::why_no_result(entry)) return wrong;
     if (entry.ply > kMaxStemPly) return "ply at the start of a chain must be at most 16383";
     if (!castling_fits(entry.position)) return "castling right without a rook in its corner can't be stored";
     if (!ep_square_fits(entry.position)) return "en-passant square without a pawn that passed it can't be stored";

@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <utility>
+
+#include "chess/formats/pgn/native/evaluations.h"
+#include "chess/formats/pgn/native/format.h"
+#include "chess/formats/pgn/native/game.h"
+#include "chess/formats/pgn/native/san.h"
+#include "chess/native/board/fen.h"
+#include "chess/native/files/codec.h"
+#include "chess/native/formats/game_writer.h"
+#include "chess/native/formats/storable.h"
+#include "chess/native/kernels.h"
+#include "common/simd.h"
+
+namespace sparsepool::pgn {
+namespace {
+
+class PgnGames final : public chess::SoughtUnits {
+  public:
+    [[nodiscard]] const char* word() const override { return "game"; }
+    [[nodiscard]] std::size_t end_of(std::string_view bytes, std::size_t begin) const override {
+        return end_of_game(bytes, begin, false);
+    }
+};
+
+class PgnWalk final : public chess::Walk {
+  public:
+    PgnWalk(std::string_view bytes, const chess::Demands& demands) : bytes_(bytes), demands_(demands) {}
+
+    [[nodiscard]] const chess::Entry* next() override {
+        while (!damage_) {
+            if (number_ < game_.entries.size()) {
+                const chess::Entry& entry = game_.entries[number_++];
+                if (!demands_.every || is_good(judged(entry.position), 1)) return &entry;
+            } else if (end_ == bytes_.size()) {
+                return nullptr;
+            } else {
+                read_next();
+            }
+        }
+        return nullptr;
+    }
+
+    [[nodiscard]] std::size_t read(chess::Record* out, std::size_t capacity, bool checks) override {
+        const auto write = simd::kernels<chess::Kernels>().write_record;
+        std::size_t count = 0;
+        for (; count < capacity; ++count) {
+            const chess::Entry* entry = next();
+            if (entry == nullptr) break;
+            write(*entry, out[count]);
+            if (!checks) out[count].flags &= static_cast<std::uint8_t>(~chess::kInCheck);
+        }
+        return count;
+    }
+
+    [[nodiscard]] std::uint64_t units() const override { return games_; }
+    [[nodiscard]] std::uint64_t at() const override { return end_; }
+    [[nodiscard]] const chess::IllegalTally& illegal() const override { return illegal_; }
+    [[nodiscard]] std::optional<chess::Damage> damage() const override { return damage_; }
+    [[nodiscard]] chess::Damage refusal(std::string reason) const override {
+        return {begin_, games_, std::move(reason), false};
+    }
+
+  private:
+    void read_next() {
+        begin_ = end_;
+        end_ = std::min(end_of_game(bytes_, begin_, true), bytes_.size());
+        number_ = 0;
+        read_game(bytes_.substr(begin_, end_ - begin_), demands_.ply, game_);
+        games_ += game_.begun ? 1 : 0;
+        if (game_.illegal != chess::Illegal::kNone && leaves_out(game_.illegal, 1)) return;
+        if (!game_.fault.empty()) {
+            damage_ = {begin_ + game_.fault_at, games_, game_.fault, false};
+        } else if (!demands_.every && !game_.entries.empty()) {
+            const std::size_t entries = game_.entries.size();
+            if (!is_good(judged(game_.entries.front().position), entries)) game_.entries.clear();
+        }
+    }
+
+    [[nodiscard]] chess::Illegal judged(const chess::Position& position) const {
+        return demands_.on_illegal == chess::OnIllegal::kKeep ? chess::Illegal::kNone : find_illegal(position);
+    }
+
+    // Else it is noted, or damage.
+    bool is_good(chess::Illegal illegal, std::uint64_t entries) {
+        if (illegal == chess::Illegal::kNone) return true;
+        if (!leaves_out(illegal, entries)) damage_ = {begin_, games_, words_of(illegal), false};
+        return false;
+    }
+
+    bool leaves_out(chess::Illegal illegal, std::uint64_t entries) {
+        if (demands_.on_illegal != chess::OnIllegal::kLeaveOut) return false;
+        illegal_.add(illegal, begin_, games_, entries);
+        return true;
+    }
+
+    std::string_view bytes_;
+    chess::Demands demands_;
+    std::size_t begin_ = 0;  // of the game
+    std::size_t end_ = 0;
+    std::uint64_t games_ = 0;
+    std::size_t number_ = 0;  // of the next entry of the game
+    Game game_;
+    chess::IllegalTally illegal_;
+    std::optional<chess::Damage> damage_;
+};
+
+constexpr std::size_t kColumns = 80;  // of a line, at most
+
+const char* word_of(std::int8_t white_result) {
+    if (white_result == chess::kNoResult) return "*";
+    constexpr std::array kWords = {"0-1", "1/2-1/2", "1-0"};
+    return kWords.data()[white_result + 1];
+}
+
+class Writer final : public chess::GameWriter {
+    [[nodiscard]] const char* why_no_entry(const chess::Entry& entry) const override {
+        const bool scored = entry.score != chess::kNoScore;
+        if (scored && (entry.score > kMostScore || entry.score < -kMostScore)) {
+            return "the format has no score beyond 32000, which is mate";
+        }
+        char san[kMaxSan];
+        chess::Move read;
+        const char* end = write_san(entry.position, entry.move, san);
+        const bool same =
+            parse_san({san, end}, entry.position, read) == SanFault::kNone && read.word == entry.move.word;
+        return same ? nullptr : "the format can't hold a move that is not legal";
+    }
+
+    [[nodiscard]] const char* why_no_start(const chess::Entry&) const override { return nullptr; }  // a FEN holds all
+
+    void begin_game(const chess::Entry& entry) override {
+        char text[chess::kMaxFen];
+        const char* end = chess::write_fen(entry.position, entry.ply / 2U + 1, text, chess::known_fields(entry));
+        const std::string_view fen(text, end);
+        put("[Event \"?\"]\n[Result \"");
+        put(word_of(chess::white_result(entry)));
+        put("\"]\n");
+        if (entry.position.chess960) put("[Variant \"Chess960\"]\n");
+        if (fen != kStart) {
+            put("[SetUp \"1\"]\n[FEN \"");
+            put(fen);
+            put("\"]\n");
+        }
+        column_ = 0;
+        first_ = true;
+        put("\n");
+    }
+
+    void put_move(const chess::Entry& entry) override {
+        char text[std::max(kMaxSan, kMaxEngineScore) + 16];
+        if (first_ || entry.position.side == chess::kWhite) {
+            char* end = std::to_chars(text, text + 8, entry.ply / 2U + 1).ptr;
+            put_word({text, std::ranges::copy(
+                                std::string_view(first_ && entry.position.side == chess::kBlack ? "..." : "."), end)
+                                .out});
+        }
+        put_word({text, write_san(entry.position, entry.move, text)});
+        if (entry.score != chess::kNoScore) {
+            text[0] = '{';
+            char* end = write_engine_score(entry.score, text + 1);
+            *end++ = '}';
+            put_word({text, end});
+        }
+        first_ = false;
+    }
+
+    void end_game(const chess::Entry& last) override {
+        put_word(word_of(chess::white_result(last)));
+        put("\n\n");
+    }
+
+    void put(std::string_view text) { done_.insert(done_.end(), text.begin(), text.end()); }
+
+    // Of a line, or of the next one.
+    void put_word(std::string_view word) {
+        const bool fits = column_ + 1 + word.size() <= kColumns;
+        if (column_ != 0) put(fits ? " " : "\n");
+        column_ = (column_ == 0 || !fits ? 0 : column_ + 1) + word.size();
+        put(word);
+    }
+
+    std::size_t column_ = 0;
+    bool first_ = false;  // move of the game
+};
+
+class PgnCodec final : public chess::Codec {
+  public:
+    [[nodiscard]] const Units& units() const override { return units_; }
+    [[nodiscard]] const chess::SoughtUnits* sought() const override { return &units_; }
+    [[nodiscard]] bool has_games() const override { return true; }
+    [[nodiscard]] bool is_text() const override { return true; }
+    [[nodiscard]] bool begins_a_file(std::string_view head) const override { return begins_with_tag(head); }
+    [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
+                                                    const chess::Demands& demands) const override {
+        return std::make_unique<PgnWalk>(bytes, demands);
+    }
+    [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
+        return std::make_unique<Writer>();
+    }
+
+  private:
+    PgnGames units_;
+};
+
+}  // namespace
+
+const chess::Codec& codec() {
+    static const PgnCodec instance;
+    return instance;
+}
+
+}  // namespace sparsepool::pgn

@@ -1,0 +1,314 @@
+#include "chess/formats/pgn/native/game.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "chess/formats/pgn/native/evaluations.h"
+#include "chess/formats/pgn/native/san.h"
+#include "chess/native/board/fen.h"
+#include "chess/native/formats/record_walk.h"
+#include "common/utf8.h"
+
+namespace sparsepool::pgn {
+namespace {
+
+constexpr std::size_t kNone = std::string_view::npos;
+constexpr std::string_view kBlanks = " \t\r\n\v\f\x1A";  // the last one ends files of DOS
+constexpr std::size_t kMostMoves = 65535;                // of a game
+constexpr std::size_t kShown = 40;                       // letters of what is wrong
+
+bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
+bool is_letter(char letter) { return letter >= 'a' && letter <= 'z'; }  // a small one
+char lower(char letter) { return static_cast<char>(letter >= 'A' && letter <= 'Z' ? letter + ('a' - 'A') : letter); }
+bool is_blank(std::string_view text) { return text.find_first_not_of(kBlanks) == kNone; }
+
+std::string quoted(std::string_view text) {
+    std::string words = "'";
+    words += shown(text.substr(0, std::min(text.size(), kShown)));
+    words += '\'';
+    return words;
+}
+
+std::size_t line_end(std::string_view bytes, std::size_t at) { return std::min(bytes.find('\n', at), bytes.size()); }
+
+// How a line begins.
+struct LineStart {
+    enum Kind { kOther, kTag, kOpen, kEmpty } kind = kOther;  // kOpen: the bytes end before that can be said
+    std::string_view name;                                    // of the tag
+};
+
+LineStart start_of(std::string_view bytes, std::size_t at) {
+    std::string_view line = bytes.substr(at, line_end(bytes, at) - at);
+    const bool open = at + line.size() == bytes.size();
+    if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+    if (line.starts_with('%') || is_blank(line)) return {LineStart::kEmpty, {}};
+    if (!line.starts_with('[')) return {};
+    std::size_t end = 1;
+    while (end < line.size() && (is_letter(lower(line[end])) || is_digit(line[end]) || line[end] == '_')) ++end;
+    const std::size_t quote = std::min(line.find_first_not_of(" \t", end), line.size());
+    if (quote == line.size()) return {open ? LineStart::kOpen : LineStart::kOther, {}};
+    if (end == 1 || quote == end || line[quote] != '"') return {};
+    return {LineStart::kTag, line.substr(1, end - 1)};
+}
+
+// -1, 0, 1 or kNoResult, White's; nothing for other words.
+std::optional<std::int8_t> result_of(std::string_view word) {
+    if (word == "1-0") return std::int8_t{1};
+    if (word == "0-1") return std::int8_t{-1};
+    if (word == "1/2-1/2") return std::int8_t{0};
+    if (word == "*") return chess::kNoResult;
+    return std::nullopt;
+}
+
+// Whether the tag Variant names chess; `chess960`: the one of Fischer.
+bool is_chess(std::string_view variant, bool& chess960) {
+    std::string name;
+    for (const char letter : variant) {
+        if (is_letter(lower(letter)) || is_digit(letter)) name += lower(letter);
+    }
+    constexpr std::string_view kOrthodox[] = {"",          "chess",        "standard", "normal",
+                                              "classical", "fromposition", "orthodox"};
+    constexpr std::string_view kFischers[] = {"chess960",          "fischerandom",       "fischerrandom",
+                                              "fischerandomchess", "fischerrandomchess", "freestyle",
+                                              "freestylechess"};
+    chess960 = std::ranges::find(kFischers, name) != std::end(kFischers);
+    return chess960 || std::ranges::find(kOrthodox, name) != std::end(kOrthodox);
+}
+
+class Reading {
+  public:
+    Reading(std::string_view text, bool needs_ply, Game& game) : text_(text), needs_ply_(needs_ply), game_(game) {}
+
+    void read() {
+        if (!read_tags() || !set_up() || !read_moves()) {
+            game_.entries.clear();
+            return;
+        }
+        for (chess::Entry& entry : game_.entries) {
+            entry.result = static_cast<std::int8_t>(entry.position.side == chess::kWhite ? result_ : -result_);
+        }
+    }
+
+  private:
+    bool stop(std::size_t at, std::string fault) {
+        const auto line = std::ranges::count(text_.substr(0, at), '\n') + 1;
+        game_.fault = "line " + std::to_string(line) + " of the game: " + std::move(fault);
+        game_.fault_at = at;
+        return false;
+    }
+
+    bool read_tags() {
+        while (at_ < text_.size()) {
+            const LineStart start = start_of(text_, at_);
+            const std::size_t end = line_end(text_, at_);
+            if (start.kind == LineStart::kTag) {
+                if (!read_tag(start.name, end)) return false;
+            } else if (start.kind != LineStart::kEmpty) {
+                return true;
+            }
+            at_ = std::min(end + 1, text_.size());
+        }
+        return true;
+    }
+
+    bool read_tag(std::string_view name, std::size_t end) {
+        const std::string_view line = text_.substr(at_, end - at_);
+        const std::size_t first = line.find('"') + 1;
+        const std::size_t second = line.rfind('"');
+        const std::size_t bracket = line.find_last_not_of(kBlanks);
+        game_.begun = true;
+        const bool several = second >= first && line.substr(first, second - first).find("\"]") != kNone;
+        if (several || second < first || line[bracket] != ']' || line.find_first_not_of(" \t", second + 1) != bracket) {
+            return stop(at_, "a tag is [Name \"value\"], not " + quoted(line));
+        }
+        const std::string_view value = line.substr(first, second - first);
+        const std::size_t place = at_ + first;
+        if (name == "FEN") fen_ = {value, place};
+        if (name == "Variant") variant_ = {value, place};
+        if (name == "Result") said_ = {value, place};
+        return true;
+    }
+
+    bool set_up() {
+        bool chess960 = false;
+        if (!is_chess(variant_.first, chess960)) {
+            return stop(variant_.second, "a game of " + quoted(variant_.first) + ", which is other chess");
+        }
+        unsigned number = 0;
+        const std::string_view fen = fen_.first.empty() ? kStart : fen_.first;
+        const std::string wrong = chess::parse_fen(fen, 2, entry_.position, number, entry_.lacks);
+        if (!wrong.empty()) {
+            if (wrong == chess::kNotOneKingEach) game_.illegal = chess::Illegal::kKings;
+            return stop(fen_.second, "the FEN: " + wrong);
+        }
+        if (const char* fault = chess::number_fault(number, needs_ply_)) return stop(fen_.second, fault);
+        entry_.position.chess960 = entry_.position.chess960 || chess960;
+        entry_.ply = chess::ply_of(number, entry_.position.side);
+        return true;
+    }
+
+    bool read_moves() {
+        while (true) {
+            at_ = std::min(text_.find_first_not_of(kBlanks, at_), text_.size());
+            if (at_ == text_.size()) break;
+            game_.begun = true;
+            const char letter = text_[at_];
+            if (letter == '%' && (at_ == 0 || text_[at_ - 1] == '\n')) {
+                at_ = line_end(text_, at_);
+            } else if (text_.substr(at_).starts_with(kByteOrderMark)) {
+                at_ += kByteOrderMark.size();
+            } else if (letter == '{' || letter == ';') {
+                if (!read_comment(true)) return false;
+            } else if (letter == '(') {
+                if (!skip_variation()) return false;
+            } else if (letter == '$') {
+                at_ = std::min(text_.find_first_not_of("0123456789", at_ + 1), text_.size());
+            } else if (!read_word()) {
+                return false;
+            }
+        }
+        if (ended_ || !game_.begun) return true;
+        return stop(text_.find_last_not_of(kBlanks) + 1, "the game has no end: 1-0, 0-1, 1/2-1/2 or *");
+    }
+
+    // One in braces, or up to the end of the line. `counts`: it is not of a variation.
+    bool read_comment(bool counts) {
+        const bool braces = text_[at_] == '{';
+        const std::size_t end = braces ? text_.find('}', at_) : line_end(text_, at_);
+        if (end == kNone) return stop(at_, "a comment has no end");
+        const std::string_view comment = text_.substr(at_ + 1, end - at_ - 1);
+        const std::size_t begin = std::exchange(at_, end + (braces ? 1 : 0));
+        if (!braces || !counts) return true;
+        const Evaluation found = evaluation_in(comment, entry_.position.side);
+        if (found.wrong) {
+            const std::string_view shown = comment.substr(comment.find("[%eval"));
+            return stop(begin, "an evaluation is [%eval 0.17] in pawns or [%eval #-3], not " +
+                                   quoted(shown.substr(0, std::min(shown.find(']'), shown.size() - 1) + 1)));
+        }
+        if (found.score) white_score_ = found.score;
+        if (game_.entries.empty() || scored_) return true;
+        if (const auto score = engine_score_in(comment)) {
+            game_.entries.back().score = *score;
+            scored_ = true;
+        }
+        return true;
+    }
+
+    bool skip_variation() {
+        const std::size_t begin = at_;
+        std::size_t depth = 0;
+        do {
+            at_ = text_.find_first_of("(){;", at_);
+            if (at_ == kNone) return stop(begin, "a variation has no end");
+            if (text_[at_] == '{' || text_[at_] == ';') {
+                if (!read_comment(false)) return false;
+                continue;
+            }
+            depth += text_[at_] == '(' ? 1U : ~std::size_t{0};
+            ++at_;
+        } while (depth != 0);
+        return true;
+    }
+
+    bool read_word() {
+        const std::size_t begin = at_;
+        at_ = std::min(text_.find_first_of(" \t\r\n\v\f\x1A{};()$", begin + 1), text_.size());
+        std::string_view word = text_.substr(begin, at_ - begin);
+        if (ended_) return stop(begin, "behind the result stands " + quoted(word) + ": the next game begins with tags");
+        if (const auto result = result_of(word)) return end_with(*result, begin);
+        if (word.front() == '.' || is_digit(word.front())) {  // 12. or 12...e4
+            const std::size_t digits = std::min(word.find_first_not_of("0123456789"), word.size());
+            const std::size_t dots = std::min(word.find_first_not_of('.', digits), word.size());
+            if (dots == word.size()) return true;
+            if (dots != digits) word.remove_prefix(dots);
+        }
+        if (word.find_first_not_of("!?") == kNone || word == "e.p.") return true;
+        return play(word, begin);
+    }
+
+    bool play(std::string_view word, std::size_t begin) {
+        if (game_.entries.size() == kMostMoves) return stop(begin, "a game of more than 65,535 moves");
+        const chess::Position before = entry_.position;
+        const SanFault fault = parse_san(word, before, entry_.move);
+        if (fault == SanFault::kNoMove) return stop(begin, quoted(word) + " is no move");
+        if (fault == SanFault::kIllegal) return stop(begin, quoted(word) + " is no legal move there");
+        if (fault == SanFault::kAmbiguous) return stop(begin, quoted(word) + " may be several moves there");
+        entry_.score = chess::kNoScore;
+        if (white_score_) (void)chess::turn_score(*white_score_, before.side, entry_.score);
+        white_score_.reset();
+        scored_ = false;
+        game_.entries.push_back(entry_);
+        (void)chess::play<chess::Variant::kChess960>(entry_.position, entry_.move);
+        entry_.ply = chess::one_more(entry_.ply);
+        return true;
+    }
+
+    bool end_with(std::int8_t result, std::size_t begin) {
+        ended_ = true;
+        result_ = result;
+        const auto said = result_of(said_.first);
+        if (!said || *said == chess::kNoResult) return true;
+        if (result != chess::kNoResult && result != *said) {
+            return stop(begin, "ends with " + quoted(text_.substr(begin, at_ - begin)) + ", and its tag Result says " +
+                                   quoted(said_.first));
+        }
+        result_ = *said;
+        return true;
+    }
+
+    using Value = std::pair<std::string_view, std::size_t>;  // of a tag, and its place
+
+    std::string_view text_;
+    bool needs_ply_;
+    Game& game_;
+    std::size_t at_ = 0;
+    Value fen_, variant_, said_;
+    chess::Entry entry_;                       // the next one
+    std::optional<std::int16_t> white_score_;  // of its position
+    bool scored_ = false;                      // the last one, by its player
+    bool ended_ = false;
+    std::int8_t result_ = chess::kNoResult;  // White's
+};
+
+}  // namespace
+
+std::size_t end_of_game(std::string_view bytes, std::size_t begin, bool last) {
+    bool tags = false;
+    bool moves = false;
+    std::size_t at = begin;
+    while (at < bytes.size()) {
+        const LineStart start = start_of(bytes, at);
+        if (start.kind == LineStart::kTag) {
+            if (moves || (tags && start.name == "Event")) return at;
+            tags = true;
+        } else if (start.kind == LineStart::kOpen && moves && last && bytes[at] == '[') {
+            return at;  // a tag that was cut
+        } else if (start.kind == LineStart::kOther) {
+            moves = true;
+        }
+        do {
+            at = line_end(bytes, at) + 1;
+        } while (moves && at < bytes.size() && bytes[at] != '[' && bytes[at] != kByteOrderMark.front());
+    }
+    return kNone;
+}
+
+bool begins_with_tag(std::string_view bytes) {
+    for (std::size_t at = 0; at < bytes.size(); at = line_end(bytes, at) + 1) {
+        const LineStart start = start_of(bytes, at);
+        if (start.kind != LineStart::kEmpty) return start.kind == LineStart::kTag;
+    }
+    return false;
+}
+
+void read_game(std::string_view text, bool needs_ply, Game& game) {
+    game.entries.clear();
+    game.fault.clear();
+    game.illegal = chess::Illegal::kNone;
+    game.begun = false;
+    Reading(text, needs_ply, game).read();
+}
+
+}  // namespace sparsepool::pgn

@@ -1,0 +1,20 @@
+"""The format `plain` of Stockfish's tools: positions with move, score, ply and result, a line each."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from loader.chess.positions import file
+from loader.chess.positions.format import PositionFormat, with_packed
+
+FAMILY = "chess"
+SCORE_UNIT = "internal units"
+SUFFIXES = with_packed(".plain")
+DECODED = 1  # bytes of memory for a byte of file
+LACKS = ()
+FORMAT = PositionFormat("plain", LACKS)
+
+recognizes = FORMAT.recognizes
+open_files = partial(file.open_files, FORMAT)
+open_with = partial(file.open_with, FORMAT)
+whole_size = partial(file.whole_size, FORMAT)
