@@ -94,7 +94,7 @@ class Chair:
 
     def _begin(self) -> None:
         """Begins the next generation if all machines are ready."""
-        if not self._all(lambda report: not report.generation and report.lost == self._generation and report.steps):
+        if not self._all(lambda report: report.lost == self._generation and report.steps):
             return
         reports = {machine: known.report for machine, known in self._known.items()}
         common = set.intersection(*(set(report.steps) for report in reports.values()))

@@ -59,11 +59,11 @@ MUTANTS = (
         MACHINES,
     ),
     Mutant(
-        "sent before the last group",
-        "a machine sends what is in a bucket's sum before all of its share is",
+        "sent before it is sound",
+        "a machine sends what is in a bucket's sum before it knows that no batch is left out of it",
         "pool/coordinator/scheduler/step_book.py",
-        "                if begin == len(parts):\n                    yield from self._with_others(",
-        "                if begin >= min(1, len(parts)):\n                    yield from self._with_others(",
+        "        if self._announced and parts and bucket not in self._sent:\n",
+        "        if parts and bucket not in self._sent:\n",
         MACHINES,
     ),
     Mutant(
@@ -113,14 +113,6 @@ MUTANTS = (
         "pool/coordinator/scheduler/scheduler.py",
         "        if report.step < self.step:\n            return []\n",
         "        if report.step != self.step:\n            return []\n",
-        MACHINES,
-    ),
-    Mutant(
-        "begins without the slowest",
-        "a generation begins while coordinators of the one before live",
-        "pool/machines/chair.py",
-        "not report.generation and report.lost == self._generation and report.steps):\n",
-        "report.steps):\n",
         MACHINES,
     ),
     Mutant(

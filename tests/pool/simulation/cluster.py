@@ -47,7 +47,7 @@ class Cluster:
             world = draw.choice(self.worlds)
             if not world.ended:
                 world.tick()
-            if draw.random() < BROKEN:
+            if self._loss and draw.random() < BROKEN:  # else a message comes once, and has to do
                 self.links.break_one(draw)
         for world in self.worlds:
             if not self.ended:
