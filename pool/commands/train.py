@@ -195,7 +195,7 @@ def _of_machine(settings: Config, machine: int, *, named_by_config: bool) -> Con
     run = settings.run
     train = settings.train
     if machine:  # the first one exports and tries networks for all
-        train = train.model_copy(update={"export_every": 0, "on_export": [], "export_weights": None})
+        train = train.model_copy(update={"export_every": 0, "on_export": (), "export_weights": None})
     if machine and named_by_config:
         run = run.model_copy(update={"dir": f"{run.dir}-machine-{machine}"})
     return settings.model_copy(update={"pool": pool, "run": run, "train": train})

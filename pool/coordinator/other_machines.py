@@ -1,5 +1,5 @@
-"""What a coordinator tells those of other machines, and hears from them: of each step what the machine's share of the
-batches has come to, and its sums, bucket by bucket.
+"""A coordinator and those of other machines: of each step each tells what its share of the batches has come to, and
+sends its sums, bucket by bucket.
 
 All coordinators of a generation begin together, with the same step. What one has said of a step it keeps until all
 have surely heard it: until it has heard of the step after.

@@ -117,7 +117,7 @@ class MachineGroup:
         self.hear()
 
     def close(self, poller: zmq.Poller | None = None) -> None:
-        """What was said may still leave for a moment; `poller`: that it was registered with."""
+        """Ends it; what was said may still leave for a moment. `poller`: that it was registered with."""
         if self._context.closed:
             return
         for socket in (self._hub.socket, *self._hub.monitors):

@@ -50,7 +50,7 @@ class Member:
 
     @property
     def generation(self) -> int:
-        """Of the coordinator that lives here, or is being started."""
+        """Returns that of the coordinator that lives here, or is being started; 0: there is none."""
         return self.report.generation
 
     def knows(self, facts: Sequence[Fact]) -> None:

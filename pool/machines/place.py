@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class MachinePlace:
-    """As the processes of one machine know it."""
+    """A machine among others, as its processes know it."""
 
     machines: int  # in the run
     machine: int  # this one, from 0 on; 0 is the first machine

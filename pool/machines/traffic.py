@@ -1,4 +1,4 @@
-"""What a step sends between machines, and whether another machine pays. Pure.
+"""The bytes that a step sends between machines, and the time they take. Pure.
 
 Each machine sends each of the others what its share adds up to: of a table the rows that its batches touch, of
 everything else all numbers. So with M machines it sends (M - 1) times a gradient, and receives as much meanwhile.
@@ -30,7 +30,7 @@ class StepTraffic:
 
     @property
     def sent(self) -> int:
-        """By one machine, to all others."""
+        """Returns the bytes that one machine sends, to all others."""
         return (self.machines - 1) * (self.table + self.dense)
 
     def seconds(self, gigabits: float) -> float:

@@ -79,7 +79,7 @@ class MachineHub:
 
     @property
     def address(self) -> str:
-        """Where others reach this one."""
+        """Returns where others reach this one."""
         return self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def connect(self, addresses: Mapping[Peer, str]) -> None:

@@ -371,7 +371,7 @@ class Supervisor:
 
     @property
     def _exit_code(self) -> int:
-        """Of a run that has finished, or was stopped."""
+        """The exit code of a run that has finished, or was stopped."""
         if self._missed:
             return EXIT_CRASH_LOOP
         if self._stop.ending is not Ending.NOT_ASKED:

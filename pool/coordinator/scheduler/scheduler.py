@@ -206,7 +206,7 @@ class StepScheduler:
         return self._advance()
 
     def share_summed(self, machine: int, step: int, bucket: int) -> list[Action]:
-        """What another machine's share adds to a bucket is there, of this step or the next."""
+        """Another machine has sent what its share adds to a bucket, of this step or the next."""
         if step < self.step:
             return []
         self._from_others.setdefault((step, machine), OtherShare()).buckets.add(bucket)
@@ -409,7 +409,7 @@ class StepScheduler:
                 yield from self._leave_out(batch, why, members)
 
     def _hear_others(self) -> Iterator[Action]:
-        """What other machines' shares of this step have come to."""
+        """Takes in what is known of other machines' shares of this step."""
         for machine in self.rules.other_shares:
             share = self._from_others.get((self.step, machine))
             unusable = () if share is None or share.report is None else share.report.unusable

@@ -41,7 +41,7 @@ class Work:
 
 @dataclass
 class OtherShare:
-    """What has come of another machine's share of a step."""
+    """Another machine's share of a step, as far as it has come."""
 
     report: ShareReport | None = None
     buckets: set[int] = field(default_factory=set)  # whose sums are there

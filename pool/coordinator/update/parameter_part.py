@@ -38,7 +38,7 @@ class ParameterPart:
 
     @property
     def folded(self) -> list[Addend]:
-        """What was folded early, ascending by place."""
+        """Returns what was folded early, ascending by place."""
         return list(self._nodes.values())
 
     def fold(self, contributions: Sequence[Contribution], places: range) -> None:

@@ -1,5 +1,4 @@
-"""What other machines have added up of a step, as it came: it lies in the memory of the messages until the step is
-done."""
+"""The sums that other machines have sent of a step. They lie in the memory of the messages until the step is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to be the same on all machines of a run, in words that name the first difference to its user."""
+"""Facts that have to be the same on all machines of a run, in words that name the first difference to its user."""
 
 from __future__ import annotations
 
