@@ -18,6 +18,7 @@ from pool.errors import ConfigError
 if TYPE_CHECKING:
     from pool.config.changes import Change
     from pool.config.tree import Config
+    from pool.machines.place import MachinePlace
     from pool.stages.recipe import Recipe
 
 # late imports: every command starts without what it does not use
@@ -165,7 +166,7 @@ def train(
         raise typer.Exit(run_all(machines, _without(sys.argv[2:], "--local", "--machines")))
     group = join(place, os.environ) if place.is_for_several else None
     if group is not None:
-        settings = _of_machine(settings, group.place.machine, named_by_config=not config.is_dir())
+        settings = _of_machine(settings, group.place, named_by_config=not config.is_dir())
     code = run(
         settings,
         resume=resume,
@@ -187,10 +188,16 @@ def machines_key(
     write_key(file)
 
 
-def _of_machine(settings: Config, machine: int, *, named_by_config: bool) -> Config:
+def _of_machine(settings: Config, place: MachinePlace, *, named_by_config: bool) -> Config:
     """Returns the settings of one of several machines, which may have one disk. Raises ConfigError."""
-    if settings.pool.exchange not in ("auto", "host"):
-        raise ConfigError(f"pool.exchange: {settings.pool.exchange}; for several machines set it to host")
+    from pool.machines.place import MOST_BATCHES, MOST_NUMBERS
+
+    exchange, batches, machine = settings.pool.exchange, settings.train.batches_per_step, place.machine
+    if exchange not in ("auto", "host"):
+        raise ConfigError(f"pool.exchange: {exchange}; for several machines set it to host")
+    most = min(MOST_BATCHES, MOST_NUMBERS // len(settings.members)) * place.machines
+    if batches > most:
+        raise ConfigError(f"train.batches_per_step: {batches}; {place.machines} machines compute {most} at most")
     pool = settings.pool.model_copy(update={"exchange": "host"})
     run = settings.run
     train = settings.train

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+MOST_BATCHES = 1 << 10  # of a machine's share of a step: what it says of them fits a message
+MOST_NUMBERS = 1 << 15  # of these batches' losses, one a member
+
 
 @dataclass(frozen=True)
 class MachinePlace:

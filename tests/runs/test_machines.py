@@ -89,8 +89,10 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("machine", [0, 1, "both"])
+WHO_DIES = [(point, number % 2) for number, point in enumerate(POINTS)] + [(point, "both") for point in POINTS[::2]]
+
+
+@pytest.mark.parametrize(("point", "machine"), WHO_DIES)
 def test_whoever_dies_on_whatever_machine(point: str, machine: int | str, whole_run: WholeRun, tmp_path: Path) -> None:
     one = whole_run(LONG)
     dies = {"testing.crash_points": [f"{point}=kill"]}

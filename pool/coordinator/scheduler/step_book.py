@@ -189,11 +189,6 @@ class StepBook:
         """The sums of another machine's share of a bucket are there."""
         self._others[machine].buckets.add(bucket)
 
-    @property
-    def unreported(self) -> tuple[int, ...]:
-        """The machines whose share is not computed, as far as is known here."""
-        return tuple(machine for machine, other in self._others.items() if other.report is None)
-
     def give_up(self, place: int) -> None:
         """Forgets what was finished of a group: it has to be computed again; what is in a sum stays in it."""
         for batch in self._groups.batches(self.step, place):

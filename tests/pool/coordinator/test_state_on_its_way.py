@@ -59,8 +59,15 @@ def test_the_next_version_says_that_it_is_there_before_anything_is_made_of_the_o
         log.append("copied")
         return Late(state, log)
 
+    def ignored(*_: object, **__: object) -> None:
+        pass
+
     anything: Any = SimpleNamespace(
-        busy=False, learning_rates=(0.1,), committed=lambda *_: None, committing=lambda _: nullcontext(), begin=begin
+        busy=False,
+        learning_rates=(0.1,),
+        committed=ignored,
+        committing=lambda _: nullcontext(),
+        begin=begin,
     )
     areas = [np.frombuffer(mmap.mmap(-1, 64 << 10), np.uint8) for _ in range(2)]
     schedule = Schedule(0, -1, snapshots=1)

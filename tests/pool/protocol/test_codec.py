@@ -13,6 +13,7 @@ from loader.stream.interface import Cursor
 from pool.config.ensemble import MOST_LOSSES, MOST_MEMBERS
 from pool.coordinator.scheduler.worker_pool import IN_FLIGHT
 from pool.errors import ProtocolError
+from pool.machines.place import MOST_BATCHES, MOST_NUMBERS
 from pool.protocol import messages as m
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
 from pool.protocol.identity import Peer
@@ -34,6 +35,16 @@ EXAMPLES: list[m.Message] = [
         (m.AssignmentReport(ASSIGNMENT, (0, 2), (), OUTCOMES),),
         m.Times(1.0, 2.0, 3.0),
     ),
+    m.ShareReport(
+        4,
+        (m.BatchLosses(16, (0.5, float("nan"))),),
+        (m.Unusable(17, (1,), "a gradient"),),
+        "snapshot",
+        m.StateSum(4, -7),
+    ),
+    m.BucketSums(4, 1, (m.SumPlace(0, 32, 2, 5), m.SumPlace(1, 0, 2, -1))),
+    m.MachineReport("life", "tcp://10.0.0.2:4711", (m.Fact("torch", "2.13.0"),), (0, 6), 2, 1, "tcp://10.0.0.2:4712"),
+    m.MachineOrders("life", 2, 6, "", (m.MachineAddress(1, "tcp://10.0.0.2:4712"),), missing=(2,)),
 ]
 
 
@@ -83,6 +94,15 @@ def test_the_longest_ring_that_the_config_allows_fits_in_a_report() -> None:
     cursors = tuple(Cursor((1 << 40) + i, 1 << 20, 1 << 20, 1 << 40) for i in range(16_001))
     report = m.FeederReport(m.StreamReport(1 << 40, 1 << 40, cursors), None)
     assert decode(encode(Envelope(ME, YOU, 1, report))).message == report
+
+
+def test_the_largest_share_of_a_step_that_several_machines_may_have_fits_in_a_report() -> None:
+    """All of its batches are bad for all members but one."""
+    batches = range(1 << 40, (1 << 40) + MOST_BATCHES)
+    losses = tuple(m.BatchLosses(batch, (float("nan"),) * (MOST_NUMBERS // MOST_BATCHES)) for batch in batches)
+    unusable = tuple(m.Unusable(batch, (0,), "x" * 200) for batch in batches)
+    report = m.ShareReport(1 << 40, losses, unusable)
+    assert encode(Envelope(ME, YOU, 1, report))
 
 
 def test_the_largest_groups_that_the_config_allows_fit_in_orders_and_reports() -> None:

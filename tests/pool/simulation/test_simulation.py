@@ -16,7 +16,7 @@ from tests.pool.simulation.world import World
 
 SEEDS = 5000
 PARTS = 20
-SEEDS_OF_SEVERAL = 1000  # each takes several times as long
+SEEDS_OF_SEVERAL = 600  # each takes several times as long
 
 # Each has failed once, with the scheduler or the simulation of its time.
 REGRESSION_SEEDS = (39, 57, 3638, 4723, 6555, 6943, 35591, 3356, 3458)
