@@ -37,7 +37,7 @@ EXAMPLES: list[m.Message] = [
     ),
     m.ShareReport(
         4,
-        (m.BatchLosses(16, (0.5, float("nan"))),),
+        (m.BatchLosses(16, (0.5, 2.0)),),
         (m.Unusable(17, (1,), "a gradient"),),
         "snapshot",
         m.StateSum(4, -7),
