@@ -182,7 +182,7 @@ class Coordinator:
         if self._exchanges.lender is not None:
             poller.register(self._exchanges.lender.fileno(), zmq.POLLIN)
         if self._machines is not None:
-            poller.register(self._machines.hub.socket, zmq.POLLIN)
+            self._machines.hub.watch(poller)
         crash_point("coordinator.before_hello")
         self._supervisor.send(Hello(os.getpid()))
         crash_point("coordinator.after_hello")
@@ -194,7 +194,7 @@ class Coordinator:
             if self._shortcut.bell.fileno() in events:
                 self._look()
             self._hear(events)
-            self._hear_machines(poller)
+            self._hear_machines()
             if self._exchanges.lender is not None:
                 self._exchanges.lender.hear()
             self._checkpoints.hear()
@@ -244,13 +244,10 @@ class Coordinator:
                     crash_point("coordinator.joined")
                 self._executor.act(self._inbox.message(peer, received))
 
-    def _hear_machines(self, poller: zmq.Poller) -> None:
+    def _hear_machines(self) -> None:
         if self._machines is None:
             return
-        hub = self._machines.hub
-        hub.look()
-        for monitor in hub.monitors:
-            poller.register(monitor, zmq.POLLIN)
+        self._machines.hub.look()
         for actions, decided in self._machines.receive(self._scheduler):
             if decided is not None:
                 self._checkpoints.decided(*decided)

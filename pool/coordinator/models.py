@@ -46,6 +46,8 @@ class Models:
         self.members = [
             TrainedMember(*each, stopwatch, prefix=prefix(m, len(members))) for m, each in enumerate(of_members)
         ]
+        self._first_parameter = [sum(len(plan.parameters) for plan in plans[:m]) for m in range(len(plans))]
+        self._member_of = member_of_bucket(plans)
         self._buckets = [bucket for member in self.members for bucket in member.steps.buckets]
         self.changes = Changes.together(member.steps.changes for member in self.members)
         self.version = -1  # of the newest complete weights
@@ -119,12 +121,10 @@ class Models:
 
     def folded(self, bucket: int) -> Iterator[tuple[int, int, Addend]]:
         """Yields what is in the sum of a bucket: number of the parameter among all, first row of the piece, node."""
-        plans = self._plans
-        first = [sum(len(plan.parameters) for plan in plans[:member]) for member in range(len(plans))]
-        member = member_of_bucket(plans)[bucket]
+        first = self._first_parameter[self._member_of[bucket]]
         for part in self._buckets[bucket].parts:
             for node in part.folded:
-                yield first[member] + part.index, part.memory.first_row, node
+                yield first + part.index, part.memory.first_row, node
 
     def buffers(self, version: int) -> list[torch.Tensor]:
         """Returns those of all members."""

@@ -41,10 +41,9 @@ class MachineGroup:
         self._told: dict[int, MachineOrders | None] = {}  # to them; None: they have asked again
         self._heard = time.monotonic()
 
-    def register(self, poller: zmq.Poller) -> None:
-        """Registers what is readable when `hear` has something to do."""
-        for socket in (self._hub.socket, *self._hub.monitors):
-            poller.register(socket, zmq.POLLIN)
+    def watch(self, poller: zmq.Poller) -> None:
+        """From now on the poller tells when `hear` has something to do."""
+        self._hub.watch(poller)
 
     def hear(self) -> Decision | None:
         """Takes what has come, says what has changed, or is to be said again; returns what is to be done."""
@@ -94,10 +93,10 @@ class MachineGroup:
     def wait_for_step(self, stopped: Callable[[], bool], say: Callable[[str], object]) -> Decision | None:
         """Waits for the first decision, or until `stopped`; says for whom."""
         poller = zmq.Poller()
+        self.watch(poller)
         said: tuple[int, ...] | None = None
         since = time.monotonic()
         while not stopped():
-            self.register(poller)
             poller.poll(SAY_AGAIN_MS)
             if (decision := self.hear()) is not None:
                 return decision
@@ -116,12 +115,9 @@ class MachineGroup:
         self.member.ends(why)
         self.hear()
 
-    def close(self, poller: zmq.Poller | None = None) -> None:
-        """Ends it; what was said may still leave for a moment. `poller`: that it was registered with."""
+    def close(self) -> None:
+        """Ends it; what was said may still leave for a moment."""
         if self._context.closed:
             return
-        for socket in (self._hub.socket, *self._hub.monitors):
-            if poller is not None and socket in poller:
-                poller.unregister(socket)
         self._hub.close(linger_ms=500)
         self._context.term()

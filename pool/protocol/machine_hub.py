@@ -60,6 +60,7 @@ class MachineHub:
         self._others: dict[int, _Other] = {}
         self._kept: dict[int, list[list[bytes | memoryview]]] = {}  # by what they are kept for
         self.drops = Drops()
+        self._poller: zmq.Poller | None = None
         self._socket = self.context.socket(zmq.PULL)
         self._prepare(self._socket)
         self._socket.setsockopt(zmq.CURVE_SERVER, 1)
@@ -72,10 +73,23 @@ class MachineHub:
             self._socket.close(0)
             raise ResourceError(f"can't listen at {at}:{self.port or 'any port'}: {error.strerror}") from None
 
+    def watch(self, poller: zmq.Poller) -> None:
+        """From now on the poller, and no other, tells when `look` or `receive` has something to do."""
+        self._forget_poller()
+        self._poller = poller
+        for socket in self._sockets:
+            poller.register(socket, zmq.POLLIN)
+
     @property
-    def socket(self) -> zmq.Socket[bytes]:
-        """The descriptor for a poller; readable when `receive` has something."""
-        return self._socket
+    def _sockets(self) -> list[zmq.Socket[bytes]]:
+        """Returns those that are read: messages, and of each connection whether it is there."""
+        return [self._socket, *(other.monitor for other in self._others.values())]
+
+    def _forget_poller(self) -> None:
+        if self._poller is not None:
+            for socket in self._sockets:
+                self._poller.unregister(socket)
+            self._poller = None
 
     @property
     def address(self) -> str:
@@ -101,12 +115,9 @@ class MachineHub:
             socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing waits in a connection that is not there: it is kept here
             monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
             self._others[peer.index] = _Other(peer, address, socket, monitor)
+            if self._poller is not None:
+                self._poller.register(monitor, zmq.POLLIN)
             socket.connect(address)
-
-    @property
-    def monitors(self) -> list[zmq.Socket[bytes]]:
-        """For a poller: one is readable when a connection was made or is lost, and `look` has something to do."""
-        return [other.monitor for other in self._others.values()]
 
     def look(self) -> None:
         """Sends what is kept to those that a connection was made to since the last call."""
@@ -155,12 +166,15 @@ class MachineHub:
 
     def close(self, linger_ms: int = 0) -> None:
         """`linger_ms`: in which what was sent may still leave."""
+        self._forget_poller()
         for other in self._others.values():
             self._drop(other, linger_ms)
         self._others.clear()
         self._socket.close(0)
 
     def _drop(self, other: _Other, linger_ms: int = 0) -> None:
+        if self._poller is not None:  # which would take a closed socket for standard input
+            self._poller.unregister(other.monitor)
         other.socket.disable_monitor()
         other.monitor.close(0)
         other.socket.close(linger_ms)

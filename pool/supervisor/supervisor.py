@@ -106,6 +106,8 @@ class Supervisor:
         self._nets = NumberedNets(run, folder, self._poller, progress.say, run.saved)
         self._loader = SlowLoader(run.decoding_threads)
         self._group = group
+        if group is not None:
+            group.watch(self._poller)
         self._ended_coordinator: tuple[Peer, str] | None = None  # that waits for the other machines, and why
         self._complete_since = time.monotonic()  # when a machine was first missed, or now
         self._missed = ""  # the machines, once they are waited for no more
@@ -320,7 +322,6 @@ class Supervisor:
         RunError, ConfigError."""
         known = group.member.coordinators
         decision = group.hear()
-        group.register(self._poller)
         match decision:
             case Refused():
                 raise ConfigError(decision.why)
@@ -330,9 +331,7 @@ class Supervisor:
                 return self._exit_code
             case Break():
                 self._progress.say(decision.why)
-                for child in self._children:
-                    if child.peer.role == COORDINATOR:
-                        self._kill(child, "has to begin anew with those of the other machines")
+                self._kill_coordinator("has to begin anew with those of the other machines")
             case Begin():
                 assert self._ended_coordinator is not None
                 (peer, why), self._ended_coordinator = self._ended_coordinator, None
@@ -357,9 +356,7 @@ class Supervisor:
             self._complete_since = now
         elif now - self._complete_since > seconds:
             if self._ended_coordinator is None:
-                for child in self._children:
-                    if child.peer.role == COORDINATOR:
-                        self._kill(child, f"waits for {waits_for}")
+                self._kill_coordinator(f"waits for {waits_for}")
                 return
             self._missed = waits_for
             self._progress.say(f"{waits_for} is not heard for {seconds:g} s: saving what there is")
@@ -367,7 +364,7 @@ class Supervisor:
             (peer, why), self._ended_coordinator = self._ended_coordinator, None
             self._run = replace(self._run, place=None)
             self._go_on(self._places.again(peer, now, why))
-            group.close(self._poller)
+            group.close()
 
     @property
     def _exit_code(self) -> int:
@@ -390,10 +387,9 @@ class Supervisor:
         )
         if device not in self._run.planned.exchange.devices:
             return
-        coordinator = next((child for child in self._children if child.peer.role == COORDINATOR), None)
-        if coordinator is not None:
-            self._kill(coordinator, f"uses {device}, which is lost")
-        elif self._exchange_left_device():  # before its successor begins
+        if self._kill_coordinator(f"uses {device}, which is lost"):
+            return
+        if self._exchange_left_device():  # before its successor begins
             self._progress.say(str(self._run.planned.exchange))
 
     def _exchange_left_device(self) -> bool:
@@ -413,6 +409,13 @@ class Supervisor:
         for child in self._children:
             if child.peer.role == WORKER and child.peer.index in indices:
                 self._kill(child, why)
+
+    def _kill_coordinator(self, why: str) -> bool:
+        """Returns whether there was one."""
+        coordinator = next((child for child in self._children if child.peer.role == COORDINATOR), None)
+        if coordinator is not None:
+            self._kill(coordinator, why)
+        return coordinator is not None
 
     def _kill(self, child: Child, why: str) -> None:
         """Kills a child for what is not its fault."""

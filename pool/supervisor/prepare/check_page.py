@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from loader.files.identity import DataFile
-from pool.exchange.groups import Groups
 from pool.machines.traffic import step_traffic
 from pool.supervisor.prepare.data_size import estimate, file_lines, mixed_units, mixture
 from pool.supervisor.prepare.disk_plan import DiskPlan
@@ -87,8 +86,7 @@ def _model(run: RunPlan) -> Iterator[tuple[str, str]]:
 def _machines(run: RunPlan, machines: int) -> Iterator[tuple[str, str]]:
     if machines == 1:
         return
-    train = run.config.train
-    groups = Groups(train.batches_per_step, train.batches_per_group)
+    groups = run.groups
     traffic = step_traffic(run.planned.plan, groups, machines)
     shares = [len(groups.share(machine, machines)) for machine in range(machines)]
     yield "machines", f"{machines}; groups of a step on each: {', '.join(map(str, shares))}"

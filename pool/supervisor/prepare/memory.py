@@ -14,7 +14,6 @@ from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.stream.sources import window_nbytes
 from pool.errors import ResourceError
-from pool.exchange.groups import Groups
 from pool.kernels.tree import most_nodes, most_nodes_between
 from pool.shm import segment
 from pool.shm.memory import write_sums
@@ -93,8 +92,7 @@ def _windows(run: RunPlan, files: Sequence[DataFile]) -> int:
 def most_sums(run: RunPlan) -> int:
     """Returns the most sums of one step that the coordinator may hold at a time: more than one only where a worker has
     fewer gradient slots than a step has groups, so that parts of it may have to be added up early (I2)."""
-    train, place = run.config.train, run.place
-    groups = Groups(train.batches_per_step, train.batches_per_group)
+    place, groups = run.place, run.groups
     if place is not None:  # a share is whole nodes of the tree, at its end too
         return most_nodes_between(len(groups.share(place.machine, place.machines)))
     return most_nodes(groups.per_step) if run.config.pool.gradient_slots < groups.per_step else 1

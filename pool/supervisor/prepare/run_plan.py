@@ -14,6 +14,7 @@ from loader.stream.interface import Cursor
 from pool.checkpoint.overrides import Override
 from pool.config.tree import Config
 from pool.device.names import idle_devices, parse_device
+from pool.exchange.groups import Groups
 from pool.exchange.layout import Layout
 from pool.machines.place import MachinePlace
 from pool.process.plan_result import Planned
@@ -57,6 +58,11 @@ class RunPlan:
     def decoding_threads(self) -> int:
         """The threads of each of the loader's streams."""
         return self.config.num_decoding_threads(self.planned.devices)
+
+    @property
+    def groups(self) -> Groups:
+        train = self.config.train
+        return Groups(train.batches_per_step, train.batches_per_group)
 
     @property
     def idle_devices(self) -> str | None:

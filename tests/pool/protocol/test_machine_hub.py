@@ -44,7 +44,7 @@ def heard(hub: MachineHub, *others: MachineHub) -> Callable[[], bool]:
     def look() -> bool:
         for each in (hub, *others):
             each.look()
-        return hub.socket.poll(10) > 0
+        return hub._socket.poll(10) > 0
 
     return look
 
@@ -72,6 +72,19 @@ def test_what_is_kept_comes_again_to_a_successor_and_what_is_forgotten_does_not(
     one.connect({Peer(MACHINE, 1, 2): successor.address})
     wait_for(heard(successor, one), "the message", 20)
     assert [message for _, message, _ in take(successor)] == [ShareReport(2, ())]
+
+
+def test_who_is_connected_anew_leaves_no_closed_socket_to_poll(make: Make) -> None:
+    """A poller takes a closed socket for standard input, and never waits if that is at its end."""
+    one = make(0)
+    poller = zmq.Poller()
+    one.watch(poller)
+    for life in range(1, 4):
+        one.connect({Peer(MACHINE, 1, life): make(1).address})
+        assert [socket for socket, _ in poller.sockets if socket.closed] == []
+        assert len(poller.sockets) == 2
+    one.close()
+    assert poller.sockets == []
 
 
 def test_a_connection_that_breaks_is_made_anew_with_what_is_kept(make: Make) -> None:
