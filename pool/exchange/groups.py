@@ -50,4 +50,4 @@ class Contribution:
     slot: int
     absent: tuple[int, ...]  # parameters that got no gradient, by index
     incarnation: int = 1  # of the worker: each may have memory of its own
-    machine: int | None = None  # another one; then the worker says nothing, and the slot is the parity of the step
+    machine: int | None = None  # another one; then worker and slot say nothing

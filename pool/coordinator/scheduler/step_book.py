@@ -242,14 +242,14 @@ class StepBook:
         if not settled or missing:
             return
         self._updated[bucket] = True
-        rest = tuple(
-            Contribution(batches, self._other_places[machine].start, -1, self.step % 2, (), machine=machine)
-            for machine, batches in found.items()
-            if batches
-        )
+        rest = tuple(self._of_other(machine, batches) for machine, batches in found.items() if batches)
         places = range(self._groups.per_step)
         fold = Fold(self.step, bucket, rest, places, first=not parts, last=True, batches=count) if count else None
         yield Update(self.step, bucket, count, fold)
+
+    def _of_other(self, machine: int, batches: tuple[int, ...]) -> Contribution:
+        """Returns what another machine has sent as a contribution to this step."""
+        return Contribution(batches, self._other_places[machine].start, -1, -1, (), machine=machine)
 
     def _batches_on(self, machine: int, member: int) -> tuple[int, ...]:
         """Returns the batches of the member's step that another machine computes."""
@@ -272,7 +272,8 @@ class StepBook:
             if first is not None:
                 source = _contribution(first, self._parts[member][0])
             else:
-                source = Contribution((self._first,), 0, -1, self.step % 2, (), machine=machine)
+                assert machine is not None
+                source = self._of_other(machine, (self._first,))
             yield TakeBuffers(self.step, member, source)
 
     def _report(self) -> ShareReport:
