@@ -91,6 +91,8 @@ class Writer:
         head[0] = 0
         crash_point("coordinator.snapshot_withdrawn")
         before, self._places = self._places, None
+        # An optimizer that was restored may keep its state in another order than one that was not.
+        tensors = {kind: sorted(entries, key=lambda entry: entry.name) for kind, entries in tensors.items()}
         places, begin = _placed(tensors)
         document = _document(state, places)
         end = begin + len(document)

@@ -535,6 +535,14 @@ MUTANTS = (
         SNAPSHOTS,
     ),
     Mutant(
+        "sum of an order",
+        "machines that have the same state differ, if one of them has it from a file and the other from a snapshot",
+        "pool/checkpoint/snapshot.py",
+        "sorted(entries, key=lambda entry: entry.name)",
+        "list(entries)",
+        SNAPSHOTS,
+    ),
+    Mutant(
         "sum not looked at",
         "a snapshot that its dying writer has scribbled over is taken for a good one",
         "pool/checkpoint/snapshot.py",
