@@ -51,11 +51,12 @@ class MachineGroup:
         now = time.monotonic()
         orders: MachineOrders | None = None
         for peer, message, _ in self._hub.receive():
-            if peer.role != MACHINE:
+            if peer.role != MACHINE or peer.index == self.place.machine:
                 continue
+            self._heard = now
             if self._chair is None and isinstance(message, MachineOrders) and peer.index == 0:
                 orders = message
-            elif self._chair is not None and isinstance(message, MachineReport) and peer.index != 0:
+            elif self._chair is not None and isinstance(message, MachineReport):
                 self._chair.hear(peer.index, message, now)
                 self._reports[peer.index] = message
                 self._told[peer.index] = None
@@ -73,30 +74,30 @@ class MachineGroup:
         elif again or self.member.report != self._said:
             self._said = self.member.report
             self._hub.send(0, self.member.report)
-        if orders is None:
-            return None
-        self._heard = now
-        return self.member.hear(orders)
+        return None if orders is None else self.member.hear(orders)
 
     @property
     def waits_for(self) -> str:
         """The machines that are not heard, in words; empty: all are."""
-        if self.silence > PATIENCE:
-            return named((0,))
-        return named(self.member.missing)
+        return named((0,)) if self.first_is_gone else named(self.member.missing)
 
     @property
-    def silence(self) -> float:
-        """Seconds since the first machine was heard."""
-        return time.monotonic() - self._heard
+    def first_is_gone(self) -> bool:
+        """The first machine, if that is another, is not heard any more."""
+        return self._chair is None and self.alone
 
-    def wait_for_step(self, stopped: Callable[[], bool], say: Callable[[str], object]) -> Decision | None:
-        """Waits for the first decision, or until `stopped`; says for whom."""
+    @property
+    def alone(self) -> bool:
+        """No other machine is heard any more: the first one, on that any."""
+        return time.monotonic() - self._heard > PATIENCE
+
+    def wait_for_step(self, given_up: Callable[[], bool], say: Callable[[str], object]) -> Decision | None:
+        """Waits for the first decision, or until `given_up`; says for whom."""
         poller = zmq.Poller()
         self.watch(poller)
         said: tuple[int, ...] | None = None
         since = time.monotonic()
-        while not stopped():
+        while not given_up():
             poller.poll(SAY_AGAIN_MS)
             if (decision := self.hear()) is not None:
                 return decision

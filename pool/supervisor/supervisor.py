@@ -345,7 +345,7 @@ class Supervisor:
         finished = group.member.report.finished
         if self._ended_coordinator is not None and not finished and self._stop.ending is not Ending.NOT_ASKED:
             return self._signals.exit_code  # there is no step to finish
-        if finished and group.silence > PATIENCE:
+        if finished and group.first_is_gone:
             return self._exit_code  # the first machine has heard of that, and is gone
         return None
 

@@ -104,6 +104,8 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     if config.run.trace:
         trace.clear(folder.inside)
     begin = None if run.group is None else _agree(run, run.group)
+    if begin is None:
+        run.group = None
     plan, forkserver = prepare(
         config,
         folder,
@@ -150,17 +152,20 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     return code
 
 
-def _agree(run: _Run, group: MachineGroup) -> Begin:
-    """Waits for the other machines, and for the step that all begin with. Raises ConfigError, RunError."""
+def _agree(run: _Run, group: MachineGroup) -> Begin | None:
+    """Waits for the other machines, and for the step that all begin with. None: this one has the last step, and the
+    others are gone, since they have it too. Raises ConfigError, RunError."""
     run.folder.last_checkpoint()  # damaged ones are put aside
+    steps = run.folder.checkpoint_steps()
+    has_last = run.config.train.steps in steps
     group.member.knows(of_config(run.config))
-    group.member.can_begin(run.folder.checkpoint_steps())
+    group.member.can_begin(steps)
 
-    def stopped() -> bool:
+    def given_up() -> bool:
         run.signals.drain()
-        return run.signals.count > 0
+        return run.signals.count > 0 or (has_last and group.alone)
 
-    match group.wait_for_step(stopped, run.progress.say):
+    match group.wait_for_step(given_up, run.progress.say):
         case Begin() as begin:
             run.progress.say(f"machine {group.place.machine} of {group.place.machines}: begins with step {begin.step}")
             return begin
@@ -168,6 +173,10 @@ def _agree(run: _Run, group: MachineGroup) -> Begin:
             raise ConfigError(why)
         case Over(why) | Break(why):
             raise RunError(why or "the run is over on the other machines", EXIT_CRASH_LOOP)
+        case None if run.signals.count == 0:
+            last = f"step {run.config.train.steps}, the last, is in a checkpoint here"
+            run.progress.say(f"{last}, and no other machine is heard")
+            return None
         case None:
             raise RunError("stopped while it waited for the other machines", run.signals.exit_code)
 

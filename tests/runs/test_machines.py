@@ -119,6 +119,19 @@ def test_a_machine_that_is_lost_and_comes_back(machine: int, whole_run: WholeRun
     assert f"machine {machine} has begun anew" in ended[1 - machine].out
 
 
+@pytest.mark.parametrize("machine", [0, 1])
+def test_a_machine_that_begins_anew_when_all_have_finished(machine: int, whole_run: WholeRun, tmp_path: Path) -> None:
+    """It may have been killed with the last checkpoint on the disk, and the others gone since all had that."""
+    one = whole_run(LONG)
+    with machines_of(tmp_path / "run", LONG, {}, {}) as machines:
+        for each in machines:
+            each.end()
+        machines[machine].begin("--resume")
+        ended = machines[machine].end()
+    assert ended.digest() == one.digest()
+    assert "the last, is in a checkpoint here, and no other machine is heard" in ended.out
+
+
 def test_a_machine_that_does_not_come_back_is_not_waited_for_for_ever(whole_run: WholeRun, tmp_path: Path) -> None:
     """The others save what there is; any number of machines goes on with that."""
     settings = {**LONG, "train.steps": 60, "pool.machine_timeout": 1.0}

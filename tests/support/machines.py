@@ -46,7 +46,11 @@ class Machine:
 
     def end(self, timeout: float = 120) -> Ended:
         """Waits for its end, which must be a good one."""
-        assert self.process.wait(timeout) == 0, self.out
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"no end within {timeout} s: {self.out}") from None
+        assert code == 0, self.out
         return Ended(self.dir, 0, self.out, "")
 
 
