@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from loader.stream.interface import Compared as Compared
     from loader.stream.interface import Cursor as Cursor
     from loader.stream.interface import Filled as Filled
+    from loader.stream.interface import PassesOver as PassesOver
     from loader.stream.interface import Stream as Stream
     from loader.stream.schema import BatchSchema as BatchSchema
     from loader.stream.schema import DenseField as DenseField
@@ -53,6 +54,7 @@ _HOMES = {
     "GeneratingSource": "loader.stream.sources",
     "GrowingSource": "loader.stream.sources",
     "MixingSource": "loader.stream.sources",
+    "PassesOver": "loader.stream.interface",
     "Place": "loader.formats.format",
     "Reader": "loader.formats.format",
     "Rows": "loader.rows.block",

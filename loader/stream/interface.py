@@ -77,6 +77,18 @@ class Stream(Protocol):
 
 
 @runtime_checkable
+class PassesOver(Protocol):
+    """A stream that need not make each batch in order to come to the next.
+
+    Of several machines each makes the batches that it computes, and passes over those of the others.
+    """
+
+    def pass_over(self, slot: int) -> None:
+        """Hands a slot to the stream as `give` does: the batch whose turn it is is finished without being made, and the
+        slot is left as it is."""
+
+
+@runtime_checkable
 class Compared(Protocol):
     """A stream that knows its files as chunks and compares what it reads of each.
 

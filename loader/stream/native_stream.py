@@ -63,6 +63,9 @@ class NativeStream:
     def give(self, slot: int) -> None:
         self._pipeline.give(slot)
 
+    def pass_over(self, slot: int) -> None:
+        self._pipeline.give(slot, pass_over=True)
+
     def take(self) -> Filled | None:
         taken = self._pipeline.take()
         if taken is None:

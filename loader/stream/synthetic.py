@@ -127,6 +127,9 @@ class SyntheticStream:
 
     def give(self, slot: int) -> None:
         self.write(self._slots[slot], self._next)
+        self.pass_over(slot)
+
+    def pass_over(self, slot: int) -> None:
         here, then = Cursor(batch=self._next), Cursor(batch=self._next + 1)
         self._finished.append(Filled(slot, self._next, here, then))
         self._next += 1

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from loader.plugins.error_text import error_line
+from loader.stream.interface import Cursor
 from loader.stream.schema import SparseBatch
 from loader.stream.sources import origin_of
 from pool.coordinator import poison
@@ -30,14 +31,9 @@ class BadBatches:
         self._schema = start.layout.schema
 
     def keep(self, action: BadBatch) -> None:
-        """Keeps the batch in the run folder. Raises RunError if there is no step without it."""
-        batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
+        """Keeps the batch in the run folder, if this machine has it. Raises RunError if there is no step without it."""
         who = f"{named(action.members)}, " if action.members else ""
-        text = f"{who}batch {action.batch} of step {action.step}: {action.why}"
-        try:
-            text += f"; it is kept in {poison.save(self._own.run_dir, batch, action, self._origin(action))}"
-        except OSError as error:
-            text += f"; it can't be kept: {error}"
+        text = f"{who}batch {action.batch} of step {action.step}: {action.why}; {self._kept(action)}"
         if action.fatal:
             stops = self._own.config.train.on_bad_batch == "stop"
             raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
@@ -45,10 +41,20 @@ class BadBatches:
         log.warning("%s", shown(text))
         self._say(text)
 
-    def _origin(self, action: BadBatch) -> Mapping[str, Any]:
+    def _kept(self, action: BadBatch) -> str:
+        """Keeps it; returns where, in words."""
+        if action.cursor is None:
+            return f"machine {action.machine} has it"
+        batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
+        try:
+            return f"it is kept in {poison.save(self._own.run_dir, batch, action, self._origin(action.cursor))}"
+        except OSError as error:
+            return f"it can't be kept: {error}"
+
+    def _origin(self, cursor: Cursor) -> Mapping[str, Any]:
         start = self._own
         try:
-            origin = origin_of(start.config.data, start.train_files, start.config.run.seed, action.cursor)
+            origin = origin_of(start.config.data, start.train_files, start.config.run.seed, cursor)
             json.dumps(origin)
         except Exception as error:  # a source of the user's may raise anything, and give what is no plain data
             return {"unknown": error_line(error)}

@@ -38,6 +38,7 @@ class RingFeeder:
         self._trace = trace
         self._ring = Ring(len(memory.rings[purpose]))
         self._skipped = 0
+        self._start = start
         self.stream = WatchedStream(start, memory, purpose)
 
     def orders(self, orders: StreamOrders) -> None:
@@ -46,8 +47,12 @@ class RingFeeder:
             crash_point("feeder.before_seek")
             self.stream.seek(fill.seek)
             crash_point("feeder.after_seek")
-        for slot in fill.slots:
-            self.stream.give(slot)
+        for batch in fill.batches:
+            slot = self._ring.slot_of(batch)
+            if self._purpose == "train" and not self._start.computes(batch):
+                self.stream.pass_over(slot)
+            else:
+                self.stream.give(slot)
             self._trace.begin(f"{self._purpose} slot", slot)
             crash_point("feeder.slot_given")
 

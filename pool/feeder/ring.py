@@ -13,10 +13,10 @@ from pool.protocol.messages import StreamOrders, StreamReport
 
 @dataclass(frozen=True)
 class Fill:
-    """Orders for the stream: first seek, if a cursor is given, then fill these slots, in order."""
+    """Orders for the stream: first seek, if a cursor is given, then make these batches, each in its slot."""
 
     seek: Cursor | None
-    slots: tuple[int, ...]
+    batches: range
 
 
 class Ring:
@@ -30,7 +30,7 @@ class Ring:
     def orders(self, orders: StreamOrders) -> Fill:
         """Orders of an older generation than the present one change nothing."""
         if orders.generation < self._generation:
-            return Fill(None, ())
+            return Fill(None, range(0))
         seek = None
         if orders.generation > self._generation:
             self._generation = orders.generation
@@ -42,13 +42,17 @@ class Ring:
             del self._cursors[:done]
             self._first += done
         begin, self._given = self._given, max(self._given, orders.freed + self._slots)
-        return Fill(seek, tuple(batch % self._slots for batch in range(begin, self._given)))
+        return Fill(seek, range(begin, self._given))
+
+    def slot_of(self, batch: int) -> int:
+        """Returns where the batch lies."""
+        return batch % self._slots
 
     def filled(self, filled: Filled) -> None:
         """The stream finished a batch."""
         expected = self._first + len(self._cursors) - 1
         assert filled.batch == expected, f"I1: batch {filled.batch} instead of {expected}"
-        assert filled.slot == filled.batch % self._slots, f"batch {filled.batch} in slot {filled.slot}"
+        assert filled.slot == self.slot_of(filled.batch), f"batch {filled.batch} in slot {filled.slot}"
         self._cursors.append(filled.next_cursor)
 
     def report(self) -> StreamReport | None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import check_unchanged
 from loader.plugins.error_text import PluginError, error_line
-from loader.stream.interface import Compared, Cursor, Filled, Stream
+from loader.stream.interface import Compared, Cursor, Filled, PassesOver, Stream
 from loader.stream.sources import open_stream, open_validation
 from pool.process.start import FeederStart
 from pool.protocol.messages import Purpose
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class WatchedStream:
-    """The calls of `loader.stream.Stream`. Raises DataError, DataChangedError, PluginError."""
+    """The calls of `Stream` and `PassesOver`. Raises DataError, DataChangedError, PluginError."""
 
     def __init__(self, start: FeederStart, memory: Memory, purpose: Purpose) -> None:
         self._data = start.data
@@ -49,6 +49,14 @@ class WatchedStream:
     def give(self, slot: int) -> None:
         with self._one_line():
             self._stream.give(slot)
+
+    def pass_over(self, slot: int) -> None:
+        """What is in the slot does not matter: a source that has to make all batches makes this one too."""
+        with self._one_line():
+            if isinstance(self._stream, PassesOver):
+                self._stream.pass_over(slot)
+            else:
+                self._stream.give(slot)
 
     def take(self) -> Filled | None:
         with self._one_line():

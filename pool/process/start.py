@@ -25,6 +25,7 @@ from pool.config.sections import PoolDataConfig
 from pool.config.tree import Config
 from pool.device.cards import Card
 from pool.exchange.exchange_choice import Exchange
+from pool.exchange.groups import Groups
 from pool.exchange.layout import Layout
 from pool.machines.place import MachinePlace
 from pool.metrics.layout import Measured
@@ -116,6 +117,12 @@ class FeederStart(RunStart):
     data: Annotated[PoolDataConfig, PlainValidator(_data)]
     seed: int
     files: Mapping[Purpose, Files]  # of each stream that the run has
+    groups: Groups
+    share: tuple[int, int]  # first and last + 1 of the places of a step whose groups are computed on this machine
+
+    def computes(self, batch: int) -> bool:
+        """Tells whether a batch of training is for this machine."""
+        return self.groups.place_of(batch) in range(*self.share)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -75,7 +75,7 @@ class BoundPipeline {
         pipeline_->seek({std::get<0>(cursor), std::get<1>(cursor), std::get<2>(cursor), std::get<3>(cursor)});
     }
 
-    void give(std::size_t slot) { pipeline_->give(slot); }
+    void give(std::size_t slot, bool pass_over) { pipeline_->give(slot, pass_over); }
 
     std::optional<FilledTuple> take() {
         const Pipeline::Taken taken = pipeline_->take();
@@ -196,7 +196,8 @@ void bind_stream(nb::module_& module) {
              "Before `attach`; see loader.stream.interface.Compared. Raises ValueError for another number of words.")
         .def("attach", &BoundPipeline::attach, "slots"_a)
         .def("seek", &BoundPipeline::seek, "cursor"_a, "cursor: (batch, epoch, window, entry)")
-        .def("give", &BoundPipeline::give, "slot"_a)
+        .def("give", &BoundPipeline::give, "slot"_a, "pass_over"_a = false,
+             "pass_over: see loader.stream.interface.PassesOver.")
         .def("take", &BoundPipeline::take, "(slot, cursor, next cursor), or None. Raises DataError.")
         .def("take_skipped", &BoundPipeline::take_skipped,
              "(file, reason, offset) of each damaged chunk left out, each once; see "

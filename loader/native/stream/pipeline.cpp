@@ -88,13 +88,13 @@ void Pipeline::seek(const Cursor& cursor) {
     changed_.notify_all();
 }
 
-void Pipeline::give(std::size_t slot) {
+void Pipeline::give(std::size_t slot, bool pass_over) {
     const std::lock_guard lock(mutex_);
     require(slot < slots_.size(), "slot ", slot, " is not attached");
     require(!owned_[slot], "slot ", slot, " is the stream's already (I4)");
     require(!stopping_, "the stream is closed");
     owned_[slot] = true;
-    given_.push_back(slot);
+    given_.push_back({slot, pass_over});
     changed_.notify_one();
 }
 
@@ -167,21 +167,29 @@ void Pipeline::work() {
 
 Pipeline::Job Pipeline::next_job() {
     if (seeking_ || end_) return {};
-    advance();
+    std::optional<BuildJob> build = next_build();
     signal();
+    if (build) return *std::move(build);
     if (end_) return {};
-    if (open_ && !given_.empty() && cutter_.can_cut()) {
-        const Cut cut = cutter_.cut();
-        pending_.push_back({{given_.front(), cut.begin, cut.next}, false});
-        given_.pop_front();
-        ++building_;
-        // There is a head only in the first batch of a window, which takes all that was carried.
-        return BuildJob{&pending_.back(), std::exchange(carried_, RecordBuffer(source_->record_size())),
-                        entries_.records(cut.from, cut.count)};
-    }
     if (scatter_ && scatter_->parts.left()) return ScatterJob{scatter_->parts.claimed++};
     if (loading_.parts.left()) return next_decode();
     return {};
+}
+
+// Cuts batches, until there is one to be built.
+std::optional<Pipeline::BuildJob> Pipeline::next_build() {
+    for (advance(); !end_ && open_ && !given_.empty() && cutter_.can_cut(); advance()) {
+        const Cut cut = cutter_.cut();
+        const Given given = given_.front();
+        given_.pop_front();
+        pending_.push_back({{given.slot, cut.begin, cut.next}, given.pass_over});
+        // There is a head only in the first batch of a window, which takes all that was carried.
+        RecordBuffer head = std::exchange(carried_, RecordBuffer(source_->record_size()));
+        if (given.pass_over) continue;
+        ++building_;
+        return BuildJob{&pending_.back(), std::move(head), entries_.records(cut.from, cut.count)};
+    }
+    return std::nullopt;
 }
 
 // As many chunks as are best decoded together, but not so many that other threads would wait for the last ones.

@@ -80,7 +80,8 @@ class Pipeline {
     void attach(std::vector<std::byte*> slots);
     // Waits until no thread writes to a slot, forgets all slots given, and begins anew at the cursor.
     void seek(const Cursor& cursor);
-    void give(std::size_t slot);
+    // `pass_over`: the batch that is due for the slot is finished without being built.
+    void give(std::size_t slot, bool pass_over = false);
 
     // The next finished batch in stream order; a fault, again and again, once all batches before it were
     // taken; or nothing.
@@ -100,6 +101,10 @@ class Pipeline {
         FinishedBatch batch;
         bool done = false;
     };
+    struct Given {
+        std::size_t slot;
+        bool pass_over;
+    };
     struct BuildJob {
         Pending* pending;
         RecordBuffer head;  // carried over from earlier windows
@@ -117,6 +122,7 @@ class Pipeline {
 
     void work();
     [[nodiscard]] Job next_job();
+    [[nodiscard]] std::optional<BuildJob> next_build();
     [[nodiscard]] DecodeJob next_decode();
     void run(Job& job, Worker& worker);
     void decode(DecodeJob& job) const;
@@ -151,7 +157,7 @@ class Pipeline {
 
     std::vector<std::byte*> slots_;
     std::vector<bool> owned_;        // by the stream
-    std::deque<std::size_t> given_;  // slots not yet used
+    std::deque<Given> given_;  // slots not yet used
     std::deque<Pending> pending_;
     Event event_;
 

@@ -65,10 +65,11 @@ class BadBatch:
     step: int
     batch: int
     why: str
-    cursor: Cursor  # where it begins in the stream
+    cursor: Cursor | None  # where it begins in the stream; None: another machine has it
     fatal: bool
     members: tuple[int, ...] = ()  # that it is bad for; empty: all that are trained
     freezes: tuple[int, ...] = ()  # members that go no further because of it
+    machine: int | None = None  # the other one
 
 
 @dataclass(frozen=True)

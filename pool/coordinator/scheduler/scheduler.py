@@ -412,8 +412,7 @@ class StepScheduler:
         """Takes in what is known of other machines' shares of this step."""
         for machine in self.rules.other_shares:
             share = self._from_others.get((self.step, machine))
-            unusable = () if share is None or share.report is None else share.report.unusable
-            if share is None or any(each.batch >= self.train.filled for each in unusable):  # it is kept for the user
+            if share is None:
                 continue
             del self._from_others[self.step, machine]
             for bucket in share.buckets:
@@ -423,10 +422,10 @@ class StepScheduler:
             if share.report.ends:
                 self._last = self.step
                 self.stopped_elsewhere = True
-            for each in unusable:
+            for each in share.report.unusable:
                 members = set(each.members) & self._using(each.batch)
                 if members and not self._ended:
-                    yield from self._leave_out(each.batch, each.why, members)
+                    yield from self._leave_out(each.batch, each.why, members, machine)
             self._step.other_report(machine, share.report)
 
     def _judge_numbers(self, batch: int, work: Work, outcome: Outcome) -> Iterator[Action]:
@@ -441,8 +440,9 @@ class StepScheduler:
         """Members in whose step the batch is."""
         return {member for member in self._training if batch in self._step.batches_of(member)}
 
-    def _leave_out(self, batch: int, why: str, members: Set[int]) -> Iterator[Action]:
-        """Only here is it decided that a batch takes no part in its step: that of these members."""
+    def _leave_out(self, batch: int, why: str, members: Set[int], machine: int | None = None) -> Iterator[Action]:
+        """Only here is it decided that a batch takes no part in its step: that of these members. `machine`: another
+        one, which has the batch."""
         stop = self.rules.on_bad_batch == "stop"
         hopeless = {member for member in members if self._is_hopeless(member, batch)}
         if hopeless and not stop:
@@ -452,7 +452,8 @@ class StepScheduler:
         of_some = self.rules.members > 1 and (len(members) == 1 or members < self._training)
         concerned = tuple(sorted(members)) if of_some else ()
         freezes = () if fatal else tuple(sorted(ends))
-        yield BadBatch(self.step, batch, why, self.train.cursor(batch), fatal, concerned, freezes)
+        cursor = self.train.cursor(batch) if machine is None else None
+        yield BadBatch(self.step, batch, why, cursor, fatal, concerned, freezes, machine)
         if fatal:
             self._ended = True
             return

@@ -117,12 +117,15 @@ class RunPlan:
         return self._worker_start(peer) if peer.role == WORKER else self._coordinator_start(peer)
 
     def _feeder_start(self, peer: Peer) -> FeederStart:
-        validates = self.config.validates
+        validates, groups, place = self.config.validates, self.groups, self.place
+        share = range(groups.per_step) if place is None else groups.share(place.machine, place.machines)
         return FeederStart(
             **self._running(peer, uses_device=False),
             data=self.config.data.model_copy(update={"threads": self.decoding_threads}),
             seed=self.config.run.seed,
             files={purpose: files for purpose, files in self.files.items() if purpose == "train" or validates},
+            groups=groups,
+            share=(share.start, share.stop),
         )
 
     def _worker_start(self, peer: Peer) -> WorkerStart:

@@ -16,7 +16,7 @@ from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.source import ChessSource
 from loader.files.identity import identify
-from loader.stream.interface import Filled, Stream
+from loader.stream.interface import Filled, PassesOver, Stream
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import Slot, allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream
@@ -88,6 +88,36 @@ def test_the_stream_is_the_same_for_any_number_of_threads_and_from_any_cursor(
                     assert (filled.cursor, hashed) == (wanted.cursor, wanted_hash)
     assert [f.cursor for f, _ in expected][1:] == [f.next_cursor for f, _ in expected][:-1]
     assert expected[-1][0].next_cursor.epoch >= 1 or config.batch_size == 1
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_a_stream_that_passes_over_batches_makes_the_others_as_ever(settings: str, game_files: list[Path]) -> None:
+    config = SETTINGS[settings]
+    count = 6 if config.batch_size == 5000 else 90
+    with closing(open_stream(config, game_files, seed=3)) as stream:
+        slots = allocate_slots(stream.schema, 3)
+        stream.attach(slots)
+        expected = list(run(stream, slots, count))
+    pick = random.Random(settings)
+    passed = [pick.random() < 0.7 for _ in range(count)]
+    with closing(open_stream(config, game_files, seed=3)) as stream:
+        assert isinstance(stream, PassesOver)
+        slots = allocate_slots(stream.schema, 3)
+        stream.attach(slots)
+        for batch in range(count):
+            (stream.pass_over if passed[batch] else stream.give)(batch % 3)
+            slot = slots[batch % 3]
+            if passed[batch]:
+                slot[:] = 0xAB
+            filled = wait(stream)
+            assert (filled.cursor, filled.next_cursor) == (
+                expected[batch][0].cursor,
+                expected[batch][0].next_cursor,
+            )
+            if passed[batch]:
+                assert (slot == 0xAB).all()
+            else:
+                assert digest(SparseBatch.view(stream.schema, slot)) == expected[batch][1]
 
 
 def test_another_seed_gives_another_stream(game_files: list[Path]) -> None:

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -113,25 +114,33 @@ class NamesSource final : public Source {
 
 using Batch = std::vector<std::uint32_t>;
 
-// The first `count` batches from a cursor, and where each began.
+constexpr std::uint32_t kUntouched = 0xABABABAB;
+
+// The first `count` batches from a cursor, and where each began; `built`: which are not passed over.
 std::vector<Batch> run(std::size_t record_size, const PipelineSettings& settings, std::size_t count,
-                       std::vector<Cursor>* cursors = nullptr, const Cursor& from = {}, bool damaged = false) {
+                       std::vector<Cursor>* cursors = nullptr, const Cursor& from = {}, bool damaged = false,
+                       const std::function<bool(std::size_t)>& built = [](std::size_t) { return true; }) {
     std::vector<Batch> slots(3, Batch(kBatch + 1));  // live longer than what writes to them
     Pipeline pipeline(std::make_shared<NamesSource>(record_size, damaged), settings);
     std::vector<std::byte*> memory;
     for (Batch& slot : slots) memory.push_back(reinterpret_cast<std::byte*>(slot.data()));
     pipeline.attach(memory);
     if (from.batch != 0) pipeline.seek(from);
-    for (std::size_t slot = 0; slot < slots.size(); ++slot) pipeline.give(slot);
+    std::size_t given = 0;
+    const auto give = [&](std::size_t slot) {
+        slots[slot].assign(kBatch + 1, kUntouched);
+        pipeline.give(slot, !built(given++));
+    };
+    for (std::size_t slot = 0; slot < slots.size(); ++slot) give(slot);
     std::vector<Batch> batches;
     while (batches.size() < count) {
         const Pipeline::Taken taken = pipeline.take();
         if (const auto* fault = std::get_if<StreamFault>(&taken)) throw std::runtime_error(fault->what.reason);
         if (const auto* batch = std::get_if<FinishedBatch>(&taken)) {
-            REQUIRE(slots[batch->slot][0] == batch->begin.batch);
+            if (built(batches.size())) REQUIRE(slots[batch->slot][0] == batch->begin.batch);
             batches.emplace_back(slots[batch->slot].begin() + 1, slots[batch->slot].end());
             if (cursors != nullptr) cursors->push_back(batch->begin);
-            pipeline.give(batch->slot);
+            give(batch->slot);
             continue;
         }
         pollfd ready{pipeline.descriptor(), POLLIN, 0};
@@ -176,6 +185,25 @@ TEST_CASE("a seek finds the same batch, whatever is being decoded when it comes"
             const auto found =
                 run(size, settings_of(static_cast<std::uint32_t>(1 + first % 3), true), 10, nullptr, cursors[first]);
             CHECK(std::ranges::equal(found, std::span(batches).subspan(first, 10)));
+        }
+    }
+}
+
+TEST_CASE("batches that are passed over are not built, and the others are what they were") {
+    const std::size_t count = 80;  // more than an epoch
+    for (const bool shuffle : {true, false}) {
+        std::vector<Cursor> cursors;
+        const auto expected = run(32, settings_of(2, shuffle), count, &cursors);
+        for (const std::size_t every : {std::size_t{1}, std::size_t{2}, std::size_t{7}, count}) {
+            const auto built = [&](std::size_t batch) { return batch % every == every - 1; };
+            for (const std::uint32_t threads : {1U, 4U}) {
+                std::vector<Cursor> found;
+                const auto batches = run(32, settings_of(threads, shuffle), count, &found, {}, false, built);
+                for (std::size_t i = 0; i < count; ++i) {
+                    CHECK(batches[i] == (built(i) ? expected[i] : Batch(kBatch, kUntouched)));
+                    CHECK(found[i].entry == cursors[i].entry);
+                }
+            }
         }
     }
 }

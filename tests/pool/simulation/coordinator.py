@@ -255,7 +255,8 @@ class SimCoordinator(Process):
         self.world.seen["member frozen"] += 1
 
     def bad_batch(self, action: BadBatch) -> None:
-        self.world.memory.check_batch("train", action.batch)  # it is kept for its user
+        if action.machine is None:
+            self.world.memory.check_batch("train", action.batch)  # it is kept for its user
         self.world.history.left_out(self.peer, action)
         if action.fatal and self.world.cluster is not None:
             self.world.cluster.ended = True

@@ -10,6 +10,7 @@ from pool.feeder.ring import Ring
 from pool.protocol.identity import Peer
 from pool.protocol.messages import FeederOrders, FeederReport, Purpose, StreamOrders
 from tests.pool.simulation.arithmetic import content, cursor_of
+from tests.pool.simulation.memory import TORN
 from tests.pool.simulation.process import Child
 from tests.pool.simulation.setup import VALIDATION_SLOTS
 
@@ -22,6 +23,7 @@ class SimStream:
 
     def __init__(self, world: World, purpose: Purpose, slots: int) -> None:
         self._memory = world.memory
+        self._rules = world.setup.rules
         self._purpose = purpose
         self.ring = Ring(slots)
         self._given: deque[int] = deque()
@@ -34,7 +36,7 @@ class SimStream:
             self._given.clear()
             self._writing = False
             self._next = fill.seek
-        self._given.extend(fill.slots)
+        self._given.extend(map(self.ring.slot_of, fill.batches))
 
     def step(self) -> bool:
         """True if a batch is complete."""
@@ -46,12 +48,16 @@ class SimStream:
             return False
         self._writing = False
         slot = self._given.popleft()
-        self._memory.end_batch(self._purpose, slot, content(self._next))
+        self._memory.end_batch(self._purpose, slot, content(self._next) if self._is_made(self._next.batch) else TORN)
         following = cursor_of(self._next.batch + 1)
         begin = self._next
         self._next = following
         self.ring.filled(Filled(slot, begin.batch, begin, following))
         return True
+
+    def _is_made(self, batch: int) -> bool:
+        """Other machines' batches are passed over."""
+        return self._purpose == "validate" or self._rules.groups.place_of(batch) in self._rules.share
 
 
 class SimFeeder(Child):
