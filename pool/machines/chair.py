@@ -10,10 +10,10 @@ The books hold nothing that the machines don't say again and again (I5).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pool.protocol.messages import MachineAddress, MachineOrders, MachineReport
+from pool.protocol.messages import CheckpointPlace, MachineAddress, MachineOrders, MachineReport
 
 PATIENCE = 10.0  # seconds of silence after which a machine whose coordinator lives is lost to its generation
 
@@ -35,6 +35,7 @@ class Chair:
         self._broken = ""
         self._ended = ""
         self._finished = False
+        self._lack: dict[int, CheckpointPlace] = {}  # by machine: what it has to copy before all can begin
 
     def hear(self, machine: int, report: MachineReport, now: float) -> None:
         """A machine has said how it is."""
@@ -53,6 +54,7 @@ class Chair:
         if self._generation and not self._broken:
             self._broken = self._why_broken(now)
         self._finished = self._all(lambda report: report.finished and report.lost == self._generation)
+        self._lack = {}
         if not self._finished and (self._broken or not self._generation):
             self._begin()
 
@@ -76,6 +78,7 @@ class Chair:
             ended=self._ended,
             finished=self._finished,
             missing=self._missing(now),
+            lacks=self._lack.get(machine),
         )
 
     def _why_broken(self, now: float) -> str:
@@ -99,18 +102,32 @@ class Chair:
         reports = {machine: known.report for machine, known in self._known.items()}
         common = set.intersection(*(set(report.steps) for report in reports.values()))
         if not common:
-            have = "; ".join(
-                f"machine {machine} has {', '.join(map(str, sorted(report.steps)))}"
-                for machine, report in sorted(reports.items())
-            )
-            self._ended = (
-                f"no step that all machines can begin with: {have}; copy a checkpoint into the run folders that lack it"
-            )
+            self._bring_together(reports)
             return
         self._generation += 1
         self._step = max(common)
         self._broken = ""
         self._lives = {machine: report.life for machine, report in reports.items()}
+
+    def _bring_together(self, reports: Mapping[int, MachineReport]) -> None:
+        """There is no step that all can begin with: who lacks the newest checkpoint copies it. All are connected to the
+        first machine alone, so that is the first to have it."""
+        newest = max((step for report in reports.values() for step in report.saved), default=0)
+        sources = [machine for machine, report in sorted(reports.items()) if newest in report.saved]
+        lacking = [machine for machine, report in sorted(reports.items()) if newest not in report.steps]
+        if sources and sources[0] != 0:
+            lacking = [0]
+        if not sources or not all(reports[machine].copies for machine in lacking):
+            have = "; ".join(
+                f"machine {machine} has {', '.join(map(str, sorted(report.steps)))}"
+                for machine, report in sorted(reports.items())
+            )
+            self._ended = (
+                f"no step that all machines can begin with: {have}; those that are started with --resume copy the "
+                "newest checkpoint"
+            )
+            return
+        self._lack = {machine: CheckpointPlace(newest, sources[0]) for machine in lacking}
 
     def _all(self, holds: Callable[[MachineReport], object]) -> bool:
         """All machines are known, and what they have said last holds."""

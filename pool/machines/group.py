@@ -7,17 +7,29 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import zmq
 
 from pool.errors import ResourceError
 from pool.machines.chair import PATIENCE, Chair
+from pool.machines.checkpoint_copy import copy_checkpoint, read_piece
 from pool.machines.member import Decision, Member
 from pool.machines.place import MachinePlace, named
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
-from pool.protocol.messages import MachineOrders, MachineReport
+from pool.protocol.messages import CheckpointPiece, CheckpointPlace, CheckpointRequest, MachineOrders, MachineReport
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+
+ASK_AGAIN = 2.0  # seconds until a piece of a checkpoint is asked for once more
+
+
+class _NotFinishedError(Exception):
+    """A copy is not to be finished."""
+
+    def __init__(self, decision: Decision | None) -> None:
+        super().__init__()
+        self.decision = decision
 
 
 class MachineGroup:
@@ -40,6 +52,8 @@ class MachineGroup:
         self._reports: dict[int, MachineReport] = {}  # of the others, on the first machine
         self._told: dict[int, MachineOrders | None] = {}  # to them; None: they have asked again
         self._heard = time.monotonic()
+        self._checkpoints: Callable[[], Path] | None = None
+        self._piece: tuple[CheckpointPiece, memoryview] | None = None  # that has come last
 
     def watch(self, poller: zmq.Poller) -> None:
         """From now on the poller tells when `hear` has something to do."""
@@ -50,7 +64,7 @@ class MachineGroup:
         self._hub.look()
         now = time.monotonic()
         orders: MachineOrders | None = None
-        for peer, message, _ in self._hub.receive():
+        for peer, message, frames in self._hub.receive():
             if peer.role != MACHINE or peer.index == self.place.machine:
                 continue
             self._heard = now
@@ -61,6 +75,11 @@ class MachineGroup:
                 self._reports[peer.index] = message
                 self._told[peer.index] = None
                 self._hub.connect({peer: message.address})
+            elif isinstance(message, CheckpointRequest) and self._checkpoints is not None:
+                piece, data = read_piece(self._checkpoints(), message)
+                self._hub.send(peer.index, piece, [data])
+            elif isinstance(message, CheckpointPiece) and frames:
+                self._piece = message, frames[0]
         again = self._again.due()
         if self._chair is not None:
             self._chair.hear(0, self.member.report, now)
@@ -91,20 +110,56 @@ class MachineGroup:
         """No other machine is heard any more: the first one, on that any."""
         return time.monotonic() - self._heard > PATIENCE
 
-    def wait_for_step(self, given_up: Callable[[], bool], say: Callable[[str], object]) -> Decision | None:
-        """Waits for the first decision, or until `given_up`; says for whom."""
+    def wait_for_step(
+        self, checkpoints: Callable[[], Path], given_up: Callable[[], bool], say: Callable[[str], object]
+    ) -> Decision | None:
+        """Waits for the first decision, or until `given_up`; says for whom. `checkpoints`: the folder of them, from
+        which others may copy, now and later, and into which what this machine lacks is copied. Raises CheckpointError,
+        OSError."""
+        self._checkpoints = checkpoints
         poller = zmq.Poller()
         self.watch(poller)
         said: tuple[int, ...] | None = None
         since = time.monotonic()
         while not given_up():
             poller.poll(SAY_AGAIN_MS)
-            if (decision := self.hear()) is not None:
+            decision = self.hear()
+            if decision is None and (lacks := self.member.lacks) is not None:
+                say(f"copying the checkpoint of step {lacks.step} from machine {lacks.machine}")
+                decision = self._copy(lacks, checkpoints(), poller, given_up)
+            if decision is not None:
                 return decision
             missing = self.member.missing
             if missing != said and time.monotonic() - since > 2.0:
                 said, since = missing, time.monotonic()
                 say(f"waiting for {named(missing) or 'the first machine'}")
+        return None
+
+    def _copy(
+        self, place: CheckpointPlace, checkpoints: Path, poller: zmq.Poller, given_up: Callable[[], bool]
+    ) -> Decision | None:
+        """Copies a checkpoint, unless something is decided meanwhile, or another is to be copied."""
+
+        def ask(request: CheckpointRequest) -> tuple[CheckpointPiece, memoryview]:
+            again = 0.0
+            while True:
+                if (now := time.monotonic()) >= again:
+                    self._hub.send(place.machine, request)
+                    again = now + ASK_AGAIN
+                poller.poll(SAY_AGAIN_MS)
+                if (decision := self.hear()) is not None or self.member.lacks != place or given_up():
+                    raise _NotFinishedError(decision)
+                if self._piece is not None:
+                    piece, data = self._piece
+                    self._piece = None
+                    if CheckpointRequest(piece.step, piece.name, piece.offset) == request:
+                        return piece, data
+
+        try:
+            copy_checkpoint(ask, checkpoints, place.step)
+        except _NotFinishedError as ended:
+            return ended.decision
+        self.member.can_begin([place.step], copies=True)
         return None
 
     def of_generation(self, generation: int) -> MachinePlace:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pool.protocol.messages import Fact, MachineAddress, MachineOrders, MachineReport
+from pool.protocol.messages import CheckpointPlace, Fact, MachineAddress, MachineOrders, MachineReport
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Member:
         self.report = MachineReport(life, address, ())
         self.coordinators: tuple[MachineAddress, ...] = ()  # of the generation that lives here
         self.missing: tuple[int, ...] = ()  # machines that the others wait for
+        self.lacks: CheckpointPlace | None = None  # what is to be copied here, so that all can begin
 
     @property
     def generation(self) -> int:
@@ -57,19 +58,28 @@ class Member:
         """Something more has to be the same on all machines."""
         self.report = replace(self.report, facts=(*self.report.facts, *facts))
 
-    def can_begin(self, steps: Sequence[int]) -> None:
-        """A coordinator, which is not there yet, can begin with any of these steps."""
-        self.report = replace(self.report, steps=tuple(steps))
+    def can_begin(self, steps: Sequence[int], *, copies: bool = False) -> None:
+        """A coordinator, which is not there yet, can begin with any of these steps: 0, or a checkpoint. `copies`: with
+        another machine's checkpoint too."""
+        self.report = replace(self.report, steps=tuple(steps), saved=tuple(filter(None, steps)), copies=copies)
 
     def reached_at(self, coordinator: str) -> None:
         """The coordinator is up."""
         self.report = replace(self.report, coordinator=coordinator)
 
-    def lost(self, steps: Sequence[int], *, finished: bool = False) -> None:
-        """The coordinator is dead; the next one can begin with any of these steps. `finished`: it has done all."""
+    def lost(self, steps: Sequence[int], saved: Sequence[int], *, finished: bool = False) -> None:
+        """The coordinator is dead; the next one can begin with any of these steps, of which those `saved` have a
+        checkpoint. `finished`: it has done all."""
         lost = max(self.report.lost, self.report.generation)
         self.report = replace(
-            self.report, generation=0, coordinator="", lost=lost, steps=tuple(steps), finished=finished
+            self.report,
+            generation=0,
+            coordinator="",
+            lost=lost,
+            steps=tuple(steps),
+            saved=tuple(saved),
+            copies=False,
+            finished=finished,
         )
 
     def ends(self, why: str) -> None:
@@ -80,7 +90,7 @@ class Member:
         """Takes the newest orders; they are repeated until what they say is done."""
         if orders.life != self.report.life:  # a dead supervisor's
             return None
-        self.missing = orders.missing
+        self.missing, self.lacks = orders.missing, orders.lacks
         if orders.refused:
             return Refused(orders.refused)
         if orders.ended:
@@ -95,7 +105,9 @@ class Member:
                 self.report = replace(self.report, lost=orders.generation)
             return None
         if not mine and orders.generation > self.report.lost:
-            self.report = replace(self.report, generation=orders.generation, steps=(), coordinator="", finished=False)
+            self.report = replace(
+                self.report, generation=orders.generation, steps=(), saved=(), coordinator="", finished=False
+            )
             return Begin(orders.generation, orders.step)
         self.coordinators = orders.coordinators if orders.generation == mine else ()
         return None

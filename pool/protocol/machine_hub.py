@@ -144,11 +144,11 @@ class MachineHub:
         for what in [what for what in self._kept if what < before]:
             del self._kept[what]
 
-    def send(self, machine: int, message: Message) -> None:
+    def send(self, machine: int, message: Message, frames: Frames = ()) -> None:
         """Sends a message to one of the others, if there is a connection; the next one makes up for it."""
         if (other := self._others.get(machine)) is not None and other.connected:
             self._sent += 1
-            self._send(other, [encode(Envelope(self.me, other.peer, self._sent, message))])
+            self._send(other, [encode(Envelope(self.me, other.peer, self._sent, message)), *frames])
 
     def receive(self) -> Iterator[tuple[Peer, Message, list[memoryview]]]:
         """All messages that are waiting, without blocking, each with the frames behind it."""

@@ -364,6 +364,8 @@ class MachineReport:
     address: str  # where it is reached
     facts: tuple[Fact, ...]  # as far as they are known
     steps: tuple[int, ...] = ()  # with which a coordinator can begin there; none while one lives
+    saved: tuple[int, ...] = ()  # of these, those with a checkpoint on the disk
+    copies: bool = False  # it takes another machine's checkpoint if it lacks one
     generation: int = 0  # of the coordinator that lives there, 0: none
     lost: int = 0  # the newest generation whose coordinator is dead there, 0: none
     coordinator: str = ""  # where that is reached; empty: not known yet
@@ -372,6 +374,14 @@ class MachineReport:
 
 
 # --- supervisor of the first machine -> all supervisors ---
+
+
+@dataclass(frozen=True)
+class CheckpointPlace:
+    """Where the checkpoint of a step is to be had."""
+
+    step: int
+    machine: int
 
 
 @dataclass(frozen=True)
@@ -387,6 +397,30 @@ class MachineOrders:
     ended: str = ""  # why the run is over; empty: it is not
     finished: bool = False  # nothing is left to do on any machine
     missing: tuple[int, ...] = ()  # machines that the others wait for
+    lacks: CheckpointPlace | None = None  # what the addressee has to copy, so that all can begin
+
+
+# --- supervisor -> supervisor, of which one is that of the first machine ---
+
+
+@dataclass(frozen=True)
+class CheckpointRequest:
+    """Asks for a file of a checkpoint, from an offset on."""
+
+    step: int
+    name: str
+    offset: int  # bytes
+
+
+@dataclass(frozen=True)
+class CheckpointPiece:
+    """What was asked for; the bytes are the frame behind it."""
+
+    step: int
+    name: str
+    offset: int
+    is_last: bool = False  # of the file
+    refused: str = ""  # why there are none
 
 
 Message = (
@@ -403,4 +437,6 @@ Message = (
     | BucketSums
     | MachineReport
     | MachineOrders
+    | CheckpointRequest
+    | CheckpointPiece
 )

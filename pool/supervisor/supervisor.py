@@ -22,7 +22,6 @@ from pool.crash_points import crash_point
 from pool.device.names import parse_device
 from pool.errors import ConfigError, RunError
 from pool.exchange.exchange_choice import after_loss
-from pool.machines.chair import PATIENCE
 from pool.machines.group import MachineGroup
 from pool.machines.member import Begin, Break, Over, Refused
 from pool.protocol.blame import DeathInBatch
@@ -315,7 +314,7 @@ class Supervisor:
         self._ended_coordinator = coordinator, why
         steps = steps_to_begin_with(self._folder, self._memory.segments)
         self._say_notes()
-        self._group.member.lost(steps, finished=finished)
+        self._group.member.lost(steps, self._folder.checkpoint_steps(), finished=finished)
 
     def _hear_machines(self, group: MachineGroup) -> int | None:
         """Does what the first machine orders. Returns the exit code if nothing is left to do on any machine; raises

@@ -54,7 +54,7 @@ def train(
     folder = RunFolder(config, resume=resume)
     try:
         with StopSignals() as signals:
-            run = _Run(config, folder, signals, ProgressLine(), again, group)
+            run = _Run(config, folder, signals, ProgressLine(), again, resume, group)
             try:
                 code = _supervise(run, allow_different_numerics, changes)
             except (PoolError, OSError) as error:
@@ -77,6 +77,7 @@ class _Run:
     signals: StopSignals
     progress: ProgressLine
     again: Callable[[str], str] | None
+    resume: bool
     group: MachineGroup | None = None
     report: RunReport | None = None  # the last
 
@@ -159,13 +160,13 @@ def _agree(run: _Run, group: MachineGroup) -> Begin | None:
     steps = run.folder.checkpoint_steps()
     has_last = run.config.train.steps in steps
     group.member.knows(of_config(run.config))
-    group.member.can_begin(steps)
+    group.member.can_begin(steps, copies=run.resume)
 
     def given_up() -> bool:
         run.signals.drain()
         return run.signals.count > 0 or (has_last and group.alone)
 
-    match group.wait_for_step(given_up, run.progress.say):
+    match group.wait_for_step(lambda: run.folder.inside / FOLDER, given_up, run.progress.say):
         case Begin() as begin:
             run.progress.say(f"machine {group.place.machine} of {group.place.machines}: begins with step {begin.step}")
             return begin

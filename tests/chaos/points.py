@@ -2,7 +2,7 @@
 
 `python -m tests.chaos.points` does what the tests have no time for: of every point the first, middle and last time, and
 each with SIGKILL, SIGSEGV, a stop that lasts until the supervisor kills, a stop after which the process goes on, and an
-early exit.
+early exit. And every point on either of two machines, with SIGKILL.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.oracle import CHESS, SETTINGS, Undisturbed, assert_unharmed, undisturbed
+from tests.support.machines import machines_of
 from tests.support.paths import ROOT
 from tests.support.processes import children
 from tests.support.runs import Ended, command, run, run_well
@@ -186,15 +187,42 @@ def is_stopped(pid: int) -> bool:
         return False
 
 
-def check_all(matrix: Matrix, only: str, jobs: int) -> tuple[int, int]:
+class MachinesMatrix:
+    """Point x machine, of two, one run each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = itertools.count()
+        self._reference = run_well(folder / "undisturbed", SETTINGS).digest()
+
+    def cases(self) -> list[tuple[str, int]]:
+        names = names_in(ROOT / "pool") - CHESS_ONLY - DEVICE_ONLY
+        return [(name, machine) for name in sorted(names) for machine in range(2)]
+
+    def check(self, name: str, machine: int) -> None:
+        """Raises AssertionError."""
+        of_each: list[dict[str, Any]] = [{}, {}]
+        of_each[machine] = {"testing.crash_points": [f"{name}=kill"]}
+        folder = self._folder / f"run-{next(self._numbers)}"
+        folder.mkdir()
+        with machines_of(folder / "run", SETTINGS, *of_each) as machines:
+            dies = machines[machine]
+            if name.startswith("supervisor."):
+                dies.process.wait(60)
+                dies.begin("--resume", "--set", "testing.crash_points=[]")
+            ended = [each.end() for each in machines]
+        assert [each.digest() for each in ended] == [self._reference] * 2
+        assert f"{_PREFIX}{name}" in dies.out or came_by(dies.dir)[name] == 1, f"nothing has come by: {dies.out}"
+
+
+def check_all(matrix: Matrix | MachinesMatrix, only: str, jobs: int) -> tuple[int, int]:
     """How many runs that were, and how many of them were harmed; each of those is shown as it is found."""
-    cases = [case for case in matrix.cases() if only in case[0]]
+    cases: list[tuple[Any, ...]] = [case for case in matrix.cases() if only in case[0]]
     harmed = 0
     with ThreadPoolExecutor(jobs) as pool:
         checks = {pool.submit(matrix.check, *case): case for case in cases}
         for number, check in enumerate(as_completed(checks), 1):
-            name, at, how = checks[check]
-            sys.stdout.write(f"\r{number}/{len(cases)} {name}@{at} {how}\x1b[K")
+            sys.stdout.write(f"\r{number}/{len(cases)} {' '.join(map(str, checks[check]))}\x1b[K")
             if (error := check.exception()) is not None:
                 harmed += 1
                 sys.stdout.write("\n" + "".join(traceback.format_exception(error)))
@@ -214,6 +242,9 @@ def main() -> int:
             matrix = Matrix(Path(folder), settings, names)
             some, bad = check_all(matrix, arguments.only, arguments.jobs)
             runs, harmed, points = runs + some, harmed + bad, points + len(matrix.times)
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        some, bad = check_all(MachinesMatrix(Path(folder)), arguments.only, arguments.jobs)
+        runs, harmed = runs + some, harmed + bad
     sys.stdout.write(f"{runs} runs, {points} crash points: ")
     sys.stdout.write(f"{harmed} harmed\n" if harmed else "all ended with the undisturbed run's bits\n")
     return 1 if harmed else 0

@@ -7,7 +7,6 @@ The machines must not notice: both end with the weights of one machine, without 
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import socket
 import threading
@@ -175,9 +174,9 @@ def open_ports(supervisors: list[int]) -> Iterator[int]:
     sockets: set[str] = set()
     for pid in [pid for supervisor in supervisors for pid in (supervisor, *_descendants(supervisor))]:
         with contextlib.suppress(OSError):  # it may end
-            for descriptor in os.scandir(f"/proc/{pid}/fd"):
+            for descriptor in Path(f"/proc/{pid}/fd").iterdir():
                 with contextlib.suppress(OSError):
-                    sockets.add(os.readlink(descriptor.path))
+                    sockets.add(str(descriptor.readlink()))
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         _, local, _, state, *_, inode = line.split()[:10]
         if state == LISTENS and f"socket:[{inode}]" in sockets:

@@ -144,9 +144,21 @@ def test_a_machine_that_does_not_come_back_is_not_waited_for_for_ever(whole_run:
     assert "machine 2 is not heard for 1 s: saving what there is" in machines[0].out
     run_well(tmp_path / "run-machine-1", settings, "--resume", "--set", "train.steps=45")
     shutil.copytree(tmp_path / "run-machine-1", tmp_path / "more", symlinks=True)
-    shutil.copytree(tmp_path / "more", tmp_path / "more-machine-1", symlinks=True)
-    ended = run_on(2, tmp_path / "more", settings, "--resume")
+    ended = run_on(2, tmp_path / "more", settings, "--resume")  # the second gets a copy
     assert [each.digest() for each in ended] == [one.digest()] * 2
+
+
+def test_machines_without_a_checkpoint_get_that_of_the_others(whole_run: WholeRun, tmp_path: Path) -> None:
+    """The first one too, and the others from there."""
+    settings = {**LONG, "train.steps": 30}
+    one = whole_run(settings)
+    run_on(3, tmp_path / "run", {**settings, "train.steps": 15})
+    for lost in ("run", "run-machine-2"):
+        shutil.rmtree(tmp_path / lost)
+    ended = run_on(3, tmp_path / "run", settings, "--resume")
+    assert [each.digest() for each in ended] == [one.digest()] * 3
+    assert "copying the checkpoint of step 15 from machine 1" in ended[0].out
+    assert "machine 2: copying the checkpoint of step 15 from machine 0" in ended[0].out
 
 
 def test_one_that_is_told_to_stop_stops_all_with_the_same_step(whole_run: WholeRun, tmp_path: Path) -> None:

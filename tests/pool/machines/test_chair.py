@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pool.machines.chair import PATIENCE, Chair
 from pool.machines.member import Begin, Break, Decision, Member, Over, Refused
-from pool.protocol.messages import Fact
+from pool.protocol.messages import CheckpointPlace, Fact
 
 
 class Group:
@@ -65,6 +65,33 @@ def test_without_a_common_step_the_run_ends_with_what_each_has() -> None:
     assert "machine 0 has 10, 20; machine 1 has 0" in first.why
 
 
+def test_who_has_no_step_in_common_copies_the_newest_checkpoint_the_first_machine_first() -> None:
+    group = Group(4)
+    for member, steps in zip(group.members, ([0], [10, 20], [20], [5]), strict=True):
+        member.can_begin(steps, copies=True)
+    assert group.turns() == [[], [], [], []]
+    assert [member.lacks for member in group.members] == [CheckpointPlace(20, 1), None, None, None]
+    group.members[0].can_begin([20], copies=True)
+    group.turn()
+    assert [member.lacks for member in group.members] == [None, None, None, CheckpointPlace(20, 0)]
+    group.members[3].can_begin([20], copies=True)
+    assert group.turn() == [Begin(1, 20)] * 4
+    assert [member.lacks for member in group.members] == [None] * 4
+
+
+def test_a_machine_that_comes_back_with_nothing_gets_what_the_others_have_saved() -> None:
+    group = running()
+    group.members[1] = Member("another life", "")
+    group.now += PATIENCE
+    group.members[1].can_begin([0], copies=True)
+    assert isinstance(group.turn()[0], Break)
+    group.members[0].lost([6, 8], [6])
+    group.turn()
+    assert group.members[1].lacks == CheckpointPlace(6, 0)
+    group.members[1].can_begin([6], copies=True)
+    assert group.turn() == [Begin(2, 6)] * 2
+
+
 def test_all_learn_where_the_coordinators_are_reached() -> None:
     group = running()
     group.turn()
@@ -73,12 +100,12 @@ def test_all_learn_where_the_coordinators_are_reached() -> None:
 
 def test_when_a_coordinator_dies_all_are_ended_and_begin_together() -> None:
     group = running(3)
-    group.members[1].lost([0, 6])
+    group.members[1].lost([0, 6], [])
     ended = Break("the coordinator of machine 1 is dead")
     assert group.turn() == [ended, None, ended]
-    group.members[0].lost([0, 4, 6])
+    group.members[0].lost([0, 4, 6], [])
     assert group.turn()[0] is None
-    group.members[2].lost([6, 8])
+    group.members[2].lost([6, 8], [])
     assert group.turn() == [Begin(2, 6)] * 3
 
 
@@ -89,7 +116,7 @@ def test_a_machine_that_was_ordered_to_begin_and_has_not_begins_with_the_others(
     group.silent = {1}
     group.chair.hear(1, group.members[1].report, 0.0)
     assert group.turn()[0] == Begin(1, 0)
-    group.members[0].lost([0])
+    group.members[0].lost([0], [])
     group.turn()
     group.silent = set()
     assert group.turns() == [[Begin(2, 0)]] * 2
@@ -100,12 +127,12 @@ def test_silence_ends_a_generation_and_who_wakes_joins_the_next() -> None:
     group.silent = {1}
     group.now = PATIENCE + 1
     assert group.turn()[0] == Break(f"machine 1 is not heard for {PATIENCE:g} s")
-    group.members[0].lost([0, 2])
+    group.members[0].lost([0, 2], [])
     assert group.turn()[0] is None
     assert group.members[0].missing == (1,)
     group.silent = set()
     assert isinstance(group.turn()[1], Break)
-    group.members[1].lost([0, 2])
+    group.members[1].lost([0, 2], [])
     assert group.turns() == [[Begin(2, 2)]] * 2
 
 
@@ -119,7 +146,7 @@ def test_a_supervisor_that_has_begun_anew_is_no_rival_of_its_dead_predecessor() 
     group.turn()
     group.silent = set()
     assert group.turn()[0] == Break("machine 1 has begun anew")
-    group.members[0].lost([0])
+    group.members[0].lost([0], [])
     assert group.turns() == [[Begin(2, 0)]] * 2
 
 
@@ -140,7 +167,7 @@ def test_a_first_machine_that_has_begun_anew_takes_over_the_generation() -> None
     group.chair, group.members[0] = Chair(2), Member("another life", "")
     group.members[0].can_begin([0])
     assert group.turn() == [None, Break("machine 0 has begun anew")]
-    group.members[1].lost([0, 2])
+    group.members[1].lost([0, 2], [])
     assert group.turns() == [[Begin(2, 0)]] * 2
 
 
@@ -153,13 +180,13 @@ def test_what_differs_is_named_on_the_machine_that_differs() -> None:
 
 def test_the_run_is_over_when_all_have_finished_and_not_before() -> None:
     group = running()
-    group.members[0].lost([0, 9], finished=True)
+    group.members[0].lost([0, 9], [], finished=True)
     assert group.turn() == [None, None]
     assert [each.finished for each in group.members[1].coordinators] == [True, False]
-    group.members[1].lost([0, 6])  # it died before it had saved the last step
+    group.members[1].lost([0, 6], [])  # it died before it had saved the last step
     assert group.turns() == [[Begin(2, 0)]] * 2
     for member in group.members:
-        member.lost([0, 9], finished=True)
+        member.lost([0, 9], [], finished=True)
     assert group.turn() == [Over("")] * 2
 
 

@@ -67,7 +67,7 @@ class SimSupervisor(Process):
         self._tell_roster()
         if self.member is not None and peer.role == COORDINATOR:
             finished, self.world.finished = self.world.finished, False
-            self.member.lost(self.world.steps_left, finished=finished)
+            self.member.lost(self.world.steps_left, (), finished=finished)
             return
         if peer.role == WORKER and peer.index in self.world.setup.lost and peer.incarnation >= self.world.setup.lives:
             self.world.seen["worker left out"] += 1
