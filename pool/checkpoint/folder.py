@@ -17,7 +17,7 @@ from pool.checkpoint.state import BEST, FOLDER, LAST, STATE, verify
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError, DamagedCheckpointError
 from pool.run_folder import files
-from pool.run_folder.access import FOLDER_MODE
+from pool.run_folder.access import FOLDER_MODE, make_folder
 
 DAMAGED = "damaged-"
 LINKS = (LAST, BEST)
@@ -125,6 +125,7 @@ def put(where: Path, step: int, write: Callable[[Path], object]) -> Path:
     """Puts the checkpoint of a step into `where`: `write` fills a folder beside its place, which is read back and
     renamed. Whatever fails, or wherever this process dies, the checkpoint is there as a whole or not at all. Raises
     OSError, CheckpointError, and what `write` raises."""
+    make_folder(where)
     target = step_path(where, step)
     beside = temporary(target)
     try:

@@ -35,7 +35,6 @@ from pool.checkpoint.tensor_file import Header, TensorBytes
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
 from pool.run_folder import files
-from pool.run_folder.access import make_folder
 from pool.run_folder.strict_json import value_at
 
 DTYPES: dict[torch.dtype, str] = {getattr(torch, name): word for word, (name, _) in tensor_file.DTYPES.items()}
@@ -68,7 +67,6 @@ def save(
     Whatever fails, the checkpoints that were there stay. Raises OSError, or CheckpointError if what was
     written can't be read back or has no form in the files.
     """
-    make_folder(where)
     target = folder.step_path(where, checkpoint.step)
     if not _is_there(target):
         folder.put(where, checkpoint.step, lambda beside: _write(beside, checkpoint))

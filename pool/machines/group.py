@@ -119,7 +119,7 @@ class MachineGroup:
         self._checkpoints = checkpoints
         poller = zmq.Poller()
         self.watch(poller)
-        said: tuple[int, ...] | None = None
+        said = ""
         since = time.monotonic()
         while not given_up():
             poller.poll(SAY_AGAIN_MS)
@@ -129,10 +129,10 @@ class MachineGroup:
                 decision = self._copy(lacks, checkpoints(), poller, given_up)
             if decision is not None:
                 return decision
-            missing = self.member.missing
-            if missing != said and time.monotonic() - since > 2.0:
-                said, since = missing, time.monotonic()
-                say(f"waiting for {named(missing) or 'the first machine'}")
+            waits_for = self.waits_for or "the others"
+            if waits_for != said and time.monotonic() - since > 2.0:
+                said, since = waits_for, time.monotonic()
+                say(f"waiting for {waits_for}")
         return None
 
     def _copy(

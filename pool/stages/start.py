@@ -50,7 +50,6 @@ def begin_with_checkpoint(config: Config, start: Path) -> None:
         source = locate(start)
         own = _state(config, verify(source), source)
         make_folder(config.run_dir)
-        make_folder(folder)
         files.sweep(folder)
         target = put(folder, own.step, lambda beside: _write(beside, source, own))
         files.sync_folder(folder)

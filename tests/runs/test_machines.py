@@ -14,7 +14,7 @@ from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_SIGNALLED, EXIT_USAGE
 from tests.runs.test_clicks_runs import CLICKS
 from tests.runs.test_drawn_numbers import DRAWING
 from tests.support.machines import machines_of
-from tests.support.runs import STOCKFISH, TOY, Ended, WholeRun, run_well, steps_done
+from tests.support.runs import STOCKFISH, TOY, Ended, WholeRun, run, run_well, steps_done
 from tests.support.wait import wait_for
 
 SMALL: dict[str, Any] = {**TOY, "train.steps": 8, "train.batches_per_step": 4, "pool.bucket_mb": 0.02}
@@ -158,7 +158,14 @@ def test_machines_without_a_checkpoint_get_that_of_the_others(whole_run: WholeRu
     ended = run_on(3, tmp_path / "run", settings, "--resume")
     assert [each.digest() for each in ended] == [one.digest()] * 3
     assert "copying the checkpoint of step 15 from machine 1" in ended[0].out
-    assert "machine 2: copying the checkpoint of step 15 from machine 0" in ended[0].out
+
+
+def test_on_one_machine_to_try_one_that_fails_ends_all(tmp_path: Path) -> None:
+    """Elsewhere the others wait for it."""
+    (tmp_path / "run-machine-1").write_text("no folder")
+    ended = run(tmp_path / "run", LONG, "--machines", "2", "--local")
+    assert ended.code == EXIT_SIGNALLED + signal.SIGTERM
+    assert f"machine 1: pool: run.dir: {tmp_path}/run-machine-1" in ended.err
 
 
 def test_one_that_is_told_to_stop_stops_all_with_the_same_step(whole_run: WholeRun, tmp_path: Path) -> None:
