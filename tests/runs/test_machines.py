@@ -205,6 +205,16 @@ def test_a_machine_that_is_not_like_the_first_is_told_why_and_the_others_go_on_w
         assert [each.end().digest() for each in machines] == [one.digest()] * 2
 
 
+def test_a_machine_with_other_data_under_the_same_name_is_told_so(tmp_path: Path) -> None:
+    data = Path(STOCKFISH["data.train"][0]).resolve()
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / data.name).write_bytes(content)
+    with machines_of(tmp_path / "run", STOCKFISH, {}, {"data.train": [str(tmp_path / data.name)]}) as machines:
+        assert machines[1].process.wait(60) == EXIT_USAGE
+        assert f"data.train: {data.name} of {len(content)} bytes, content " in machines[1].out
+
+
 def test_an_ensemble_that_is_divided_is_the_whole_one(whole_run: WholeRun, tmp_path: Path) -> None:
     """As the how-to page does it: machines that do not know each other."""
     settings = {**SMALL, "train.steps": 4, "run.seed": 3}

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from loader.files.fingerprint import content_sample
 from loader.files.identity import DataFile
 from loader.section import Effect
 from pool.config.key_path import walk
@@ -28,16 +29,18 @@ def of_config(config: Config) -> list[Fact]:
 
 
 def of_plan(run: RunPlan) -> list[Fact]:
-    """Returns the data files, the numerics, and what --override has changed."""
+    """Returns the data files, the numerics, and what --override has changed. Raises DataChangedError, OSError."""
     files = {"data.train": run.train_files, "data.validation": run.validation_files}
-    facts = [Fact(key, _files(found)) for key, found in files.items()]
+    facts = [Fact(key, _files(found, run.config.data.may_grow)) for key, found in files.items()]
     changes = [[override.step, override.key, override.value] for override in run.overrides]
     facts.append(Fact("--override", _shown(changes)))
     return facts + [Fact(name, _shown(value)) for name, value in sorted(run.planned.fingerprint.items())]
 
 
-def _files(files: Sequence[DataFile]) -> str:
-    named = [f"{file.path.name} of {file.size} bytes" for file in files]
+def _files(files: Sequence[DataFile], may_grow: bool) -> str:
+    named = [
+        f"{file.path.name} of {file.size} bytes, content {content_sample(file, may_grow=may_grow)}" for file in files
+    ]
     return _shown(", ".join(named))
 
 
