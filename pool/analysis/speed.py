@@ -22,6 +22,7 @@ _BOUNDS = {
     "loader": "the loader",
     "reduce": "the coordinator's sums of gradients",
     "optimizer": "the coordinator's optimizer",
+    "machines": "other machines",
     "weights": "the exchange",
 }  # by what the workers' time goes into
 _LEAST = 0.05  # share of the time that is said

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -190,7 +191,9 @@ class Coordinator:
             self._report()  # where it is reached: the others wait for that
         again = SayAgain()
         while not self._finished():
-            events = dict(poller.poll(SAY_AGAIN_MS))
+            waits = self._scheduler.waits_for_machines
+            with self._metrics.measured("waiting_for_machines") if waits else nullcontext():
+                events = dict(poller.poll(SAY_AGAIN_MS))
             if self._shortcut.bell.fileno() in events:
                 self._look()
             self._hear(events)

@@ -114,6 +114,7 @@ class Shares:
     loader: float = 0.0  # waiting for batches
     reduce: float = 0.0  # waiting for weights while the coordinator adds gradients up
     optimizer: float = 0.0  # waiting for weights while it steps the optimizer
+    machines: float = 0.0  # waiting for weights while all that is missing are other machines' shares of the step
     weights: float = 0.0  # waiting for weights for any other reason: other batches of the step, messages
 
 

@@ -3,7 +3,7 @@
 "use strict";
 
 const COLORS = ["#0969da", "#cf222e", "#1a7f37", "#8250df", "#bc4c00", "#0a7d8c", "#bf3989", "#6e7781", "#9a6700", "#24292f"];
-const SHARES = {compute: "#2a4a6b", loader: "#e5a3a3", reduce: "#e08214", optimizer: "#c0392b", weights: "#c4ccd4"};
+const SHARES = {compute: "#2a4a6b", loader: "#e5a3a3", reduce: "#e08214", optimizer: "#c0392b", machines: "#7b5aa6", weights: "#c4ccd4"};
 const POLL_MS = 2000;
 const hidden = new Set();  // names of runs that are not drawn
 const charts = new Map();  // title -> {signature, plot}

@@ -205,6 +205,14 @@ def test_a_machine_that_is_not_like_the_first_is_told_why_and_the_others_go_on_w
         assert [each.end().digest() for each in machines] == [one.digest()] * 2
 
 
+def test_a_machine_that_waits_for_a_slower_one_says_so(tmp_path: Path) -> None:
+    slow = {"pool.devices": ["fake:0?compute_ms=60"]}
+    with machines_of(tmp_path / "run", {**SMALL, "train.steps": 20}, {}, slow) as machines:
+        shares = [machine.end().metrics()[-1] for machine in machines]
+    assert shares[0]["machines"] > shares[1]["machines"]
+    assert shares[0]["machines"] == max(shares[0][part] for part in ("loader", "reduce", "optimizer", "machines"))
+
+
 def test_a_machine_with_other_data_under_the_same_name_is_told_so(tmp_path: Path) -> None:
     data = Path(STOCKFISH["data.train"][0]).resolve()
     content = bytearray(data.read_bytes())

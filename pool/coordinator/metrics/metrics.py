@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Literal, get_args
 
 from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics.jsonl import JsonLines
@@ -22,7 +22,7 @@ from pool.metrics.layout import LOSS, NET, PREFIX
 from pool.metrics.medians import median_of, of_members
 from pool.protocol.messages import MetricValue, NetNumbers, RunReport, Shares, Times
 
-Activity = Literal["reducing", "optimizing"]
+Activity = Literal["reducing", "optimizing", "waiting_for_machines"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Metrics:
         self._begin: float | None = None
         self._last_commit: float | None = None
         self._workers: dict[int, Times] = {}
-        self._seconds: dict[Activity, float] = {"reducing": 0.0, "optimizing": 0.0}
+        self._seconds: dict[Activity, float] = dict.fromkeys(get_args(Activity), 0.0)
         self._traffic = Traffic()
         self._spent = Spent()
         self._shares = Shares()
@@ -113,7 +113,7 @@ class Metrics:
 
     @contextmanager
     def measured(self, activity: Activity) -> Iterator[None]:
-        """Counts the time inside as the coordinator's adding up, or as the optimizer's."""
+        """Counts the time inside as the coordinator's, for that activity."""
         begin = time.monotonic()
         yield
         self._seconds[activity] += time.monotonic() - begin
@@ -181,8 +181,7 @@ class Metrics:
             computing=sum(r.computing for r in reports),
             waiting_for_batches=sum(r.waiting_for_batches for r in reports),
             waiting_for_weights=sum(r.waiting_for_weights for r in reports),
-            reducing=self._seconds["reducing"],
-            optimizing=self._seconds["optimizing"],
+            **self._seconds,
         )
         if spent.of_workers - self._spent.of_workers > 1.0 or self._spent == Spent():
             self._shares = shares(self._spent, spent, len(reports)) or self._shares

@@ -21,6 +21,7 @@ TAGS = {
     "loader": "time/loader",
     "reduce": "time/reduce",
     "optimizer": "time/optimizer",
+    "machines": "time/machines",
     "weights": "time/weights",
 }
 

@@ -16,6 +16,7 @@ class Spent:
     waiting_for_weights: float = 0.0
     reducing: float = 0.0
     optimizing: float = 0.0
+    waiting_for_machines: float = 0.0
 
     @property
     def of_workers(self) -> float:
@@ -25,8 +26,8 @@ class Spent:
 def shares(before: Spent, now: Spent, workers: int) -> Shares | None:
     """Returns the shares of the time between two measurements; None if no time has passed.
 
-    While the coordinator adds up or steps, all workers may be waiting for it; how much of its work they did not wait
-    for, since they computed meanwhile, is no part of what the run is bound by.
+    While the coordinator adds up, steps, or waits for other machines, all workers may be waiting for it; how much of
+    that they did not wait for, since they computed meanwhile, is no part of what the run is bound by.
     """
     total = now.of_workers - before.of_workers
     if total <= 0:
@@ -34,11 +35,14 @@ def shares(before: Spent, now: Spent, workers: int) -> Shares | None:
     waiting = max(0.0, now.waiting_for_weights - before.waiting_for_weights)
     reducing = workers * max(0.0, now.reducing - before.reducing)
     optimizing = workers * max(0.0, now.optimizing - before.optimizing)
-    overlap = min(1.0, waiting / (reducing + optimizing)) if reducing + optimizing > 0 else 0.0
+    machines = workers * max(0.0, now.waiting_for_machines - before.waiting_for_machines)
+    of_coordinator = reducing + optimizing + machines
+    overlap = min(1.0, waiting / of_coordinator) if of_coordinator > 0 else 0.0
     return Shares(
         compute=max(0.0, now.computing - before.computing) / total,
         loader=max(0.0, now.waiting_for_batches - before.waiting_for_batches) / total,
         reduce=overlap * reducing / total,
         optimizer=overlap * optimizing / total,
-        weights=max(0.0, waiting - overlap * (reducing + optimizing)) / total,
+        machines=overlap * machines / total,
+        weights=max(0.0, waiting - overlap * of_coordinator) / total,
     )

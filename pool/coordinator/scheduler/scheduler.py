@@ -198,6 +198,11 @@ class StepScheduler:
             self._take_back_next_step()
         return self._advance()
 
+    @property
+    def waits_for_machines(self) -> bool:
+        """All that the step lacks is what other machines have still to compute or to send."""
+        return self._step.waits_for_others
+
     def share_computed(self, machine: int, report: ShareReport) -> list[Action]:
         """Another machine has computed its share of a step: this one, or the next."""
         if report.step < self.step:

@@ -112,6 +112,11 @@ class StepBook:
         return self._announced and bool(self._others)
 
     @property
+    def waits_for_others(self) -> bool:
+        """All that is missing is what other machines have still to compute or to send."""
+        return self.announced and not self.complete
+
+    @property
     def complete(self) -> bool:
         return all(self._updated) and self._all_finished
 

@@ -17,7 +17,8 @@ from pool.run_folder.strict_json import value_at
 from pool.supervisor.prepare.run_plan import RunPlan
 
 _MOST_SHOWN = 200  # characters of a value
-_NOT_THE_SAME = (Effect.NONE, Effect.SAME_FILES)  # keys with these effects may differ
+# Keys with these effects may differ: content is compared, and the numerics that follow from the keys and the machine.
+_NOT_THE_SAME = (Effect.NONE, Effect.SAME_FILES, Effect.NUMERICS)
 
 
 def of_config(config: Config) -> list[Fact]:

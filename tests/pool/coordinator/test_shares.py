@@ -24,6 +24,11 @@ def test_the_shares_add_up_to_the_workers_time() -> None:
     assert close(found, Shares(compute=0.6, loader=0.1, reduce=0.1, optimizer=0.05, weights=0.15))
 
 
+def test_waiting_for_other_machines_is_a_share_of_its_own() -> None:
+    now = Spent(computing=4.0, waiting_for_weights=6.0, optimizing=1.0, waiting_for_machines=1.5)
+    assert close(shares(Spent(), now, 2), Shares(compute=0.4, optimizer=0.2, machines=0.3, weights=0.1))
+
+
 def test_work_that_nobody_waited_for_bounds_nothing() -> None:
     """The coordinator worked for 4 seconds, 8 of two workers, of which they waited for one."""
     now = Spent(computing=9.0, waiting_for_weights=1.0, reducing=3.0, optimizing=1.0)

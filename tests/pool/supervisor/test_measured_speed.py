@@ -10,7 +10,7 @@ from pool.analysis.speed import STEPS, WARM_UP, Speed, changes_for, device_sets,
 from pool.errors import RunError
 from tests.support.runs import TOY, run
 
-SHARES = {"compute": 0.7, "loader": 0.21, "reduce": 0.05, "optimizer": 0.04, "weights": 0.0}
+SHARES = {"compute": 0.7, "loader": 0.21, "reduce": 0.05, "optimizer": 0.04, "machines": 0.0, "weights": 0.0}
 
 
 def test_the_median_of_the_steps_behind_the_first_counts() -> None:
