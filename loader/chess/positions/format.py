@@ -37,6 +37,7 @@ class PositionFormat:
     lacks: tuple[str, ...] = ()  # what its records do not have, of `loader.chess.filters.PARTS`
     # The bytes that a chunk begins with, by those of its units; None: nothing is between the units of a file.
     chunk_header: Callable[[int], bytes] | None = None
+    is_written: bool = True  # False: its files are only read
 
     @property
     def codec(self) -> _native.Codec:
@@ -76,6 +77,14 @@ def named_format(name: str) -> PositionFormat:
     if name not in names:
         raise UsageError(f"{name!r} is none of the formats {', '.join(names)}")
     return cast(PositionFormat, getattr(format_by_name(name), "FORMAT"))  # noqa: B009 (no part of every format)
+
+
+def written_format(name: str) -> PositionFormat:
+    """Finds a format by its name, for an output. Raises UsageError."""
+    format = named_format(name)
+    if not format.is_written:
+        raise UsageError(f"{name} is read, and not written: write {', '.join(_written())}")
+    return format
 
 
 def input_format(path: Path, option: str | None = None) -> PositionFormat:
@@ -120,8 +129,8 @@ def target_of(path: Path, option: str | None = None) -> Target:
     if option is None:
         if len(named) != 1:
             raise UsageError(f"{path}: its ending names no format; --to, in Python format, says which: {_endings()}")
-        return Target(named_format(named[0]), packing)
-    chosen = named_format(option)
+        return Target(written_format(named[0]), packing)
+    chosen = written_format(option)
     if named and option not in named:
         raise UsageError(f"{path}: its ending says {named[0]}, and --to says {option}")
     return Target(chosen, packing)
@@ -155,13 +164,15 @@ def refuse_games(target: PositionFormat) -> None:
     """Raises UsageError if no position of a file of that format can be left out."""
     if not target.codec.has_games:
         return
-    formats = [named_format(name) for name in names_of_family(FAMILY)]
-    able = ", ".join(each.name for each in formats if not each.codec.has_games)
+    able = ", ".join(name for name in _written() if not named_format(name).codec.has_games)
     raise UsageError(
         f"{target.name} holds whole games, of which no position can be left out: write {able} (-o with another ending)"
     )
 
 
+def _written() -> Sequence[str]:
+    return [name for name in names_of_family(FAMILY) if named_format(name).is_written]
+
+
 def _endings() -> str:
-    names = names_of_family(FAMILY)
-    return ", ".join(f"{name} ({format_by_name(name).SUFFIXES[0]})" for name in names)
+    return ", ".join(f"{name} ({format_by_name(name).SUFFIXES[0]})" for name in _written())
