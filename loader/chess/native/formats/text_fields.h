@@ -88,8 +88,8 @@ inline namespace SPARSEPOOL_ISA {
 // Of a position that has been read: White's score, a whole number.
 [[nodiscard]] inline std::string read_score(std::string_view score, Entry& entry) {
     std::int16_t white_score = 0;
-    if (score.starts_with('+')) score.remove_prefix(1);
-    const auto [end, error] = std::from_chars(score.data(), score.data() + score.size(), white_score);
+    const char* const begin = score.data() + (score.starts_with('+') ? 1 : 0);
+    const auto [end, error] = std::from_chars(begin, score.data() + score.size(), white_score);
     if (error != std::errc{} || end != score.data() + score.size()) {
         return with_quoted("the score must be a whole number from -32768 to 32767", score);
     }

@@ -47,7 +47,12 @@ std::size_t for_each_cell(std::string_view line, char delimiter, Take take) {
     return number;
 }
 
-[[nodiscard]] char delimiter_of(std::string_view header) { return header.find('\t') != kNone ? '\t' : ','; }
+[[nodiscard]] char delimiter_of(std::string_view header) {
+    for (const char delimiter : {'\t', ','}) {
+        if (header.find(delimiter) != kNone) return delimiter;
+    }
+    return ';';
+}
 
 [[nodiscard]] std::string lower(std::string_view text) {
     std::string made(text);
@@ -114,7 +119,7 @@ Columns::Columns(std::string_view header) : delimiter_(delimiter_of(header)) {
         fault_ += ", as fen,score,result";
     } else if (!has(Column::kScore) && !has(Column::kMate) && !has(Column::kResult)) {
         fault_ = with_quoted("beside fen there must be a column score, eval, evaluation, cp, mate or result, apart by "
-                             "commas or tabs",
+                             "commas, tabs or semicolons",
                              header);
     }
 }
