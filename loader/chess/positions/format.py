@@ -10,6 +10,7 @@ from typing import cast
 from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
 from loader.errors import DataError, UsageError
+from loader.files.compression import READ_ENDINGS
 from loader.formats.registry import (
     format_by_name,
     format_of_file,
@@ -26,7 +27,7 @@ PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 
 def with_packed(*suffixes: str) -> tuple[str, ...]:
     """Returns the endings, and those of compressed files."""
-    return tuple(f"{suffix}{packed}" for suffix in suffixes for packed in ("", ".gz", ".zst"))
+    return tuple(f"{suffix}{packed}" for suffix in suffixes for packed in READ_ENDINGS)
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ def target_of(path: Path, option: str | None = None) -> Target:
     """Decides what a file to be written is; `option`: the format's name, if the ending does not say it. Raises
     UsageError."""
     packing = PACKINGS.get(path.suffix)
+    if packing is None and path.suffix in READ_ENDINGS[1:]:
+        raise UsageError(f"{path}: {path.suffix} is read, and not written: {' or '.join(PACKINGS)} compresses")
     named = _named_by(path)
     if option is None:
         if len(named) != 1:
