@@ -4,7 +4,7 @@ namespace sparsepool::chess {
 
 OpenedFile LinePieces::open(const std::string& path, std::optional<ExpectedFile> expected, const Codec& codec,
                             const Demands& demands) {
-    rows::LineFile::Opened opened = rows::LineFile::open(path, expected);
+    lines::LineFile::Opened opened = lines::LineFile::open(path, expected);
     if (!opened.file) return {nullptr, std::move(opened.fault)};
     const auto file = std::make_shared<LinePieces>(std::move(opened.file), codec, demands);
     if (!codec.has_header() || file->num_pieces() == 0) return {file, {}};
@@ -19,7 +19,7 @@ OpenedFile LinePieces::open(const std::string& path, std::optional<ExpectedFile>
 }
 
 Piece LinePieces::read(std::size_t piece) const {
-    rows::Piece found = lines_->read(piece);
+    lines::Piece found = lines_->read(piece);
     found.text.pop_back();  // the line feed that does not count
     return {std::move(found.text), 0, found.first_line.value_or(0), std::move(found.fault)};
 }

@@ -8,6 +8,7 @@
 #include "chess/native/files/line_pieces.h"
 #include "chess/native/files/line_walk.h"
 #include "chess/native/formats/text_fields.h"
+#include "lines/packed_file.h"
 
 namespace sparsepool::fen_csv {
 namespace {
@@ -61,7 +62,7 @@ class CsvCodec final : public chess::Codec {
     }
 
   private:
-    chess::TextLines units_;
+    lines::LineUnits units_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "chess/native/files/line_pieces.h"
 #include "chess/native/files/line_walk.h"
 #include "chess/native/formats/text_fields.h"
+#include "lines/packed_file.h"
 
 namespace sparsepool::lichess_evals {
 namespace {
@@ -40,7 +41,7 @@ class EvaluationCodec final : public chess::Codec {
     }
 
   private:
-    chess::TextLines units_;
+    lines::LineUnits units_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "chess/native/board/fen.h"
 #include "chess/native/files/codec.h"
 #include "chess/native/formats/storable.h"
+#include "lines/packed_file.h"
 
 namespace sparsepool::text {
 namespace {
@@ -55,7 +56,7 @@ class TextCodec final : public chess::Codec {
     }
 
   private:
-    chess::TextLines units_;
+    lines::LineUnits units_;
 };
 
 }  // namespace

@@ -1,13 +1,13 @@
-#include "rows/native/lines/lines.h"
+#include "lines/line_file.h"
 
 #include <algorithm>
 #include <array>
 #include <span>
 
-#include "rows/native/lines/packed_file.h"
-#include "rows/native/lines/plain_file.h"
+#include "lines/packed_file.h"
+#include "lines/plain_file.h"
 
-namespace sparsepool::rows {
+namespace sparsepool::lines {
 
 LineFile::Opened LineFile::open(const std::string& path, std::optional<ExpectedFile> expected) {
     const FileDescriptor descriptor(path);
@@ -33,4 +33,4 @@ LineFile::Opened LineFile::open(const std::string& path, std::optional<ExpectedF
     return {nullptr, std::move(*fault)};
 }
 
-}  // namespace sparsepool::rows
+}  // namespace sparsepool::lines
