@@ -92,7 +92,7 @@ void check_pieces(const lines::LineFile& file, const std::string& text, const st
     std::vector<std::string> pieces(file.num_pieces());
     std::vector<std::uint64_t> first_lines(file.num_pieces());
     for (const std::size_t number : order) {
-        Piece piece = file.read(number);
+        lines::Piece piece = file.read(number);
         REQUIRE(!piece.fault);
         pieces[number] = piece.lines();
         first_lines[number] = piece.first_line ? *piece.first_line : *file.lines_before(number);
@@ -261,7 +261,7 @@ TEST_CASE("a compressed file may be cut anywhere, and says so") {
     const std::size_t first = bytes.size() / 2;
     for (std::size_t size = 2; size < bytes.size(); size += size < 40 || bytes.size() - size < 40 ? 1 : 97) {
         const Bytes stored(bytes.substr(0, size));
-        const Piece piece = stored.open()->read(0);
+        const lines::Piece piece = stored.open()->read(0);
         CHECK(piece.fault.has_value() == (size != first));
         CHECK(whole.starts_with(piece.lines()));
         CHECK(piece.lines().find_last_of('\n') + 1 == piece.lines().size());
