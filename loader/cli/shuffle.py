@@ -27,6 +27,7 @@ from loader.cli.tool_options import (
     working,
 )
 from loader.errors import UsageError
+from loader.files.compression import READ_ENDINGS
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
@@ -148,7 +149,7 @@ def interleave_files(
 
 def _plain(path: Path) -> Path:
     """Parts are not compressed."""
-    return path.with_suffix("") if path.suffix in (".gz", ".zst") else path
+    return path.with_suffix("") if path.suffix in READ_ENDINGS[1:] else path
 
 
 def _file_and_share(text: str) -> tuple[Path, Fraction]:

@@ -144,7 +144,7 @@ def file_target(output: Path, to: str | None) -> Target:
 
 def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | None) -> Target:
     """Decides the format of an output: by a file's name; of a pipe the inputs' own format. Raises UsageError."""
-    from loader.chess.positions.format import Target, named_format, target_of
+    from loader.chess.positions.format import Target, target_of, written_format
 
     if isinstance(output, Path):
         return target_of(output, to)
@@ -153,7 +153,7 @@ def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | N
         raise UsageError(
             f"files of several formats ({', '.join(format.name for format in formats)}): --to says which to write"
         )
-    format = formats[0] if to is None else named_format(to)
+    format = written_format(formats[0].name if to is None else to)
     if output.isatty() and format.name != "text":
         raise UsageError(f"{format.name} is not for a terminal: give -o, or redirect the output")
     return Target(format)

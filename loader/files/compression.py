@@ -19,9 +19,10 @@ _PACKED = (
     (re.compile(rb"\x04\x22\x4d\x18"), "lz4 -dc"),
     (re.compile(rb"7z\xbc\xaf\x27\x1c"), "7z e -so"),
 )
-READ = ("gzip -dc", "zstd -dc")  # what the native part decompresses itself
+READ = ("gzip -dc", "zstd -dc", "bzip2 -dc")  # what the native part decompresses itself
+READ_ENDINGS = ("", ".gz", ".zst", ".bz2")  # of names of files that it reads
 # What ends the names of files of formats that may be like that.
-ENDINGS = {"gzip -dc": ".gz", "zstd -dc": ".zst", "unzip -p": ".npz"}
+ENDINGS = {"gzip -dc": ".gz", "zstd -dc": ".zst", "bzip2 -dc": ".bz2", "unzip -p": ".npz"}
 
 
 def decompressor(head: bytes) -> str | None:

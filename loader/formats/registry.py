@@ -69,6 +69,8 @@ def format_of_head(head: bytes, path: Path, family: str | None = None) -> str | 
     if len(by_content) > 1:
         by_content = [name for name in by_content if name in by_name] or by_content
     found = by_content or by_name
+    if len(found) > 1 and family is None:  # of names that rows and positions share; positions are known by content
+        found = [name for name in found if formats[name].FAMILY == "rows"] or found
     if len(found) > 1:
         raise ValueError(f"{path}: may be of any of the formats {', '.join(found)}")
     return found[0] if found else None

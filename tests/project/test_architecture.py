@@ -300,8 +300,10 @@ NATIVE = {
     "loader/native/batch": {"loader/native/common"},
     "loader/native/stream": {"loader/native/common", "loader/native/random"},
     "loader/native/compression": {"loader/native/common", "loader/native/stream"},
+    "loader/native/lines": {"loader/native/common", "loader/native/stream", "loader/native/compression"},
     "loader/chess/native": {
         "loader/native/common",
+        "loader/native/lines",
         "loader/native/random",
         "loader/native/batch",
         "loader/native/stream",
@@ -309,6 +311,7 @@ NATIVE = {
     },
     "loader/rows/native": {
         "loader/native/common",
+        "loader/native/lines",
         "loader/native/batch",
         "loader/native/stream",
         "loader/native/compression",
@@ -317,11 +320,12 @@ NATIVE = {
         "loader/native/common",
         "loader/native/stream",
         "loader/native/compression",
+        "loader/native/lines",
         "loader/chess/native",
-        "loader/rows/native",
     },
     "loader/rows/formats": {
         "loader/native/common",
+        "loader/native/lines",
         "loader/native/stream",
         "loader/native/compression",
         "loader/rows/native",

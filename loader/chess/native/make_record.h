@@ -26,12 +26,12 @@ inline void write_record(const Entry& entry, Record& record) {
     record.ply = entry.ply;
     record.move = entry.move.word;
     record.result = entry.result;
-    unsigned flags = position.side | (entry.lacks & unsigned{kPlyPart}) << 1;
-    static_assert(unsigned{kNoPly} == unsigned{kPlyPart} << 1);
+    unsigned flags = position.side | (entry.lacks & unsigned{kPlyPart});
+    static_assert(unsigned{kNoPly} == unsigned{kPlyPart});
     static_assert(unsigned{kBlack} == unsigned{kBlackToMove});
     const Bitboard enemies = position.of_colour(position.side ^ 1U);
     flags |= static_cast<unsigned>(enemies >> entry.move.to() & 1) * kCapture;
-    flags |= entry.move.type() == MoveType::kPromotion ? unsigned{kPromotion} : 0U;
+    flags |= unsigned{position.castling} << kRightsShift;
     if constexpr (kChecks) flags |= in_check(position) ? unsigned{kInCheck} : 0U;
     record.flags = static_cast<std::uint8_t>(flags);
 }

@@ -16,9 +16,9 @@ enum RecordFlags : std::uint8_t {
     kBlackToMove = 1,  // side to move
     kInCheck = 2,      // the side to move is in check
     kCapture = 4,      // an enemy piece stands on the move's destination (not en passant)
-    kPromotion = 8,    // the move promotes
-    kNoPly = 16,       // the ply is not known
+    kNoPly = 8,        // the ply is not known
 };
+inline constexpr unsigned kRightsShift = 4;  // of castling rights behind the flags: bits as Position::castling has them
 
 // One training entry as the stream carries it, 32 bytes: what filters, features and dense fields need.
 // Score and result are from the side to move's point of view.
@@ -29,7 +29,7 @@ struct Record {
     std::uint16_t ply = 0;
     std::uint16_t move = 0;  // type << 14 | from << 8 | to << 2 | promotion
     std::int8_t result = 0;  // -1, 0, 1, or kNoResult
-    std::uint8_t flags = 0;  // RecordFlags
+    std::uint8_t flags = 0;  // RecordFlags, and castling rights
 };
 static_assert(sizeof(Record) == 32);
 

@@ -10,6 +10,7 @@ from typing import cast
 from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
 from loader.errors import DataError, UsageError
+from loader.files.compression import READ_ENDINGS
 from loader.formats.registry import (
     format_by_name,
     format_of_file,
@@ -26,7 +27,7 @@ PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 
 def with_packed(*suffixes: str) -> tuple[str, ...]:
     """Returns the endings, and those of compressed files."""
-    return tuple(f"{suffix}{packed}" for suffix in suffixes for packed in ("", ".gz", ".zst"))
+    return tuple(f"{suffix}{packed}" for suffix in suffixes for packed in READ_ENDINGS)
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class PositionFormat:
     lacks: tuple[str, ...] = ()  # what its records do not have, of `loader.chess.filters.PARTS`
     # The bytes that a chunk begins with, by those of its units; None: nothing is between the units of a file.
     chunk_header: Callable[[int], bytes] | None = None
+    is_written: bool = True  # False: its files are only read
 
     @property
     def codec(self) -> _native.Codec:
@@ -78,6 +80,14 @@ def named_format(name: str) -> PositionFormat:
     return cast(PositionFormat, getattr(format_by_name(name), "FORMAT"))  # noqa: B009 (no part of every format)
 
 
+def written_format(name: str) -> PositionFormat:
+    """Finds a format by its name, for an output. Raises UsageError."""
+    format = named_format(name)
+    if not format.is_written:
+        raise UsageError(f"{name} is read, and not written: write {', '.join(_written())}")
+    return format
+
+
 def input_format(path: Path, option: str | None = None) -> PositionFormat:
     """Finds the format of a file by its content, or else by its name; an empty file that no format claims is one of
     binpack.
@@ -116,12 +126,14 @@ def target_of(path: Path, option: str | None = None) -> Target:
     """Decides what a file to be written is; `option`: the format's name, if the ending does not say it. Raises
     UsageError."""
     packing = PACKINGS.get(path.suffix)
+    if packing is None and path.suffix in READ_ENDINGS[1:]:
+        raise UsageError(f"{path}: {path.suffix} is read, and not written: {' or '.join(PACKINGS)} compresses")
     named = _named_by(path)
     if option is None:
         if len(named) != 1:
             raise UsageError(f"{path}: its ending names no format; --to, in Python format, says which: {_endings()}")
-        return Target(named_format(named[0]), packing)
-    chosen = named_format(option)
+        return Target(written_format(named[0]), packing)
+    chosen = written_format(option)
     if named and option not in named:
         raise UsageError(f"{path}: its ending says {named[0]}, and --to says {option}")
     return Target(chosen, packing)
@@ -155,13 +167,15 @@ def refuse_games(target: PositionFormat) -> None:
     """Raises UsageError if no position of a file of that format can be left out."""
     if not target.codec.has_games:
         return
-    formats = [named_format(name) for name in names_of_family(FAMILY)]
-    able = ", ".join(each.name for each in formats if not each.codec.has_games)
+    able = ", ".join(name for name in _written() if not named_format(name).codec.has_games)
     raise UsageError(
         f"{target.name} holds whole games, of which no position can be left out: write {able} (-o with another ending)"
     )
 
 
+def _written() -> Sequence[str]:
+    return [name for name in names_of_family(FAMILY) if named_format(name).is_written]
+
+
 def _endings() -> str:
-    names = names_of_family(FAMILY)
-    return ", ".join(f"{name} ({format_by_name(name).SUFFIXES[0]})" for name in names)
+    return ", ".join(f"{name} ({format_by_name(name).SUFFIXES[0]})" for name in _written())

@@ -43,6 +43,7 @@ class PipedSource:
         self._scale = scale
         self._begins: list[int] = []  # of chunks
         self._units = 0  # records, lines or games in them
+        self._header = b""
 
     @property
     def path(self) -> Path:
@@ -65,7 +66,10 @@ class PipedSource:
         while self.pipe.fill(1):
             begin = self.pipe.taken
             data = self._next_piece(begin)
-            opened = _native.hold_entries(codec, self.path, data, begin, self._units, self._needs_ply, *self._illegal)
+            self._header = self._header or codec.header_in(data)
+            opened = _native.hold_entries(
+                codec, self.path, data, begin, self._units, self._needs_ply, *self._illegal, self._header
+            )
             self._units += _native.count_units(codec, data)
             self._begins.append(begin)
             yield SourceFile(self.path, self.format, opened, None, self._illegal, self._scale), 0

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <initializer_list>
 #include <optional>
 
 namespace sparsepool::packed {
@@ -10,7 +11,13 @@ namespace {
 // Functions of a library, by their names; the library stays open as long as the process lives.
 class Library {
   public:
-    explicit Library(const char* name) : handle_(::dlopen(name, RTLD_NOW | RTLD_LOCAL)), whole_(handle_ != nullptr) {}
+    // The first of these names that is there.
+    explicit Library(std::initializer_list<const char*> names) {
+        for (const char* name : names) {
+            if (handle_ == nullptr) handle_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        }
+        whole_ = handle_ != nullptr;
+    }
 
     template <typename Function>
     void find(Function*& function, const char* name) {
@@ -22,12 +29,12 @@ class Library {
     [[nodiscard]] bool whole() const { return whole_; }
 
   private:
-    void* handle_;
-    bool whole_;
+    void* handle_ = nullptr;
+    bool whole_ = false;
 };
 
 std::optional<Zlib> open_zlib() {
-    Library library("libz.so.1");
+    Library library({"libz.so.1"});
     Zlib zlib{};
     library.find(zlib.inflate_init, "inflateInit2_");
     library.find(zlib.inflate, "inflate");
@@ -41,7 +48,7 @@ std::optional<Zlib> open_zlib() {
 }
 
 std::optional<Zstd> open_zstd() {
-    Library library("libzstd.so.1");
+    Library library({"libzstd.so.1"});
     Zstd zstd{};
     library.find(zstd.make_decoder, "ZSTD_createDCtx");
     library.find(zstd.free_decoder, "ZSTD_freeDCtx");
@@ -58,6 +65,15 @@ std::optional<Zstd> open_zstd() {
     return library.whole() ? std::optional(zstd) : std::nullopt;
 }
 
+std::optional<Bzip2> open_bzip2() {
+    Library library({"libbz2.so.1.0", "libbz2.so.1"});  // Debian's name, and Fedora's
+    Bzip2 bzip2{};
+    library.find(bzip2.begin, "BZ2_bzDecompressInit");
+    library.find(bzip2.decode, "BZ2_bzDecompress");
+    library.find(bzip2.end, "BZ2_bzDecompressEnd");
+    return library.whole() ? std::optional(bzip2) : std::nullopt;
+}
+
 }  // namespace
 
 const Zlib* zlib() {
@@ -67,6 +83,11 @@ const Zlib* zlib() {
 
 const Zstd* zstd() {
     static const std::optional<Zstd> opened = open_zstd();
+    return opened ? &*opened : nullptr;
+}
+
+const Bzip2* bzip2() {
+    static const std::optional<Bzip2> opened = open_bzip2();
     return opened ? &*opened : nullptr;
 }
 

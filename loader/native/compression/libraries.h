@@ -1,6 +1,6 @@
-// zlib and zstd as the machine has them. They are opened when the first compressed file is, so neither is needed to
+// zlib, zstd and bzip2 as the machine has them. They are opened when the first compressed file is, so none is needed to
 // build this program or to start it. What is declared here of them does not change: zlib.h since 1.2.8, zstd.h
-// since 1.4.0.
+// since 1.4.0, bzlib.h since 1.0.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +42,29 @@ struct Zlib {
     unsigned long (*crc32)(unsigned long, const std::uint8_t*, unsigned size);
 };
 
+struct Bzip2Stream {  // bz_stream
+    const char* next_in;
+    unsigned avail_in;
+    unsigned total_in[2];
+    char* next_out;
+    unsigned avail_out;
+    unsigned total_out[2];
+    void* state;
+    void* (*allocate)(void*, int, int);
+    void (*free)(void*, void*);
+    void* opaque;
+};
+
+struct Bzip2 {
+    static constexpr int kOk = 0;
+    static constexpr int kStreamEnd = 4;
+    static constexpr int kMemoryError = -3;
+
+    int (*begin)(Bzip2Stream*, int verbosity, int small);
+    int (*decode)(Bzip2Stream*);
+    int (*end)(Bzip2Stream*);
+};
+
 struct ZstdInput {  // ZSTD_inBuffer
     const void* bytes;
     std::size_t size;
@@ -78,8 +101,10 @@ struct Zstd {
 // Null if the machine does not have the library.
 [[nodiscard]] const Zlib* zlib();
 [[nodiscard]] const Zstd* zstd();
+[[nodiscard]] const Bzip2* bzip2();
 
 inline constexpr char kNoZlib[] = "gzip needs the library libz.so.1, which is not on this machine";
 inline constexpr char kNoZstd[] = "zstd needs the library libzstd.so.1, which is not on this machine";
+inline constexpr char kNoBzip2[] = "bzip2 needs the library libbz2.so.1, which is not on this machine";
 
 }  // namespace sparsepool::packed

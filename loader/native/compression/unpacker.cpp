@@ -1,6 +1,7 @@
 #include "compression/unpacker.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "compression/libraries.h"
@@ -42,6 +43,12 @@ std::optional<Packing> packing_of(std::span<const std::uint8_t> head) {
     const bool skippable = head.size() >= 4 && (head[0] & 0xF0) == 0x50 && head[1] == 0x2A && head[2] == 0x4D;
     if (begins({0x28, 0xB5, 0x2F, 0xFD}) || (skippable && head[3] == 0x18)) {
         return Packing{make_zstd_unpacker, zstd() == nullptr ? kNoZstd : nullptr};
+    }
+    constexpr std::array<std::uint8_t, 6> kBlock = {0x31, 0x41, 0x59, 0x26, 0x53, 0x59};
+    constexpr std::array<std::uint8_t, 6> kNoBlock = {0x17, 0x72, 0x45, 0x38, 0x50, 0x90};
+    if (head.size() >= kMagicBytes && begins({'B', 'Z', 'h'}) &&
+        (std::ranges::equal(head.subspan(4, 6), kBlock) || std::ranges::equal(head.subspan(4, 6), kNoBlock))) {
+        return Packing{make_bzip2_unpacker, bzip2() == nullptr ? kNoBzip2 : nullptr};
     }
     return std::nullopt;
 }

@@ -48,7 +48,8 @@ struct UnpackerState {
     std::string window;  // what was decoded last
 };
 
-// Decodes a file piece by piece: deflate's blocks or zstd's, which end where the file says, whoever decodes it.
+// Decodes a file piece by piece: deflate's blocks, zstd's, or stretches of bzip2, which end where
+// the file says, whoever decodes it.
 class Unpacker {
   public:
     virtual ~Unpacker() = default;
@@ -71,6 +72,7 @@ class Unpacker {
 
 [[nodiscard]] std::unique_ptr<Unpacker> make_gzip_unpacker();
 [[nodiscard]] std::unique_ptr<Unpacker> make_zstd_unpacker();
+[[nodiscard]] std::unique_ptr<Unpacker> make_bzip2_unpacker();
 
 using MakeUnpacker = std::unique_ptr<Unpacker> (*)();
 
@@ -80,7 +82,9 @@ struct Packing {
     const char* missing;  // why it can't be read on this machine; null if it can
 };
 
-// By a file's first bytes; none if it is not compressed.
+inline constexpr std::size_t kMagicBytes = 10;  // by which a file is known to be compressed
+
+// By a file's first bytes, kMagicBytes if it has so many; none if it is not compressed.
 [[nodiscard]] std::optional<Packing> packing_of(std::span<const std::uint8_t> head);
 
 }  // namespace sparsepool::packed

@@ -73,7 +73,7 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     if (file == nullptr) return;
     std::string read;
     for (std::size_t piece = 0; piece < file->num_pieces(); ++piece) {
-        const rows::Piece found = file->read(piece);
+        const lines::Piece found = file->read(piece);
         const std::string_view text = found.lines();
         const rows::ParseResult parsed =
             check_text(text, shape, [&](std::string_view part, stream::RecordBuffer& rows) {

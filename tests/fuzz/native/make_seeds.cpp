@@ -2,6 +2,7 @@
 //
 // FOLDER/binpack gets files of a few chains, FOLDER/features their stems, FOLDER/fen their entries as text,
 // FOLDER/bulletformat and those of the other formats of positions the same entries,
+// FOLDER/fen_csv and FOLDER/lichess_evals too,
 // FOLDER/layout a few changes to a table, FOLDER/svmlight lines of a label and features, FOLDER/csv lines with
 // columns.
 
@@ -57,6 +58,24 @@ std::string line_of(const chess::Entry& entry) {
            std::to_string(entry.result) + "\n";
 }
 
+// Lines of the formats that are only read.
+std::string row_of(const chess::Entry& entry, std::size_t number) {
+    char text[chess::kMaxFen];
+    const std::string fen(text, chess::write_fen(entry.position, 1, text));
+    const std::string score = number % 3 == 0 ? "#" + std::to_string(entry.score % 9) : std::to_string(entry.score);
+    return "\"" + fen + "\"," + score + "," + (number % 2 == 0 ? "0.5" : "1-0") + "\n";
+}
+
+std::string object_of(const chess::Entry& entry, std::size_t number) {
+    char text[chess::kMaxFen];
+    const std::string fen(text, chess::write_fen(entry.position, 1, text, 4));
+    const std::string line(text, chess::write_uci(entry.move, true, text));
+    const std::string score = number % 3 == 0 ? "\"mate\":" + std::to_string(entry.score % 9)
+                                              : "\"cp\":" + std::to_string(entry.score);
+    return "{\"fen\":\"" + fen + "\",\"evals\":[{\"pvs\":[{" + score + ",\"line\":\"" + line +
+           " e2e4\"}],\"knodes\":9,\"depth\":" + std::to_string(number) + "},{\"pvs\":[],\"depth\":1}]}\n";
+}
+
 // The chains from `begin` on, `count` of them if they are small enough; in one chunk or two.
 void cut(const fs::path& folder, std::size_t number, std::span<const std::uint8_t> payload,
          const std::vector<std::size_t>& begins, std::size_t begin, std::size_t count) {
@@ -79,6 +98,15 @@ void cut(const fs::path& folder, std::size_t number, std::span<const std::uint8_
     std::string lines;
     for (std::size_t i = number % 7; i < entries.size() && i < number % 7 + 5; ++i) lines += line_of(entries[i].entry);
     save(folder / "fen", number, lines.data(), lines.size());
+    std::string rows(1, static_cast<char>(number));
+    std::string objects = rows;
+    rows += number % 4 == 0 ? "FEN,Evaluation,result\n" : "fen,score,result\n";
+    for (std::size_t i = number % 7; i < entries.size() && i < number % 7 + 8; ++i) {
+        rows += row_of(entries[i].entry, i);
+        objects += object_of(entries[i].entry, i);
+    }
+    save(folder / "fen_csv", number, rows.data(), rows.size());
+    save(folder / "lichess_evals", number, objects.data(), objects.size());
     for (const auto& [name, codec] : kCodecs) {
         const auto writer = codec().make_writer();
         for (std::size_t i = number % 7; i < entries.size() && i < number % 7 + 12; ++i) {

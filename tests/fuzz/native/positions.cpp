@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "chess/formats/text/native/format.h"
 #include "chess/native/board/rules.h"
 #include "chess/native/files/file.h"
 #include "chess/native/formats/storable.h"
@@ -43,9 +44,9 @@ void check_position(const chess::Position& position) {
     FUZZ_REQUIRE(position.ep_square <= chess::kNoSquare && position.side <= 1 && position.castling <= 15);
 }
 
-Found read_all(std::span<const std::uint8_t> bytes) {
+Found read_all(std::span<const std::uint8_t> bytes, const chess::Codec& format = codec()) {
     Found found;
-    const auto walk = codec().walk(view(bytes), {});
+    const auto walk = format.walk(view(bytes), {});
     while (const chess::Entry* entry = walk->next()) {
         check_position(entry->position);
         FUZZ_REQUIRE((entry->result >= -1 && entry->result <= 1) || entry->result == chess::kNoResult);
@@ -76,18 +77,22 @@ void check_blocks(std::span<const std::uint8_t> bytes, const Found& found, std::
     FUZZ_REQUIRE(!damage || (damage->offset == found.damage->offset && damage->reason == found.damage->reason));
 }
 
+// What is only read is written as text, which has no moves.
 void check_round_trip_of(const Found& found) {
-    const auto writer = codec().make_writer();
+    const bool writes = codec().make_writer() != nullptr;
+    const chess::Codec& into = writes ? codec() : text::codec();
+    const auto writer = into.make_writer();
     for (const chess::Entry& entry : found.entries) FUZZ_REQUIRE(writer->add(entry).empty());
     writer->finish();
     const std::vector<std::uint8_t> bytes = writer->take();
-    const Found again = read_all(bytes);
+    const Found again = read_all(bytes, into);
     FUZZ_REQUIRE(!again.damage && again.entries.size() == found.entries.size());
     for (std::size_t i = 0; i < found.entries.size(); ++i) {
         const chess::Position& position = found.entries[i].position;
         // A game that another continues is one with it, and its first squares are then those that can be taken on.
         const bool game = codec().has_games();
         chess::Entry expected = found.entries[i];
+        if (!writes) expected.move = {};
         if (game && chess::is_same(position, again.entries[i].position)) {
             expected.position.ep_square = again.entries[i].position.ep_square;
         }
@@ -101,10 +106,11 @@ chess::OpenedFile open(const std::string& path) { return codec().open(path, std:
 // Entries of all pieces up to the first fault; whether there was one.
 bool read_file(std::string_view bytes, std::vector<chess::Entry>& entries) {
     const chess::OpenedFile opened = open(file_of(bytes));
-    FUZZ_REQUIRE(opened.file != nullptr);
+    if (opened.file == nullptr) FUZZ_REQUIRE(codec().has_header() && !opened.fault.reason.empty());
+    if (opened.file == nullptr) return true;
     for (std::size_t piece = 0; piece < opened.file->num_pieces(); ++piece) {
         const chess::Piece read = opened.file->read(piece);
-        const auto walk = codec().walk(read.bytes, {});
+        const auto walk = opened.file->walk(read, {});
         while (const chess::Entry* entry = walk->next()) entries.push_back(*entry);
         if (const auto damage = walk->damage()) {
             FUZZ_REQUIRE(!opened.file->fault_of(piece, read, *damage).reason.empty());
@@ -124,8 +130,8 @@ void check_file(std::string_view bytes, const Found& found, bool packs, std::siz
     file.resize(file.size() - lacking);
     std::vector<chess::Entry> entries;
     const bool fault = read_file(file, entries);
-    const bool is_packed = !packs && open(file_of(file)).file->is_packed();  // by chance
-    if (is_packed) return;
+    const chess::OpenedFile opened = open(file_of(file));
+    if (!packs && opened.file != nullptr && opened.file->is_packed()) return;  // by chance
     FUZZ_REQUIRE(lacking != 0 ? fault : fault == found.damage.has_value());
     FUZZ_REQUIRE(lacking != 0 ? entries.size() <= found.entries.size() : entries.size() == found.entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) FUZZ_REQUIRE(same_entry(entries[i], found.entries[i]));

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "rows/formats/svmlight/native/text/parser.h"
-#include "rows/native/lines/lines.h"
+#include "lines/line_file.h"
 #include "target.h"
 #include "text_rows.h"
 
@@ -41,7 +41,7 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     if (file == nullptr) return;
     std::string read;
     for (std::size_t piece = 0; piece < file->num_pieces(); ++piece) {
-        const rows::Piece found = file->read(piece);
+        const lines::Piece found = file->read(piece);
         (void)check_text(found.lines(), shape, [&](std::string_view text, stream::RecordBuffer& rows) {
             return svmlight::parse_lines(text, shape, rows);
         });

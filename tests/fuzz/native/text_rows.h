@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "entries.h"
-#include "rows/native/lines/lines.h"
+#include "lines/line_file.h"
 #include "rows/native/lines/parse_result.h"
 #include "rows/native/record.h"
 
@@ -112,8 +112,8 @@ inline const std::string& file_of(std::string_view bytes) {
 }
 
 // Null for a text that begins with a mark of UTF-16, and for no other.
-inline std::shared_ptr<const rows::LineFile> open_bytes(std::string_view bytes) {
-    rows::LineFile::Opened opened = rows::LineFile::open(file_of(bytes));
+inline std::shared_ptr<const lines::LineFile> open_bytes(std::string_view bytes) {
+    lines::LineFile::Opened opened = lines::LineFile::open(file_of(bytes));
     const bool is_utf16 = bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF");
     FUZZ_REQUIRE((opened.file == nullptr) == is_utf16);
     return opened.file;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import os
 import shutil
@@ -17,7 +18,7 @@ HIDING = """
 #include <dlfcn.h>
 #include <string.h>
 void *dlopen(const char *name, int flags) {
-    if (name && (strstr(name, "libz.so") || strstr(name, "libzstd.so"))) return 0;
+    if (name && (strstr(name, "libz.so") || strstr(name, "libzstd.so") || strstr(name, "libbz2.so"))) return 0;
     void *(*real)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
     return real(name, flags);
 }
@@ -26,7 +27,7 @@ void *dlopen(const char *name, int flags) {
 
 @pytest.fixture(scope="module")
 def hiding(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a process that finds neither library when it opens one."""
+    """The environment of a process that finds no library when it opens one."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -44,7 +45,7 @@ def loader(environment: dict[str, str], *arguments: str | Path) -> subprocess.Co
 
 @pytest.mark.parametrize(
     ("packing", "data", "library"),
-    [("gz", gzip.compress(LINES, mtime=0), "libz.so.1"), ("zst", b"\x28\xb5\x2f\xfd" + bytes(20), "libzstd.so.1")],
+    [("gz", gzip.compress(LINES, mtime=0), "libz.so.1"), ("zst", b"\x28\xb5\x2f\xfd" + bytes(20), "libzstd.so.1"), ("bz2", bz2.compress(LINES), "libbz2.so.1")],
 )
 def test_a_compressed_file_is_refused_in_one_line(
     hiding: dict[str, str], tmp_path: Path, packing: str, data: bytes, library: str

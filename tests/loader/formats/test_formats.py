@@ -73,7 +73,7 @@ def test_a_format_is_known_by_content_before_name(game_files: list[Path], tmp_pa
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"other", "does not begin as any of the formats binpack, bulletformat, marlinformat, montyvalue, "),
+        (b"other", "does not begin as any of the formats binpack, bulletformat, fen_csv, lichess_evals, "),
         (gzip.compress(b"other", mtime=0), "is compressed, and its name does not say what is in it; "),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import io
 import lzma
 import zipfile
@@ -30,7 +29,6 @@ def zipped(data: bytes) -> bytes:
 
 
 UNREAD: dict[str, Callable[[bytes], bytes]] = {
-    "bzip2 -dc": bz2.compress,
     "xz -dc": lzma.compress,
     "unzip -p": zipped,
     "lz4 -dc": lambda data: b"\x04\x22\x4d\x18" + data,
@@ -45,7 +43,7 @@ NAMES = (
     "data.psv",
     "data.txt",
     "data.viri",
-    "data.bz2",
+    "data.xz",
 )
 
 

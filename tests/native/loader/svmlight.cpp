@@ -14,8 +14,8 @@
 
 #include "rows/formats/svmlight/native/text/parser.h"
 #include "rows/native/lines/number.h"
-#include "rows/native/lines/packed_file.h"
-#include "rows/native/lines/plain_file.h"
+#include "lines/packed_file.h"
+#include "lines/plain_file.h"
 
 using namespace sparsepool;
 using namespace sparsepool::rows;
@@ -52,7 +52,7 @@ class Bytes {
     Bytes(const Bytes&) = delete;
     Bytes& operator=(const Bytes&) = delete;
 
-    [[nodiscard]] std::shared_ptr<const LineFile> open() const { return LineFile::open(path_).file; }
+    [[nodiscard]] std::shared_ptr<const lines::LineFile> open() const { return lines::LineFile::open(path_).file; }
 
   private:
     std::string path_;
@@ -88,11 +88,11 @@ std::string random_lines(std::size_t size, unsigned seed) {
 std::uint64_t lines_in(const std::string& text) { return static_cast<std::uint64_t>(std::ranges::count(text, '\n')); }
 
 // Each piece once, in the given order.
-void check_pieces(const LineFile& file, const std::string& text, const std::vector<std::size_t>& order) {
+void check_pieces(const lines::LineFile& file, const std::string& text, const std::vector<std::size_t>& order) {
     std::vector<std::string> pieces(file.num_pieces());
     std::vector<std::uint64_t> first_lines(file.num_pieces());
     for (const std::size_t number : order) {
-        Piece piece = file.read(number);
+        lines::Piece piece = file.read(number);
         REQUIRE(!piece.fault);
         pieces[number] = piece.lines();
         first_lines[number] = piece.first_line ? *piece.first_line : *file.lines_before(number);
@@ -261,7 +261,7 @@ TEST_CASE("a compressed file may be cut anywhere, and says so") {
     const std::size_t first = bytes.size() / 2;
     for (std::size_t size = 2; size < bytes.size(); size += size < 40 || bytes.size() - size < 40 ? 1 : 97) {
         const Bytes stored(bytes.substr(0, size));
-        const Piece piece = stored.open()->read(0);
+        const lines::Piece piece = stored.open()->read(0);
         CHECK(piece.fault.has_value() == (size != first));
         CHECK(whole.starts_with(piece.lines()));
         CHECK(piece.lines().find_last_of('\n') + 1 == piece.lines().size());

@@ -181,8 +181,10 @@ std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.siz
 
 std::shared_ptr<const EntryFile> hold_entries(const Codec& codec, const FileName& name, const nb::bytes& bytes,
                                               std::uint64_t begin, std::uint64_t first_unit, bool needs_ply,
-                                              const std::optional<std::string>& on_illegal, bool every) {
-    return codec.hold(name.path, demands_of(needs_ply, on_illegal, every), std::string(view(bytes)), begin, first_unit);
+                                              const std::optional<std::string>& on_illegal, bool every,
+                                              const nb::bytes& header) {
+    return codec.hold(name.path, demands_of(needs_ply, on_illegal, every), std::string(view(bytes)), begin, first_unit,
+                      std::string(view(header)));
 }
 
 }  // namespace
@@ -217,6 +219,13 @@ void bind_entry_files(nb::module_& module) {
             "Entry i if chosen[i] is not 0; uint8. With `marks` the others, too, with the score 32002.");
     nb::class_<Codec>(module, "Codec", "A format of positions, both ways.")
         .def("make_writer", &Codec::make_writer)
+        .def(
+            "header_in",
+            [](const Codec& codec, const nb::bytes& beginning) {
+                const std::string_view header = codec.header_in(view(beginning));
+                return nb::bytes(header.data(), header.size());
+            },
+            "beginning"_a, "The line at the beginning of a file that says what the others mean; empty without one.")
         .def(
             "begins_a_file", [](const Codec& codec, const nb::bytes& head) { return codec.begins_a_file(view(head)); },
             "head"_a, "Whether these bytes, which may end anywhere, begin a file of the format.")
@@ -266,8 +275,9 @@ void bind_entry_files(nb::module_& module) {
         "out. With `every` each position is judged, else of a game the first.");
     module.def("hold_entries", &hold_entries, "codec"_a, "name"_a, "bytes"_a, "begin"_a, "first_unit"_a,
                "needs_ply"_a = false, "on_illegal"_a = nb::none(), "every"_a = false,
+               "header"_a = nb::bytes("", 0),
                "A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, "
-               "lines or games before it.");
+               "lines or games before it; header: what the pipe has begun with (header_in).");
     module.def(
         "count_units", [](const Codec& codec, const nb::bytes& bytes) { return codec.units().count(view(bytes)); },
         "codec"_a, "bytes"_a, "Records, lines or games of a piece.");

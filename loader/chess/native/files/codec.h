@@ -48,7 +48,16 @@ class Codec {
 
     // Through units, at the instruction set in use. `bytes` must stay.
     [[nodiscard]] virtual std::unique_ptr<Walk> walk(std::string_view bytes, const Demands& demands) const = 0;
-    [[nodiscard]] virtual std::unique_ptr<EntryWriter> make_writer() const = 0;
+    [[nodiscard]] virtual std::unique_ptr<EntryWriter> make_writer() const { return nullptr; }  // null: it is only read
+
+    // Of a format whose files begin with a line that says what the others mean: that line, in the beginning of a file;
+    // and a walk through units that have been read under it.
+    [[nodiscard]] virtual bool has_header() const { return false; }
+    [[nodiscard]] virtual std::string_view header_in(std::string_view) const { return {}; }
+    [[nodiscard]] virtual std::unique_ptr<Walk> walk_under(std::string_view, std::string_view bytes,
+                                                           const Demands& demands) const {
+        return walk(bytes, demands);
+    }
 
     // As many pieces as are best read by one thread, in turn: up to `count` records of each, fewer if one of them comes
     // to its end. Illegal positions are looked for where a game or chain begins. Without `checks` the flag kInCheck is
@@ -65,10 +74,11 @@ class Codec {
                                           const Demands& demands,
                                           std::optional<std::vector<std::uint64_t>> borders) const;
 
-    // A piece of what comes out of a pipe, as a file; `begin`, `first_unit`: bytes and units before it.
+    // A piece of what comes out of a pipe, as a file; `begin`, `first_unit`: bytes and units before it; `header`: as
+    // header_in gives it.
     [[nodiscard]] virtual std::shared_ptr<const EntryFile> hold(std::string name, const Demands& demands,
                                                                 std::string bytes, std::uint64_t begin,
-                                                                std::uint64_t first_unit) const;
+                                                                std::uint64_t first_unit, std::string header) const;
 
     // Bytes of the piece that `bytes` begin with, cut as a file's pieces are; 0 if it takes more bytes to know.
     // `begin`: bytes before them; `last`: none come behind them. Of most pieces `enough` bytes say it.

@@ -21,8 +21,13 @@ using packed::Piece;
 class EntryFile {
   public:
     EntryFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size, const Codec& codec,
-              const Demands& demands)
-        : path_(std::move(path)), expected_(expected), size_(size), codec_(codec), demands_(demands) {}
+              const Demands& demands, std::string header = {})
+        : path_(std::move(path)),
+          expected_(expected),
+          size_(size),
+          codec_(codec),
+          demands_(demands),
+          header_(std::move(header)) {}
     virtual ~EntryFile() = default;
     EntryFile(const EntryFile&) = delete;
     EntryFile& operator=(const EntryFile&) = delete;
@@ -40,7 +45,7 @@ class EntryFile {
 
     // Through a piece, which must stay.
     [[nodiscard]] virtual std::unique_ptr<Walk> walk(const Piece& piece, const Demands& demands) const {
-        return codec_.walk(piece.bytes, demands);
+        return codec_.walk_under(header_, piece.bytes, demands);
     }
 
     // Bytes of the file up to the end of its last whole unit.
@@ -93,6 +98,7 @@ class EntryFile {
     std::uint64_t size_;
     const Codec& codec_;
     Demands demands_;
+    std::string header_;  // as Codec::header_in gives it
 };
 
 struct OpenedFile {

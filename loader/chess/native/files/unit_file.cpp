@@ -28,7 +28,7 @@ OpenedFile Codec::open(const std::string& path, std::optional<ExpectedFile> expe
     std::optional<FileFault> fault = descriptor.opening_fault(expected);
     if (fault) return {nullptr, std::move(*fault)};
     const std::uint64_t size = expected->identity.size;
-    std::array<std::uint8_t, 4> bytes{};
+    std::array<std::uint8_t, packed::kMagicBytes> bytes{};
     const auto head = std::span(bytes).first(std::min<std::uint64_t>(size, bytes.size()));
     fault = descriptor.read(head, 0);
     if (!fault) {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "chess/native/board/bitboard.h"
+#include "chess/native/board/position.h"
 #include "chess/native/filters/win_draw_loss.h"
 #include "random/philox_many.h"
 
@@ -68,8 +69,7 @@ Filter::Filter(const FilterSettings& settings, std::uint64_t seed)
       key_(random::key_of(seed, random::Purpose::kFilter)),
       random_threshold_(threshold_of(1.0 / (settings.random_skip + 1.0))),
       unwanted_flags_((settings.skip_captures ? unsigned{kCapture} : 0U) |
-                      (settings.skip_in_check ? unsigned{kInCheck} : 0U) |
-                      (settings.skip_promotions ? unsigned{kPromotion} : 0U)),
+                      (settings.skip_in_check ? unsigned{kInCheck} : 0U)),
       needs_checks_(settings.skip_in_check || std::ranges::any_of(settings.where, speaks_of_checks)),
       by_chance_(settings.chances.any()),
       draws_(settings.random_skip > 0.0 || settings.win_draw_loss || by_chance_) {}
@@ -133,8 +133,10 @@ bool Filter::is_zero_placeholder(const Record& record, Kept& kept) {
 // All conditions are worked out: which of them fails is as good as random, and guessing wrong costs more.
 bool Filter::passes_fixed(const Record& record) const {
     const bool no_score = record.score == kNoScore;
+    const bool promotes = Move{record.move}.type() == MoveType::kPromotion;
     return ((no_score & (settings_.skip_no_score | (record.result == kNoResult))) |
-            (record.ply <= settings_.skip_ply_up_to) | ((record.flags & unwanted_flags_) != 0)) == 0;
+            (record.ply <= settings_.skip_ply_up_to) | ((record.flags & unwanted_flags_) != 0) |
+            (settings_.skip_promotions & promotes)) == 0;
 }
 
 bool Filter::passes_random(const Record& record, const std::uint32_t* words) const {

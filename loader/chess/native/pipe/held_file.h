@@ -15,8 +15,8 @@ class HeldFile final : public EntryFile {
   public:
     // `begin`, `first_unit`: bytes and units before the piece.
     HeldFile(std::string name, const Codec& codec, const Demands& demands, std::string bytes, std::uint64_t begin,
-             std::uint64_t first_unit)
-        : EntryFile(std::move(name), std::nullopt, bytes.size(), codec, demands),
+             std::uint64_t first_unit, std::string header)
+        : EntryFile(std::move(name), std::nullopt, bytes.size(), codec, demands, std::move(header)),
           bytes_(std::move(bytes)),
           begin_(begin),
           first_unit_(first_unit) {}

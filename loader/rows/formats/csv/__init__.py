@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loader.files.compression import READ_ENDINGS
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 # late imports: all formats are loaded to find that of a file; what reads files is not
 
 FAMILY = "rows"
-SUFFIXES = tuple(f".{name}{packed}" for name in ("csv", "tsv") for packed in ("", ".gz", ".zst"))
+SUFFIXES = tuple(f".{name}{packed}" for name in ("csv", "tsv") for packed in READ_ENDINGS)
 
 
 def recognizes(head: bytes) -> bool:  # noqa: ARG001 (any text could be one)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loader.files.compression import READ_ENDINGS
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 # late imports: all formats are loaded to find that of a file; what reads files is not
 
 FAMILY = "rows"
-SUFFIXES = tuple(f".{name}{packed}" for name in ("svm", "svmlight", "libsvm") for packed in ("", ".gz", ".zst"))
+SUFFIXES = tuple(f".{name}{packed}" for name in ("svm", "svmlight", "libsvm") for packed in READ_ENDINGS)
 _LINE = re.compile(
     rb"\s*(#[^\n]*\n\s*)*[-+]?[0-9.]+([eE][-+]?[0-9]+)?(:[0-9.]+)?([ \t]+qid:[0-9]+)?[ \t]+[0-9]+:[-+0-9.]"
 )

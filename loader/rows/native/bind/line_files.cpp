@@ -12,7 +12,7 @@
 #include "bind/errors.h"
 #include "bind/files.h"
 #include "rows/native/bind/bind.h"
-#include "rows/native/lines/lines.h"
+#include "lines/line_file.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -20,14 +20,14 @@ using namespace nb::literals;
 namespace sparsepool::rows {
 namespace {
 
-std::shared_ptr<const LineFile> open_file(const FileName& name, const std::optional<Identity>& identity,
+std::shared_ptr<const lines::LineFile> open_file(const FileName& name, const std::optional<Identity>& identity,
                                           bool may_grow) {
     std::optional<ExpectedFile> expected;
     if (identity) expected = expected_file(*identity, may_grow);
-    LineFile::Opened opened;
+    lines::LineFile::Opened opened;
     {
         const nb::gil_scoped_release release;
-        opened = LineFile::open(name.path, expected);
+        opened = lines::LineFile::open(name.path, expected);
     }
     if (!opened.file) raise_data_error(name.given, opened.fault.reason, std::nullopt, opened.fault.changed);
     return opened.file;
@@ -36,25 +36,25 @@ std::shared_ptr<const LineFile> open_file(const FileName& name, const std::optio
 }  // namespace
 
 void bind_line_files(nb::module_& module) {
-    nb::class_<LineFile>(module, "LineFile", "The pieces of a file of lines, compressed or not.")
+    nb::class_<lines::LineFile>(module, "LineFile", "The pieces of a file of lines, compressed or not.")
         .def(nb::new_(&open_file), "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
              "Raises DataError if the file can't be read at all. `identity`: as for open_entries.")
-        .def_prop_ro("size", &LineFile::size, "bytes")
-        .def_prop_ro("num_chunks", &LineFile::num_pieces)
-        .def_prop_ro("is_packed", &LineFile::is_packed, "compressed: decoded in the order of the file")
-        .def_prop_ro("whole_size", &LineFile::whole_size, "bytes up to the end of the last whole line")
+        .def_prop_ro("size", &lines::LineFile::size, "bytes")
+        .def_prop_ro("num_chunks", &lines::LineFile::num_pieces)
+        .def_prop_ro("is_packed", &lines::LineFile::is_packed, "compressed: decoded in the order of the file")
+        .def_prop_ro("whole_size", &lines::LineFile::whole_size, "bytes up to the end of the last whole line")
         .def(
             "offset",
-            [](const LineFile& file, std::size_t chunk) {
+            [](const lines::LineFile& file, std::size_t chunk) {
                 if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
                 return file.offset(chunk);
             },
             "chunk"_a, "Bytes of the file before the chunk, about.")
         .def(
             "text",
-            [](const LineFile& file, std::size_t chunk) {
+            [](const lines::LineFile& file, std::size_t chunk) {
                 if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
-                Piece piece;
+                lines::Piece piece;
                 {
                     const nb::gil_scoped_release release;
                     piece = file.read(chunk);
@@ -64,8 +64,8 @@ void bind_line_files(nb::module_& module) {
             "chunk"_a, "Whole lines; those before a fault.")
         .def(
             "first_line",
-            [](const LineFile& file) {
-                Piece piece;
+            [](const lines::LineFile& file) {
+                lines::Piece piece;
                 {
                     const nb::gil_scoped_release release;
                     for (std::size_t i = 0; i < file.num_pieces() && piece.text.size() < 2 && !piece.fault; ++i) {

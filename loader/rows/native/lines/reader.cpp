@@ -8,7 +8,7 @@ namespace sparsepool::rows {
 
 using stream::SourceFault;
 
-LineReader::LineReader(std::vector<std::shared_ptr<const LineFile>> files) : files_(std::move(files)) {
+LineReader::LineReader(std::vector<std::shared_ptr<const lines::LineFile>> files) : files_(std::move(files)) {
     for (std::size_t file = 0; file < files_.size(); ++file) {
         for (std::size_t piece = 0; piece < files_[file]->num_pieces(); ++piece) chunks_.push_back({file, piece});
     }
@@ -26,8 +26,8 @@ bool LineReader::in_file_order() const {
 
 RowReader::Read LineReader::read(std::size_t chunk, const RowShape& shape, stream::RecordBuffer& rows) const {
     const auto [index, piece] = chunks_[chunk];
-    const LineFile& file = *files_[index];
-    Piece read = file.read(piece);
+    const lines::LineFile& file = *files_[index];
+    lines::Piece read = file.read(piece);
     const bool had = !read.fault || read.fault->kind == SourceFault::Kind::kDamaged;
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(read.text.data()), read.lines().size());
     if (had && !sums_.agrees(chunk, bytes)) {

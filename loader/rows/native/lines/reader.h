@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "rows/native/lines/lines.h"
+#include "lines/line_file.h"
 #include "rows/native/lines/parse_result.h"
 #include "rows/native/reader.h"
 
@@ -13,7 +13,7 @@ namespace sparsepool::rows {
 // The pieces of text files, in the order of the files. What a line means is the derived class's business.
 class LineReader : public RowReader {
   public:
-    explicit LineReader(std::vector<std::shared_ptr<const LineFile>> files);
+    explicit LineReader(std::vector<std::shared_ptr<const lines::LineFile>> files);
 
     [[nodiscard]] std::size_t num_chunks() const final { return chunks_.size(); }
     [[nodiscard]] std::string name() const final;
@@ -33,7 +33,7 @@ class LineReader : public RowReader {
         std::size_t piece = 0;
     };
 
-    std::vector<std::shared_ptr<const LineFile>> files_;
+    std::vector<std::shared_ptr<const lines::LineFile>> files_;
     std::vector<Chunk> chunks_;
     stream::ChunkSums sums_;
 };

@@ -31,7 +31,7 @@ RECORD = np.dtype(
         "formats": ["<u8", "4<u4", "<i2", "<u2", "<u2", "i1", "u1"],
     }
 )
-IN_CHECK, CAPTURE, PROMOTION = 2, 4, 8
+IN_CHECK, CAPTURE = 2, 4
 MASK = 2**32 - 1
 Records = npt.NDArray[np.void]
 
@@ -80,9 +80,9 @@ def keep_fixed(records: Records, filters: FilterConfig) -> npt.NDArray[np.bool_]
     for flag, on in (
         (IN_CHECK, filters.skip_in_check),
         (CAPTURE, filters.skip_captures),
-        (PROMOTION, filters.skip_promotions),
     ):
         keep &= ((records["flags"] & flag) == 0) | (not on)
+    keep &= (records["move"] >> 14 != 1) | (not filters.skip_promotions)
     if filters.skip_zero_placeholders:
         keep &= ~zero_placeholders(records)
     score, result = records["score"].astype(int), records["result"].astype(int)
@@ -116,7 +116,7 @@ def keep_viriformat(records: Records, rules: ViriformatRules) -> npt.NDArray[np.
     keep &= abs(records["score"].astype(int)) < rules.max_eval
     kinds = records["move"] >> 14  # normal, promotion, castling, en passant
     if rules.filter_tactical:
-        keep &= ((records["flags"] & (CAPTURE | PROMOTION)) == 0) & (kinds != 3)
+        keep &= ((records["flags"] & CAPTURE) == 0) & (kinds % 2 == 0)
     if rules.filter_check:
         keep &= (records["flags"] & IN_CHECK) == 0
     if rules.filter_castling:

@@ -26,10 +26,12 @@ from tests.support.paths import VALIDATION
 
 VALUES = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, chess.QUEEN: 9, chess.KING: 0}
 PHASES = {chess.KNIGHT: 1, chess.BISHOP: 1, chess.ROOK: 2, chess.QUEEN: 4}
+RIGHTS = ("-", "K", "Q", "k", "q", "Kq", "Qk", "KQk", "Qkq")
 ODD = [  # what the sample has none or few of
     Entry("8/P6k/8/8/8/8/8/K7 w - - 0 60", "a7a8q", 900, 118, 1),
     Entry("4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 2", "e5d6", -32768, 2, -1),
     Entry("r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 9", "e8c8", 32767, 17, 0),
+    *(Entry(f"r3k2r/8/8/8/8/8/8/R3K2R {side} {rights} - 0 9", "0000", 1, 17, 0) for side in "wb" for rights in RIGHTS),
     Entry("4k3/8/8/8/8/8/4r3/4K3 w - - 0 40", "e1e2", 0, 65535, 0),
     Entry("QQQQQQQQ/QQQQQQQQ/8/8/8/8/7k/K7 w - - 0 1", "0000", 32002, 0, 1),
     Entry("4k3/8/8/8/8/8/4r3/4K3 w - - 0 40", "e1e2", 3, 78, None),
@@ -72,6 +74,11 @@ def slow_values(entry: Entry) -> Mapping[str, float]:
         "has_score": entry.score != 32002,
         "has_result": entry.result is not None,
         "in_check": board.is_check(),
+        "castling_rights": chess.popcount(board.castling_rights),
+        "can_castle_short": board.has_kingside_castling_rights(board.turn),
+        "can_castle_long": board.has_queenside_castling_rights(board.turn),
+        "opponent_can_castle_short": board.has_kingside_castling_rights(not board.turn),
+        "opponent_can_castle_long": board.has_queenside_castling_rights(not board.turn),
         "is_capture": passing or (taken is not None and taken.color != board.turn),
         "is_en_passant": passing,
         "is_promotion": move.promotion is not None,
@@ -364,3 +371,17 @@ def test_a_program_is_refused_that_would_leave_its_registers() -> None:
 
 def test_a_condition_says_what_it_speaks_of() -> None:
     assert compile_condition("abs(score) < 3 and (ply > e4 or not is_capture)").names == ["score", "ply", "is_capture"]
+
+
+def test_rights_of_chess960_are_those_of_the_sides_of_the_king() -> None:
+    """As Shredder and X-FEN write them; what a short FEN does not say is none."""
+    fens = {
+        "1r3k1r/8/8/8/8/8/8/1R3K1R w BHbh - 0 1": (4, True, True),
+        "1r3k1r/8/8/8/8/8/8/1R3K1R w Bh - 0 1": (2, False, True),
+        "1r3k1r/8/8/8/8/8/8/1R3K1R b Bh - 0 1": (2, True, False),
+        "1r3k1r/8/8/8/8/8/8/1R3K1R w KQ - 0 1": (2, True, True),
+    }
+    records = _native.pack_records([(fen, "0000", 0, 0, 0) for fen in fens])
+    assert compile_condition("castling_rights == 4").holds(records).tolist() == [each[0] == 4 for each in fens.values()]
+    assert compile_condition("can_castle_short").holds(records).tolist() == [each[1] for each in fens.values()]
+    assert compile_condition("can_castle_long").holds(records).tolist() == [each[2] for each in fens.values()]

@@ -238,7 +238,7 @@ chess::OpenedFile open_chunks(const std::string& path, std::optional<ExpectedFil
     const FileDescriptor descriptor(path);
     if (std::optional<FileFault> fault = descriptor.opening_fault(expected)) return {nullptr, std::move(*fault)};
     const std::uint64_t size = expected->identity.size;
-    std::string head(std::min<std::uint64_t>(size, 4), '\0');
+    std::string head(std::min<std::uint64_t>(size, packed::kMagicBytes), '\0');
     if (std::optional<FileFault> fault = descriptor.read(memory_of(head), 0)) return {nullptr, std::move(*fault)};
     if (const auto packing = packed::packing_of(memory_of(head))) {
         if (packing->missing != nullptr) return {nullptr, {.reason = packing->missing}};

@@ -11,6 +11,7 @@
 #include "chess/native/board/fen.h"
 #include "chess/native/files/codec.h"
 #include "chess/native/formats/game_writer.h"
+#include "chess/native/formats/mates.h"
 #include "chess/native/formats/storable.h"
 #include "chess/native/kernels.h"
 #include "common/simd.h"
@@ -119,7 +120,7 @@ const char* word_of(std::int8_t white_result) {
 class Writer final : public chess::GameWriter {
     [[nodiscard]] const char* why_no_entry(const chess::Entry& entry) const override {
         const bool scored = entry.score != chess::kNoScore;
-        if (scored && (entry.score > kMostScore || entry.score < -kMostScore)) {
+        if (scored && (entry.score > chess::kMostScore || entry.score < -chess::kMostScore)) {
             return "the format has no score beyond 32000, which is mate";
         }
         char san[kMaxSan];

@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "chess/native/board/position.h"
+#include "chess/native/formats/mates.h"
 
 namespace sparsepool::pgn {
 namespace {
 
-constexpr int kMates = 999;  // plies that are told apart; all other scores are less (loader/engines/uci.py)
 constexpr std::string_view kDigits = "0123456789";
 
 void skip_blanks(std::string_view& text) {
@@ -30,18 +30,18 @@ std::string_view take_digits(std::string_view& text) {
     return digits;
 }
 
-std::int16_t of_mate(std::string_view plies, int times, int more) {
-    int number = kMates;
-    (void)std::from_chars(plies.data(), plies.data() + plies.size(), number);  // too many: stays
-    return static_cast<std::int16_t>(kMostScore - std::clamp(times * std::min(number, kMates) + more, 0, kMates));
+// The number that digits write; `most` of one that is larger.
+int number_of(std::string_view digits, int most) {
+    int number = most;
+    (void)std::from_chars(digits.data(), digits.data() + digits.size(), number);  // too many: stays
+    return std::min(number, most);
 }
 
 // Hundredths, rounded; below all mates.
 std::int16_t of_pawns(std::string_view number) {
     double pawns = 0;
     (void)std::from_chars(number.data(), number.data() + number.size(), pawns);
-    constexpr double kMost = kMostScore - kMates - 1;
-    return static_cast<std::int16_t>(std::min(std::nearbyint(pawns * 100), kMost));
+    return static_cast<std::int16_t>(std::min(std::nearbyint(pawns * 100), double{chess::kMostPawns}));
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ std::optional<std::int16_t> engine_score_in(std::string_view comment) {
     const bool has_depth = comment.starts_with('/');
     skip_blanks(comment);
     if (!has_sign && !has_depth && !mate && !(has_point && comment.empty())) return std::nullopt;  // a remark
-    return static_cast<std::int16_t>(sign * (mate ? of_mate(number, 1, 0) : of_pawns(number)));
+    return static_cast<std::int16_t>(sign * (mate ? chess::kMostScore - number_of(number, chess::kMates) : of_pawns(number)));
 }
 
 Evaluation evaluation_in(std::string_view comment, unsigned side) {
@@ -86,11 +86,9 @@ Evaluation evaluation_in(std::string_view comment, unsigned side) {
     const std::string_view whole = take_digits(comment);
     if (whole.empty()) return {{}, true};
     if (mate) {
-        // Moves of the side that mates: it makes the first if it is to move.
-        const bool to_move = (sign > 0) == (side == chess::kWhite);
-        return {comment.empty() ? std::optional(static_cast<std::int16_t>(sign * of_mate(whole, 2, to_move ? -1 : 0)))
-                                : std::nullopt,
-                !comment.empty()};
+        if (!comment.empty()) return {{}, true};
+        const unsigned winner = sign > 0 ? chess::kWhite : chess::kBlack;
+        return {chess::white_mate_score(winner, number_of(whole, chess::kMates), side), false};
     }
     // Without a point it may be of pawns or of centipawns; programs write both.
     if (comment.empty() && whole.find_first_not_of('0') == std::string_view::npos) return {0, false};
@@ -103,9 +101,9 @@ Evaluation evaluation_in(std::string_view comment, unsigned side) {
 char* write_engine_score(std::int16_t score, char* out) {
     const int size = std::abs(int{score});
     *out++ = score < 0 ? '-' : '+';
-    if (size >= kMostScore - kMates) {
+    if (size >= chess::kMostScore - chess::kMates) {
         *out++ = 'M';
-        return std::to_chars(out, out + 4, kMostScore - size).ptr;
+        return std::to_chars(out, out + 4, chess::kMostScore - size).ptr;
     }
     out = std::to_chars(out, out + 4, size / 100).ptr;
     *out++ = '.';

@@ -22,6 +22,5 @@ struct Evaluation {
 char* write_engine_score(std::int16_t score, char* out);
 
 inline constexpr std::size_t kMaxEngineScore = 10;
-inline constexpr int kMostScore = 32000;  // in size: mate
 
 }  // namespace sparsepool::pgn

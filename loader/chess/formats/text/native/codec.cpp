@@ -5,26 +5,16 @@
 #include <charconv>
 #include <string_view>
 
-#include "chess/formats/text/native/lines.h"
+#include "chess/native/files/line_pieces.h"
 #include "chess/native/board/fen.h"
 #include "chess/native/files/codec.h"
 #include "chess/native/formats/storable.h"
+#include "lines/packed_file.h"
 
 namespace sparsepool::text {
 namespace {
 
 constexpr std::array<std::string_view, 3> kResults = {"0.0", "0.5", "1.0"};
-
-class TextLines final : public Units {
-  public:
-    [[nodiscard]] const char* word() const override { return "line"; }
-    [[nodiscard]] std::size_t whole(std::string_view bytes, std::size_t) const override {
-        return bytes.find_last_of('\n') + 1;  // npos + 1 is 0
-    }
-    [[nodiscard]] std::uint64_t count(std::string_view whole) const override {
-        return static_cast<std::uint64_t>(std::ranges::count(whole, '\n'));
-    }
-};
 
 class Writer final : public chess::EntryWriter {
   public:
@@ -59,16 +49,14 @@ class TextCodec final : public chess::Codec {
     [[nodiscard]] chess::OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
                                          const chess::Demands& demands,
                                          std::optional<std::vector<std::uint64_t>>) const override {
-        rows::LineFile::Opened opened = rows::LineFile::open(path, expected);
-        if (!opened.file) return {nullptr, std::move(opened.fault)};
-        return {std::make_shared<LinePieces>(std::move(opened.file), *this, demands), {}};
+        return chess::LinePieces::open(path, expected, *this, demands);
     }
     [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
         return std::make_unique<Writer>();
     }
 
   private:
-    TextLines units_;
+    lines::LineUnits units_;
 };
 
 }  // namespace

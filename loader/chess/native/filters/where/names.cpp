@@ -29,9 +29,13 @@ unsigned seen_king(const Record& record, unsigned colour) {
     return Pieces(record).king(colour) ^ (mover(record) != 0 ? 56U : 0U);
 }
 
+// Of a colour: bit 0 short castling, bit 1 long.
+unsigned rights_of(const Record& record, unsigned colour) { return record.flags >> (kRightsShift + 2 * colour) & 3U; }
+
 constexpr auto kNumber = Type::kNumber;
 constexpr auto kCondition = Type::kCondition;
-constexpr std::string_view kEveryFormat, kMovePart = "move", kPlyPart = "ply", kSidePart = "side to move";
+constexpr std::string_view kEveryFormat, kMovePart = "move", kPlyPart = "ply", kSidePart = "side to move",
+                           kRightsPart = "castling rights";
 
 constexpr std::array kNames = std::to_array<Name>({
     {"ply", kNumber, kPlyPart, "half-moves since the start of the game",
@@ -77,11 +81,21 @@ constexpr std::array kNames = std::to_array<Name>({
      load_each<[](const Record& record) { return record.result != kNoResult; }>},
     {"in_check", kCondition, kEveryFormat, "the side to move is in check",
      load_each<[](const Record& record) { return (record.flags & kInCheck) != 0; }>},
+    {"castling_rights", kNumber, kRightsPart, "how many are left, of both sides: 0 to 4",
+     load_each<[](const Record& record) { return std::popcount(record.flags >> kRightsShift & 15U); }>},
+    {"can_castle_short", kCondition, kRightsPart, "the side to move has the right to castle on the h side",
+     load_each<[](const Record& record) { return (rights_of(record, mover(record)) & 1U) != 0; }>},
+    {"can_castle_long", kCondition, kRightsPart, "the side to move has the right to castle on the a side",
+     load_each<[](const Record& record) { return (rights_of(record, mover(record)) & 2U) != 0; }>},
+    {"opponent_can_castle_short", kCondition, kRightsPart, "the other side has the right to castle on the h side",
+     load_each<[](const Record& record) { return (rights_of(record, mover(record) ^ 1U) & 1U) != 0; }>},
+    {"opponent_can_castle_long", kCondition, kRightsPart, "the other side has the right to castle on the a side",
+     load_each<[](const Record& record) { return (rights_of(record, mover(record) ^ 1U) & 2U) != 0; }>},
     {"is_capture", kCondition, kMovePart, "the move takes something, also en passant", load_each<is_capture>},
     {"is_en_passant", kCondition, kMovePart, "the move takes en passant",
      load_each<[](const Record& record) { return move_type(record) == MoveType::kEnPassant; }>},
     {"is_promotion", kCondition, kMovePart, "the move promotes",
-     load_each<[](const Record& record) { return (record.flags & kPromotion) != 0; }>},
+     load_each<[](const Record& record) { return move_type(record) == MoveType::kPromotion; }>},
     {"is_castling", kCondition, kMovePart, "the move castles",
      load_each<[](const Record& record) { return move_type(record) == MoveType::kCastling; }>},
 });

@@ -39,7 +39,7 @@ std::vector<nb::bytes> split(const Cut& cut, const nb::bytes& line) {
     return found;
 }
 
-void make_reader(Reader* reader, std::vector<std::shared_ptr<const rows::LineFile>> files, std::vector<Columns> columns,
+void make_reader(Reader* reader, std::vector<std::shared_ptr<const lines::LineFile>> files, std::vector<Columns> columns,
                  const rows::RowShape& shape) {
     require(files.size() == columns.size(), "each file has its columns");
     for (const Columns& each : columns) require_fit(each, shape);

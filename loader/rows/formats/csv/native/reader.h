@@ -13,7 +13,7 @@ namespace sparsepool::csv {
 // Files with columns, which may be in another order in each.
 class Reader final : public rows::LineReader {
   public:
-    Reader(std::vector<std::shared_ptr<const rows::LineFile>> files, std::vector<Columns> columns)
+    Reader(std::vector<std::shared_ptr<const lines::LineFile>> files, std::vector<Columns> columns)
         : LineReader(std::move(files)), columns_(std::move(columns)) {}
 
   private:

@@ -14,7 +14,7 @@ namespace sparsepool::svmlight {
 
 void bind(nb::module_& module) {
     nb::class_<Reader, rows::RowReader>(module, "SvmlightReader", "Svmlight files for the stream.")
-        .def(nb::init<std::vector<std::shared_ptr<const rows::LineFile>>>(), "files"_a);
+        .def(nb::init<std::vector<std::shared_ptr<const lines::LineFile>>>(), "files"_a);
 }
 
 }  // namespace sparsepool::svmlight

@@ -4,11 +4,11 @@
 
 #include "compression/sequence.h"
 #include "compression/units.h"
-#include "rows/native/lines/lines.h"
+#include "lines/line_file.h"
 
-namespace sparsepool::rows {
+namespace sparsepool::lines {
 
-class Lines final : public Units {
+class LineUnits final : public Units {
   public:
     [[nodiscard]] const char* word() const override { return "line"; }
     [[nodiscard]] std::size_t whole(std::string_view bytes, std::size_t searched) const override;
@@ -29,8 +29,8 @@ class PackedFile final : public LineFile {
     [[nodiscard]] std::uint64_t whole_size() const override { return size_; }
 
   private:
-    Lines lines_;
+    LineUnits lines_;
     packed::Sequence sequence_;
 };
 
-}  // namespace sparsepool::rows
+}  // namespace sparsepool::lines

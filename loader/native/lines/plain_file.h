@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "rows/native/lines/lines.h"
+#include "lines/line_file.h"
 
-namespace sparsepool::rows {
+namespace sparsepool::lines {
 
 // A file that is not compressed. A piece begins with the first line that begins at or behind a multiple of 1 MiB.
 class PlainFile final : public LineFile {
@@ -34,4 +34,4 @@ class PlainFile final : public LineFile {
     std::unique_ptr<std::atomic<std::uint64_t>[]> lines_;  // of each piece, and 1; 0: not counted yet
 };
 
-}  // namespace sparsepool::rows
+}  // namespace sparsepool::lines

@@ -1,16 +1,16 @@
-#include "rows/native/lines/packed_file.h"
+#include "lines/packed_file.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace sparsepool::rows {
+namespace sparsepool::lines {
 
-std::size_t Lines::whole(std::string_view bytes, std::size_t searched) const {
+std::size_t LineUnits::whole(std::string_view bytes, std::size_t searched) const {
     const std::size_t feed = bytes.substr(searched).find_last_of('\n');
     return feed == std::string_view::npos ? 0 : searched + feed + 1;
 }
 
-std::uint64_t Lines::count(std::string_view whole) const {
+std::uint64_t LineUnits::count(std::string_view whole) const {
     return static_cast<std::uint64_t>(std::ranges::count(whole, '\n'));
 }
 
@@ -20,4 +20,4 @@ Piece PackedFile::read(std::size_t piece) const {
     return {std::move(found.bytes), found.first_unit, std::move(found.fault)};
 }
 
-}  // namespace sparsepool::rows
+}  // namespace sparsepool::lines

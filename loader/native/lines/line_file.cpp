@@ -1,20 +1,20 @@
-#include "rows/native/lines/lines.h"
+#include "lines/line_file.h"
 
 #include <algorithm>
 #include <array>
 #include <span>
 
-#include "rows/native/lines/packed_file.h"
-#include "rows/native/lines/plain_file.h"
+#include "lines/packed_file.h"
+#include "lines/plain_file.h"
 
-namespace sparsepool::rows {
+namespace sparsepool::lines {
 
 LineFile::Opened LineFile::open(const std::string& path, std::optional<ExpectedFile> expected) {
     const FileDescriptor descriptor(path);
     std::optional<FileFault> fault = descriptor.opening_fault(expected);
     if (fault) return {nullptr, std::move(*fault)};
     const std::uint64_t size = expected->identity.size;
-    std::array<std::uint8_t, 4> bytes;
+    std::array<std::uint8_t, packed::kMagicBytes> bytes;
     const auto head = std::span(bytes).first(std::min<std::uint64_t>(size, bytes.size()));
     fault = descriptor.read(head, 0);
     if (!fault) {
@@ -33,4 +33,4 @@ LineFile::Opened LineFile::open(const std::string& path, std::optional<ExpectedF
     return {nullptr, std::move(*fault)};
 }
 
-}  // namespace sparsepool::rows
+}  // namespace sparsepool::lines

@@ -1,10 +1,10 @@
-#include "rows/native/lines/plain_file.h"
+#include "lines/plain_file.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-namespace sparsepool::rows {
+namespace sparsepool::lines {
 
 std::optional<FileFault> PlainFile::cut(const FileDescriptor& file) {
     begins_ = {0};
@@ -86,4 +86,4 @@ std::optional<std::uint64_t> PlainFile::lines_before(std::size_t piece) const {
     return lines;
 }
 
-}  // namespace sparsepool::rows
+}  // namespace sparsepool::lines

@@ -12,7 +12,7 @@
 #include "common/files/identity.h"
 #include "stream/source.h"
 
-namespace sparsepool::rows {
+namespace sparsepool::lines {
 
 inline constexpr std::size_t kMostText = std::size_t{1} << 30;  // of a piece, and so of a line
 
@@ -68,4 +68,4 @@ class LineFile {
     std::uint64_t size_;
 };
 
-}  // namespace sparsepool::rows
+}  // namespace sparsepool::lines

@@ -1,0 +1,21 @@
+"""The format `fen_csv`: lines of cells, of which a header names those with FEN, score and result, White's view."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from loader.chess.filters import MOVE
+from loader.chess.positions import file
+from loader.chess.positions.format import PositionFormat, with_packed
+
+FAMILY = "chess"
+SCORE_UNIT = "centipawns"
+SUFFIXES = with_packed(".csv", ".tsv")
+DECODED = 1  # bytes of memory for a byte of file
+LACKS = (MOVE,)
+FORMAT = PositionFormat("fen_csv", LACKS, is_written=False)
+
+recognizes = FORMAT.recognizes
+open_files = partial(file.open_files, FORMAT)
+open_with = partial(file.open_with, FORMAT)
+whole_size = partial(file.whole_size, FORMAT)

@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "chess/formats/fen_csv/native/columns.h"
+#include "chess/formats/fen_csv/native/format.h"
+#include "chess/native/files/codec.h"
+#include "chess/native/files/line_pieces.h"
+#include "chess/native/files/line_walk.h"
+#include "chess/native/formats/text_fields.h"
+#include "lines/packed_file.h"
+
+namespace sparsepool::fen_csv {
+namespace {
+
+// A line that is the header again counts for nothing: the file was put together of others.
+class RowWalk final : public chess::LineWalk {
+  public:
+    RowWalk(std::string_view header, std::string_view bytes, const chess::Demands& demands)
+        : LineWalk(bytes, demands), header_(header), columns_(header) {
+        if (!header.empty() && !columns_.fault().empty()) set_damage(columns_.fault());
+    }
+
+  protected:
+    [[nodiscard]] bool is_skipped(std::string_view line) const override { return line == header_; }
+    [[nodiscard]] std::string read_line(std::string_view line, bool needs_ply, chess::Entry& entry) override {
+        return columns_.read(line, needs_ply, entry);
+    }
+
+  private:
+    std::string header_;
+    Columns columns_;
+};
+
+class CsvCodec final : public chess::Codec {
+  public:
+    [[nodiscard]] const Units& units() const override { return units_; }
+    [[nodiscard]] bool has_lines() const override { return true; }
+    [[nodiscard]] bool has_header() const override { return true; }
+    [[nodiscard]] bool begins_a_file(std::string_view head) const override { return looks_like_columns(head); }
+    [[nodiscard]] std::string_view header_in(std::string_view beginning) const override {
+        while (!beginning.empty()) {
+            const std::size_t end = std::min(beginning.find('\n'), beginning.size());
+            const std::string_view line = chess::bare_line(beginning.substr(0, end));
+            if (!chess::trimmed(line).empty()) return line;
+            beginning.remove_prefix(std::min(end + 1, beginning.size()));
+        }
+        return {};
+    }
+    [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
+                                                    const chess::Demands& demands) const override {
+        return walk_under(header_in(bytes), bytes, demands);
+    }
+    [[nodiscard]] std::unique_ptr<chess::Walk> walk_under(std::string_view header, std::string_view bytes,
+                                                          const chess::Demands& demands) const override {
+        return std::make_unique<RowWalk>(header, bytes, demands);
+    }
+    [[nodiscard]] chess::OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
+                                         const chess::Demands& demands,
+                                         std::optional<std::vector<std::uint64_t>>) const override {
+        return chess::LinePieces::open(path, expected, *this, demands);
+    }
+
+  private:
+    lines::LineUnits units_;
+};
+
+}  // namespace
+
+const chess::Codec& codec() {
+    static const CsvCodec instance;
+    return instance;
+}
+
+}  // namespace sparsepool::fen_csv

@@ -1,0 +1,54 @@
+#include <memory>
+#include <string>
+
+#include "chess/formats/lichess_evals/native/format.h"
+#include "chess/formats/lichess_evals/native/position.h"
+#include "chess/native/files/codec.h"
+#include "chess/native/files/line_pieces.h"
+#include "chess/native/files/line_walk.h"
+#include "chess/native/formats/text_fields.h"
+#include "lines/packed_file.h"
+
+namespace sparsepool::lichess_evals {
+namespace {
+
+class EvaluationWalk final : public chess::LineWalk {
+  public:
+    using LineWalk::LineWalk;
+
+  protected:
+    [[nodiscard]] std::string read_line(std::string_view line, bool needs_ply, chess::Entry& entry) override {
+        return read_position(line, needs_ply, entry);
+    }
+};
+
+class EvaluationCodec final : public chess::Codec {
+  public:
+    [[nodiscard]] const Units& units() const override { return units_; }
+    [[nodiscard]] bool has_lines() const override { return true; }
+    [[nodiscard]] bool begins_a_file(std::string_view head) const override {  // whose first line may be longer
+        const auto has = [head](std::string_view name) { return head.find(name) != std::string_view::npos; };
+        return chess::trimmed(chess::bare_line(head)).starts_with('{') && has("\"fen\"") && has("\"evals\"");
+    }
+    [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
+                                                    const chess::Demands& demands) const override {
+        return std::make_unique<EvaluationWalk>(bytes, demands);
+    }
+    [[nodiscard]] chess::OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
+                                         const chess::Demands& demands,
+                                         std::optional<std::vector<std::uint64_t>>) const override {
+        return chess::LinePieces::open(path, expected, *this, demands);
+    }
+
+  private:
+    lines::LineUnits units_;
+};
+
+}  // namespace
+
+const chess::Codec& codec() {
+    static const EvaluationCodec instance;
+    return instance;
+}
+
+}  // namespace sparsepool::lichess_evals

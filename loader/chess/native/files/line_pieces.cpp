@@ -1,0 +1,35 @@
+#include "chess/native/files/line_pieces.h"
+
+namespace sparsepool::chess {
+
+OpenedFile LinePieces::open(const std::string& path, std::optional<ExpectedFile> expected, const Codec& codec,
+                            const Demands& demands) {
+    lines::LineFile::Opened opened = lines::LineFile::open(path, expected);
+    if (!opened.file) return {nullptr, std::move(opened.fault)};
+    const auto file = std::make_shared<LinePieces>(std::move(opened.file), codec, demands);
+    if (!codec.has_header() || file->num_pieces() == 0) return {file, {}};
+    const Piece first = file->read(0);
+    file->header_ = codec.header_in(first.bytes);
+    std::optional<stream::SourceFault> fault = file->header_.empty() ? first.fault : std::nullopt;
+    if (const std::optional<Damage> damage = file->walk(first, demands)->damage()) {
+        fault = file->fault_of(0, first, *damage);
+    }
+    if (fault) return {nullptr, {.reason = std::move(fault->reason)}};
+    return {file, {}};
+}
+
+Piece LinePieces::read(std::size_t piece) const {
+    lines::Piece found = lines_->read(piece);
+    found.text.pop_back();  // the line feed that does not count
+    return {std::move(found.text), 0, found.first_line.value_or(0), std::move(found.fault)};
+}
+
+stream::SourceFault LinePieces::fault_of(std::size_t piece, const Piece& read,
+                                         const Damage& damage) const {
+    const std::optional<std::uint64_t> before = is_packed() ? read.first_unit : lines_->lines_before(piece);
+    const std::string line = before ? std::to_string(*before + damage.unit + 1) : "unknown";
+    const std::uint64_t at = offset(piece) + (is_packed() ? 0 : damage.offset);
+    return {path_, at, "line " + line + ": " + damage.reason};
+}
+
+}  // namespace sparsepool::chess

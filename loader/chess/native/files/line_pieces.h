@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "chess/native/files/file.h"
+#include "lines/line_file.h"
+
+namespace sparsepool::chess {
+
+// A file of lines, plain or compressed, as `LineFile` cuts it.
+class LinePieces final : public EntryFile {
+  public:
+    LinePieces(std::shared_ptr<const lines::LineFile> lines, const Codec& codec, const Demands& demands)
+        : EntryFile(lines->path(), lines->expected(), lines->size(), codec, demands), lines_(std::move(lines)) {}
+
+    // The file, opened as Codec::open does it. One whose header is damage is none.
+    [[nodiscard]] static OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
+                                         const Codec& codec, const Demands& demands);
+
+    [[nodiscard]] std::size_t num_pieces() const override { return lines_->num_pieces(); }
+    [[nodiscard]] std::uint64_t offset(std::size_t piece) const override { return lines_->offset(piece); }
+    [[nodiscard]] bool is_packed() const override { return lines_->is_packed(); }
+    [[nodiscard]] Piece read(std::size_t piece) const override;
+    [[nodiscard]] std::uint64_t whole_size() const override { return lines_->whole_size(); }
+    [[nodiscard]] stream::SourceFault fault_of(std::size_t piece, const Piece& read,
+                                               const Damage& damage) const override;
+
+  private:
+    std::shared_ptr<const lines::LineFile> lines_;
+};
+
+}  // namespace sparsepool::chess
