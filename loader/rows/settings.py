@@ -72,7 +72,7 @@ class RowsConfig(Section):
     label_map: Annotated[
         dict[str, float],
         Field(
-            description='labels by what files have in their place, words or numbers: `{no = 0, yes = 1}`, '
+            description="labels by what files have in their place, words or numbers: `{no = 0, yes = 1}`, "
             '`{"1" = 0, "2" = 1}`; others are refused; empty: files have the labels themselves'
         ),
         Effect.FIXED,

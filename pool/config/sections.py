@@ -143,6 +143,16 @@ class TrainConfig(Section):
         Field(gt=0, le=MOST_STEPS, description="steps of the whole run, those before a resume included"),
         Effect.RESULT,
     ] = 1000
+    epochs: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1 << 20,
+            description="passes over the training data, in place of steps: the samples are counted when the run starts; "
+            "0: train.steps counts",
+        ),
+        Effect.RESULT,
+    ] = 0
     batches_per_step: Annotated[
         int,
         Field(gt=0, le=1024, description="batches whose gradients make one step; the result depends on it"),
@@ -286,6 +296,8 @@ class TrainConfig(Section):
     @property
     def problem(self) -> str:
         """Keys that do not go together, and what to do; empty if all do."""
+        if self.epochs and "steps" in self.model_fields_set:
+            return f"train.epochs: {self.epochs}, and train.steps is set, too; leave one of them out"
         for key, value in (("on_export", self.on_export), ("export_weights", self.export_weights)):
             if value and not self.export_every:
                 return f"train.{key}: does nothing without train.export_every: set that, or leave it out"

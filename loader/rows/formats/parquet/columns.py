@@ -125,9 +125,7 @@ def _as_texts(column: Any) -> list[str | None]:
         return found
     if types.is_timestamp(kind):
         column = column.cast(pyarrow.timestamp(kind.unit, kind.tz and "UTC"))
-    written = pyarrow.compute.replace_substring_regex(
-        column.cast(pyarrow.string()), r"(\.\d*[1-9])0+|\.0+", r"\1"
-    )
+    written = pyarrow.compute.replace_substring_regex(column.cast(pyarrow.string()), r"(\.\d*[1-9])0+|\.0+", r"\1")
     times: list[str | None] = written.to_pylist()
     return times
 
