@@ -11,7 +11,6 @@ from loader import _native
 from loader.rows.block import Sparse
 from loader.rows.columns import ColumnsConfig
 
-
 Texts = tuple[Sequence[str | None], npt.NDArray[np.int64] | None]  # of a column, None for missing; offsets of lists
 
 

@@ -148,8 +148,8 @@ class TrainConfig(Section):
         Field(
             ge=0,
             le=1 << 20,
-            description="passes over the training data, in place of steps: the samples are counted when the run starts; "
-            "0: train.steps counts",
+            description="passes over the training data, in place of steps: their samples are counted when the run "
+            "starts; 0: train.steps counts",
         ),
         Effect.RESULT,
     ] = 0
@@ -208,7 +208,9 @@ class TrainConfig(Section):
         Effect.NONE,
     ] = None
     validation_batches: Annotated[
-        int, Field(gt=0, le=1 << 20, description="batches of one validation"), Effect.NONE
+        Annotated[int, Field(gt=0, le=1 << 20)] | Literal["all"],
+        Field(description="batches of one validation; all: every sample once, the last batch with those that are left"),
+        Effect.NONE,
     ] = 4
     checkpoint_every: Annotated[
         int, Field(ge=0, le=MOST_STEPS, description="steps between checkpoints; 0: only at the end"), Effect.NONE

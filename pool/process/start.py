@@ -28,6 +28,7 @@ from pool.exchange.exchange_choice import Exchange
 from pool.exchange.layout import Layout
 from pool.machines.place import MachinePlace
 from pool.metrics.layout import Measured
+from pool.metrics.validation_pass import ValidationPass
 from pool.process.document import from_json, to_json
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER, Peer
@@ -107,6 +108,7 @@ class RunStart(Start):
     coordinator: Peer  # the living coordinator
     coordinator_pid: int | None = None  # None if it is still to be started
     memory: MemoryMap
+    validation: ValidationPass
     traced: bool  # run.trace is set
     spins: bool  # cores are not scarce: who waits for the last of a step on a device may keep one busy
 

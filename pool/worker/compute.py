@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -203,15 +203,18 @@ class Computer:
             self._ones[key] = torch.ones_like(losses)
         return self._ones[key]
 
-    def validate(self, slot: Slot, version: int, place: Slot, measured: Measured) -> Computed:
-        """The losses of a batch; what the metrics of each member's task need goes into `place`, as `measured` has it,
-        and so does all that is found with the averaged weights."""
+    def validate(
+        self, slot: Slot, version: int, place: Slot, measured: Measured, samples: int | None = None
+    ) -> Computed:
+        """The losses of a batch, of `samples` if it is smaller than the others; what the metrics of each member's task
+        need goes into `place`, as `measured` has it, and so does all that is found with the averaged weights."""
         members = len(self._members)
-        batch = self._load(slot, version, attempt=0)
+        schema = self._schema if samples is None else replace(self._schema, batch_size=samples)
+        batch = self._load(slot, version, attempt=0, schema=schema)
         self._model.eval()
-        losses = self._measure(batch, version, measured.of_members(place, members))
+        losses = self._measure(batch, version, measured.of_members(place, members, samples))
         if measured.averages:
-            averages, arrays = measured.of_averages(place, members)
+            averages, arrays = measured.of_averages(place, members, samples)
             self._exchange.load_average(version)
             averages[:] = self._measure(batch, version, arrays)
         return Computed((Outcome(tuple(losses)),))
@@ -247,10 +250,10 @@ class Computer:
         self._exchange.forget()
         self._prepared = {}
 
-    def _load(self, slot: Slot, version: int, attempt: int) -> TensorBatch:
+    def _load(self, slot: Slot, version: int, attempt: int, schema: BatchSchema | None = None) -> TensorBatch:
         self._exchange.load(version)
-        number = SparseBatch.view(self._schema, slot).number
-        loaded = self._prepared.pop((attempt, number), None) or self._batches.take(slot)
+        number = SparseBatch.view(schema or self._schema, slot).number
+        loaded = self._prepared.pop((attempt, number), None) or self._batches.take(slot, schema)
         return loaded.for_current_stream()
 
 

@@ -181,7 +181,9 @@ class Worker:
         slots = [self._memory.batch_slot(assignment.purpose, batch) for batch in assignment.batches]
         if assignment.purpose == "validate":
             place = self._memory.collected(self._start.peer.index, assignment.batch)
-            return self._computer.validate(slots[0], assignment.step, place, self._start.measured)
+            size = self._start.validation.size(assignment.batch)
+            samples = None if size == self._start.validation.batch_size else size
+            return self._computer.validate(slots[0], assignment.step, place, self._start.measured, samples)
         return self._computer.train(
             slots,
             assignment,

@@ -9,6 +9,7 @@ from pool.checkpoint.plateau import ReduceOnPlateau
 from pool.checkpoint.validations import LOWEST_LOSS, Goal
 from pool.coordinator.scheduler.early_stopping import EarlyStopping
 from pool.exchange.groups import Groups
+from pool.metrics.validation_pass import ValidationPass
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Rules:
     gradient_slots: int  # of each worker
     has_buffers: bool
     validate_every: int  # steps; 0: never
-    validation_batches: int
+    validation: ValidationPass
     on_bad_batch: Literal["stop", "skip"] = "stop"
     member_of: tuple[int, ...] = ()  # of each bucket the member that it is of; empty: there is one member
     collects: bool = False  # workers leave arrays for metrics with each validation batch

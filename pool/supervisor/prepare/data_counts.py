@@ -1,4 +1,5 @@
-"""What follows from the exact number of samples in the data: the steps of train.epochs."""
+"""What follows from the exact number of samples in the data: the steps of train.epochs, and what a validation of all of
+them takes."""
 
 from __future__ import annotations
 
@@ -41,13 +42,23 @@ def with_steps(config: Config, files: Sequence[DataFile], signals: StopSignals |
     return config.model_copy(update={"train": train}), said
 
 
-def _count(config: Config, files: Sequence[DataFile], key: str, signals: StopSignals | None) -> int:
+def validation_samples(config: Config, files: Sequence[DataFile], signals: StopSignals | None) -> int | None:
+    """Returns the samples of a validation that takes all of them; None if it takes whole batches, or there is none.
+    `files`: of validations. Raises as `with_steps`."""
+    if config.train.validation_batches != "all" or not config.validates:
+        return None
+    return _count(config, files, "train.validation_batches", signals, validation=True)
+
+
+def _count(
+    config: Config, files: Sequence[DataFile], key: str, signals: StopSignals | None, *, validation: bool = False
+) -> int:
     def look() -> None:
         if signals is not None and signals.count > 0:
             raise RunError("stopped before the first step", signals.exit_code)
 
     try:
-        return count_samples(config.data, files, config.run.seed, look=look)
+        return count_samples(config.data, files, config.run.seed, validation=validation, look=look)
     except RunError:
         raise
     except (DataError, ValueError) as error:

@@ -22,7 +22,7 @@ from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
 from pool.supervisor.prepare import data_files
 from pool.supervisor.prepare.check_page import check_page
-from pool.supervisor.prepare.data_counts import with_steps
+from pool.supervisor.prepare.data_counts import validation_samples, with_steps
 from pool.supervisor.prepare.data_files import DataFiles
 from pool.supervisor.prepare.data_size import mixture, short_validation
 from pool.supervisor.prepare.disk_plan import check_disk, disk_plan
@@ -167,6 +167,7 @@ def _plan_run(
     # a wrong name is refused before torch is imported
     check_devices(config.pool.devices, config.testing.device_module)
     check_descriptors(config)
+    samples = validation_samples(config, files.validation, signals)
     step, cursor = resume_point(config, checkpoint, files.train)
     module = task_module(config.task)
     start_from = None
@@ -190,6 +191,7 @@ def _plan_run(
             overrides=overrides,
             only_check=only_check,
             start_from=None if start_from is None else start_from.absolute(),
+            validation_samples=samples,
         ),
         logs,
         signals,

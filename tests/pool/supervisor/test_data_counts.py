@@ -14,7 +14,7 @@ import pytest
 from loader.files.identity import Component, DataFile, identify
 from loader.stream.sequential import batches_in_order
 from loader.stream.slots import allocate_slots
-from loader.stream.sources import count_samples, data_config, open_stream, open_validation
+from loader.stream.sources import count_samples, data_config, open_validation
 from pool.config.load import parse_config
 from pool.config.schedule import MOST_STEPS
 from pool.config.tree import Config
@@ -137,7 +137,7 @@ def component(file: DataFile) -> DataFile:
     ("change", "said"),
     [
         (lambda files: [component(file) for file in files], "train.epochs: entries of data.train have shares, so an"),
-        (lambda files: [], "train.epochs: data.train: no file is given"),
+        (lambda _: [], "train.epochs: data.train: no file is given"),
     ],
 )
 def test_what_has_no_epochs_is_told(plain: Path, change: Callable[[list[DataFile]], list[DataFile]], said: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import date, datetime, timedelta, timezone
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from loader.stream.sources import data_config, open_stream
 
 SIZE = 1 << 30  # rows of a table, so that no two texts share one
 NOON = datetime(2024, 1, 31, 12, 0, 0, 250000)
-BERLIN = timezone(timedelta(hours=1))
+NOON_IN_BERLIN = NOON.replace(tzinfo=timezone(timedelta(hours=1)))
 
 
 def features_of(path: Path, columns: dict[str, Any], **settings: Any) -> list[set[int]]:
@@ -36,7 +37,7 @@ def features_of(path: Path, columns: dict[str, Any], **settings: Any) -> list[se
         (batch,) = read_batches(stream, 1)
         view = batch.sparse["features"]
         offsets = view.offsets[: table.num_rows + 1].tolist()
-        parts = [view.features[begin:end].tolist() for begin, end in zip(offsets, offsets[1:], strict=False)]
+        parts = [view.features[begin:end].tolist() for begin, end in pairwise(offsets)]
     assert all(len(part) == len(set(part)) for part in parts)
     return [set(part) for part in parts]
 
@@ -55,7 +56,7 @@ def hashes(*rows: list[str], seed: int = 0) -> list[set[int]]:
         (pyarrow.array([NOON.replace(microsecond=0)], pyarrow.timestamp("ns")), [["2024-01-31 12:00:00"]]),
         (pyarrow.array([NOON], pyarrow.timestamp("ms")), [["2024-01-31 12:00:00.25"]]),
         (pyarrow.array([NOON], pyarrow.timestamp("ns")), [["2024-01-31 12:00:00.25"]]),
-        (pyarrow.array([NOON.replace(tzinfo=BERLIN)], pyarrow.timestamp("us", "+01:00")), [["2024-01-31 11:00:00.25Z"]]),
+        (pyarrow.array([NOON_IN_BERLIN], pyarrow.timestamp("us", "+01:00")), [["2024-01-31 11:00:00.25Z"]]),
         (pyarrow.array([["a", "b", "a"], [], None, ["", None]]), [["a", "b"], [], [], []]),
         (pyarrow.array([["a", "b"], None], pyarrow.list_(pyarrow.string(), 2)), [["a", "b"], []]),
         (pyarrow.array([["a"], ["b", "a"]], pyarrow.large_list(pyarrow.large_string())), [["a"], ["b", "a"]]),
@@ -135,7 +136,7 @@ def test_a_field_has_each_feature_of_its_texts_once(
     rows = min(len(one), len(two))
     settings = ColumnsConfig(missing_category="feature" if absent else "none")
     columns = [
-        (sum(column[:rows], []), np.cumsum([0, *map(len, column[:rows])], dtype=np.int64)) for column in (one, two)
+        (list(chain(*column[:rows])), np.cumsum([0, *map(len, column[:rows])], dtype=np.int64)) for column in (one, two)
     ]
     offsets, features, values = hashed_field(columns, size, settings)
     assert values is None
