@@ -212,6 +212,16 @@ class TrainConfig(Section):
         Field(description="batches of one validation; all: every sample once, the last batch with those that are left"),
         Effect.NONE,
     ] = 4
+    metrics_every: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=MOST_STEPS,
+            description="steps between those whose own batches are measured by the task's metrics, too, with the "
+            "weights before the step, by another forward pass; 0: none",
+        ),
+        Effect.NONE,
+    ] = 0
     checkpoint_every: Annotated[
         int, Field(ge=0, le=MOST_STEPS, description="steps between checkpoints; 0: only at the end"), Effect.NONE
     ] = 1000

@@ -312,4 +312,6 @@ def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
         plateaus=tuple(plateau_rule(member, start.measured) for member in config.members),
         machines=1 if start.place is None else start.place.machines,
         machine=0 if start.place is None else start.place.machine,
+        metrics_every=config.train.metrics_every,
+        metrics=tuple(name for name, _ in start.measured.metrics),
     )

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.plugins.error_text import PluginError, definition_of
 from pool.coordinator.scheduler.actions import Collect
 from pool.metrics.layout import AVERAGE, LOSS, Measured
 from pool.metrics.metric import Metric
+from pool.metrics.numbers import numbers_of
 from pool.metrics.validation_pass import ValidationPass
 from pool.protocol.messages import MetricValue
 from pool.shm.memory import Slot
@@ -69,23 +69,5 @@ class Collected:
 
     def _numbers(self, collected: Sequence[Arrays]) -> dict[str, tuple[float, ...]]:
         """Returns the numbers by name, one a member."""
-        numbers = [_numbers(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
+        numbers = [numbers_of(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
         return {name: tuple(own[name] for own in numbers) for name in numbers[0]}
-
-
-def _numbers(metrics: Mapping[str, Metric], collected: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
-    """Returns the numbers of one member."""
-    arrays = {name: array.view() for name, array in collected.items()}
-    for array in arrays.values():
-        array.flags.writeable = False
-    return {name: _number(name, metric, metric.value(arrays)) for name, metric in metrics.items()}
-
-
-def _number(name: str, metric: Metric, value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        problem = f"{type(value).__name__}, which is no number"
-    except OverflowError:
-        problem = "an integer that no float can hold"
-    raise PluginError(f"metric {name}: value gave {problem} ({definition_of(metric.value)})")

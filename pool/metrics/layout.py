@@ -16,6 +16,7 @@ from pool.metrics.metric import DTYPES, Best, Column, Metric
 
 LOSS = "loss"  # every validation has it
 PREFIX = "validation_"  # of a name, in the records of a run
+TRAIN = "train_"  # the same, of a training step's own batches (`train.metrics_every`)
 NET = "net_"  # the same, of what the user's command says of a net (`train.on_export`)
 AVERAGE = "average_"  # begins the names of what the averaged weights are worth (`train.average`)
 MOST = 16  # metrics of a task, and arrays behind them

@@ -133,6 +133,7 @@ class WorkerStart(RunStart):
     on_meta: bool  # models are built without numbers
     layout: Layout
     measured: Measured  # by the task, in validations
+    metrics_every: int  # steps between those whose own batches are measured; 0: none are
     total_steps: int
     borrows: bool  # weights and gradients lie in the coordinator's memory of the device
     fingerprint: Mapping[str, str]

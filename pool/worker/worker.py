@@ -47,6 +47,7 @@ from pool.worker.compute import Computed, Computer
 from pool.worker.faults import Faults
 from pool.worker.job import Job
 from pool.worker.mailbox import Mailbox, Todo
+from pool.worker.train_metrics import TrainMetrics
 from pool.worker.user_warnings import tell_of_warnings
 
 
@@ -90,6 +91,7 @@ class Worker:
             trace=trace,
             total_steps=start.total_steps,
             dense_products=start.dense_products,
+            metrics=TrainMetrics(start.measured, start.metrics_every),
             bars=self._bars,
         )
         # After the models were made: their weights' memory, replaced by shared memory, has gone back to the system.

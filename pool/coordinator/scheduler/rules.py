@@ -30,11 +30,17 @@ class Rules:
     plateaus: tuple[ReduceOnPlateau | None, ...] = ()  # of each member; empty: validations change no learning rate
     machines: int = 1  # that compute a step together
     machine: int = 0  # this one
+    metrics_every: int = 0  # steps between those whose own batches are measured; 0: none are
+    metrics: tuple[str, ...] = ()  # that each member has
 
     @property
     def members(self) -> int:
         """Networks that are trained."""
         return 1 + max(self.member_of, default=0)
+
+    def metrics_of(self, step: int) -> tuple[str, ...]:
+        """Returns the metrics that each batch of the step has."""
+        return self.metrics if self.metrics_every and (step + 1) % self.metrics_every == 0 else ()
 
     @property
     def groups(self) -> Groups:

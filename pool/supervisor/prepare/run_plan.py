@@ -100,6 +100,7 @@ class RunPlan:
             members=len(planned.plans),
             averages=config.train.average.kind is not None,
             batches_per_group=config.train.batches_per_group,
+            train_metrics=len(planned.measured.metrics) if config.train.metrics_every else 0,
             lists_nbytes=layout.touched_lists.nbytes,
             without_room=planned.exchange.without_room,
         )
@@ -149,6 +150,7 @@ class RunPlan:
             on_meta=planned.on_meta,
             layout=self.layout,
             measured=planned.measured,
+            metrics_every=config.train.metrics_every,
             total_steps=config.train.steps,
             borrows=peer.index in planned.exchange.workers_there,
             fingerprint=planned.fingerprint,
