@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, Self
 
+from annotated_types import Gt, Le
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from loader.section import Effect, Section, WrongKeyError
@@ -208,7 +209,7 @@ class TrainConfig(Section):
         Effect.NONE,
     ] = None
     validation_batches: Annotated[
-        Annotated[int, Field(gt=0, le=1 << 20)] | Literal["all"],
+        Annotated[int, Gt(0), Le(1 << 20)] | Literal["all"],
         Field(description="batches of one validation; all: every sample once, the last batch with those that are left"),
         Effect.NONE,
     ] = 4
