@@ -117,7 +117,7 @@ def test_positions_are_taken_whole_whatever_buckets_they_are_in(tmp_path: Path) 
 
 
 def test_data_that_can_not_be_counted_are_told(tmp_path: Path) -> None:
-    toy = {"task": "tests.support.toy", "data.source": "tests.support.data.validated:NamedSource"}
+    toy: dict[str, Any] = {"task": "tests.support.toy", "data.source": "tests.support.data.validated:NamedSource"}
     (tmp_path / "a.binpack").touch()
     toy |= {"data.validation": [str(tmp_path / "a.binpack")], "train.validation_batches": "all"}
     ended = run(tmp_path / "run", toy)

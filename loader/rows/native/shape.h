@@ -32,7 +32,8 @@ struct Field {
 struct RowShape {
     LabelKind label = LabelKind::kReal;
     std::uint32_t num_classes = 2;
-    std::map<std::string, float, std::less<>> labels;  // by what a file has for them; empty: it has the numbers
+    // By what a file has in their place; empty: it has the labels.
+    std::map<std::string, float, std::less<>> labels;
     std::vector<std::string> dense;  // float32 each; the first is the label
     bool weight = false;             // the second is the sample's weight
     bool qid = false;                // an int64 besides

@@ -1,5 +1,4 @@
-"""What follows from the exact number of samples in the data: the steps of train.epochs, and what a validation of all of
-them takes."""
+"""The exact number of samples in the data: train.epochs is steps by it, and a validation of all samples has its size."""
 
 from __future__ import annotations
 

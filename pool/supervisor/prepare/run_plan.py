@@ -63,7 +63,7 @@ class RunPlan:
 
     @property
     def validation(self) -> ValidationPass:
-        """What a validation takes, if there are any."""
+        """The samples of a validation, if there are any."""
         batches, size = self.config.train.validation_batches, self.config.data.batch_size
         if batches == "all":
             return ValidationPass(self.validation_samples or size, size, ends=True)
