@@ -48,7 +48,7 @@ def taken(stream: WholePass, slots: list[Slot], count: int) -> list[tuple[Filled
     """The next batches, each copied before its slot is given again."""
     poll = select.poll()
     poll.register(stream.fileno(), select.POLLIN)
-    found = []
+    found: list[tuple[Filled, SparseBatch]] = []
     while len(found) < count:
         if (filled := stream.take()) is None:
             poll.poll()
@@ -109,16 +109,18 @@ def test_a_seek_takes_back_the_slot_for_what_is_left(paths: list[Path]) -> None:
 def test_a_share_of_the_rows_is_what_an_endless_stream_of_it_begins_with(paths: list[Path], share: float) -> None:
     used = config(1, validation_share=share, shuffle=False)
     count = count_samples(used, paths, 3, validation=True)
+    expected: list[int] = []
     with closing(open_validation(used, paths, 3)) as endless:
         slots = allocate_slots(endless.schema, 1)
         endless.attach(slots)
-        expected = []
-        for _ in range(count):
+        for _ in range(count + 1):
             endless.give(0)
-            while (filled := endless.take()) is None:
+            while endless.take() is None:
                 pass
             expected.append(int(SparseBatch.view(endless.schema, slots[0]).dense["label"][0]))
-        assert filled.next_cursor.epoch == 1
+    *expected, again = expected
+    assert again == expected[0]  # of the next pass
+    assert len(set(expected)) == count
     with closing(WholePass(config(count + 1, validation_share=share), paths, 3, count)) as stream:  # type: ignore[arg-type]
         memory = allocate_slots(stream.schema, 1)
         stream.attach(memory)
