@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.plugins.error_text import error_line
-from loader.stream.sources import count_samples
+from loader.stream.sources import count_samples, whole_files
 from pool.config.schedule import MOST_STEPS
 from pool.config.tree import Config
 from pool.errors import ConfigError, RunError
@@ -57,7 +57,8 @@ def _count(
             raise RunError("stopped before the first step", signals.exit_code)
 
     try:
-        return count_samples(config.data, files, config.run.seed, validation=validation, look=look)
+        whole = whole_files(config.data, files)  # as the planner will have them
+        return count_samples(config.data, whole, config.run.seed, validation=validation, look=look)
     except RunError:
         raise
     except (DataError, ValueError) as error:

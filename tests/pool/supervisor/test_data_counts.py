@@ -146,6 +146,15 @@ def test_what_has_no_epochs_is_told(plain: Path, change: Callable[[list[DataFile
     assert str(caught.value).startswith(said)
 
 
+def test_a_half_written_line_does_not_count(plain: Path, tmp_path: Path) -> None:
+    growing = tmp_path / "a.svm"
+    growing.write_bytes(plain.read_bytes() + b"1 00")
+    settings = tree(growing, epochs=1)
+    settings["data"]["growing"] = "ignore_new"
+    found, _ = with_steps(parse_config(settings, "a.toml"), identify([growing]), None)
+    assert found.train.steps == 67
+
+
 def test_a_source_that_does_not_count_is_named() -> None:
     toy = {"task": "tests.support.toy", "data": {"source": "synthetic"}, "train": {"epochs": 2}}
     with pytest.raises(ConfigError, match=r"^train\.epochs: the source synthetic does not count its samples"):
