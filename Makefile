@@ -123,7 +123,8 @@ format: $(STAMP) $(LINT)  ## mends what `make check` says of form
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS) $(KERNELS)
 
-docs: $(STAMP) $(DOCS)  ## the site, in build/site; warnings are errors
+docs: $(STAMP) $(DOCS)  ## the site, in build/site; warnings are errors; its notebook is run
+	$(BIN)/jupyter execute docs/tutorial/clicks.ipynb
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 # An extra's packages by themselves: the native code stays as it is.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from loader.stream.slots import allocate_slots as allocate_slots
     from loader.stream.slots import read_batches as read_batches
     from loader.stream.slots import write_batch as write_batch
+    from loader.stream.sources import CountedSource as CountedSource
     from loader.stream.sources import GeneratingSource as GeneratingSource
     from loader.stream.sources import GrowingSource as GrowingSource
     from loader.stream.sources import MixingSource as MixingSource
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BatchSchema": "loader.stream.schema",
     "Compared": "loader.stream.interface",
+    "CountedSource": "loader.stream.sources",
     "Cursor": "loader.stream.interface",
     "DataConfig": "loader.stream.config",
     "DataError": "loader.errors",

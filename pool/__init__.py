@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pool.metrics.classification import AUC as AUC
     from pool.metrics.classification import Accuracy as Accuracy
+    from pool.metrics.classification import GroupedAUC as GroupedAUC
     from pool.metrics.classification import LogLoss as LogLoss
     from pool.metrics.metric import Column as Column
     from pool.metrics.metric import Metric as Metric
@@ -27,6 +28,7 @@ _HOMES = {
     "AUC": "pool.metrics.classification",
     "Accuracy": "pool.metrics.classification",
     "Column": "pool.metrics.metric",
+    "GroupedAUC": "pool.metrics.classification",
     "LogLoss": "pool.metrics.classification",
     "MeasuredTask": "pool.task.task",
     "Metric": "pool.metrics.metric",

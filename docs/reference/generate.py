@@ -14,6 +14,9 @@ from typing import Any
 
 import typer
 
+import loader
+import pool
+import sparsepool
 from loader import _native
 from loader.chess.filters import MOVE, PARTS, PLY, FilterConfig
 from loader.chess.filters.viriformat import ViriformatRules
@@ -260,7 +263,23 @@ score before them is known.
 
 _KING_BUCKETS = (0, 1, 2, 3, 4, 4, 5, 5, *(6,) * 4, *(7,) * 4, *(8,) * 8, *(9,) * 8)
 
+_API = """
+Signatures of [the names that may be imported](python-names.md), read from the code when the site is built. `Source`,
+`Stream`, `Task`, `Metric` and the like are interfaces: what an object of yours has to have.
+"""
+
+
+def api() -> str:
+    """Directives of mkdocstrings, which fills them in when the site is built."""
+    parts = ["# The Python interface", NOTE.strip(), _API.strip()]
+    for package in (loader, pool, sparsepool):
+        parts.append(f"## {package.__name__}")
+        parts += [f"::: {package.__name__}.{name}" for name in package.__all__]
+    return "\n\n".join(parts) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "api.md": api,
     "configuration.md": configuration,
     "commands.md": commands,
     "filters.md": filters,

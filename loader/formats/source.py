@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, ClassVar
 
 from loader import _native
@@ -16,6 +18,23 @@ from loader.stream.interface import Cursor
 from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.stream.native_stream import NativeStream, pipeline_settings
 from loader.stream.schema import BatchSchema
+
+
+def counted(
+    config: DataConfig, source: _native.Source, seed: int, *, validation: bool, look: Callable[[], object]
+) -> int:
+    """Counts the samples of the first pass of a stream; `look`: called after each chunk. Raises DataError, ValueError,
+    and what `look` raises."""
+    settings = pipeline_settings(config, seed, validation=validation)
+    # What is decoded in order would be decoded again and again by several threads.
+    pool, samples = ThreadPoolExecutor(1 if source.in_file_order else config.num_threads), 0
+    try:
+        for count in pool.map(partial(source.count_chunk, settings), source.chunks_of_side(settings)):
+            samples += count
+            look()
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return samples
 
 
 class FileSource(ABC):
@@ -74,6 +93,19 @@ class FileSource(ABC):
     def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:
         _, source, components = self._open(config, files, seed)
         return portions(source, components, config.num_threads)
+
+    def count_samples(
+        self,
+        config: DataConfig,
+        files: Sequence[DataFile],
+        seed: int,
+        *,
+        validation: bool = False,
+        look: Callable[[], object] = lambda: None,
+    ) -> int:
+        """Counts the samples of a pass by reading all files. Raises DataError, ValueError."""
+        _, source, _ = self._open(config, files, seed)
+        return counted(config, source, seed, validation=validation, look=look)
 
     def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:  # noqa: ARG002
         return packed_notes(files, self.samples)

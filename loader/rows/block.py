@@ -44,9 +44,27 @@ def native_block(rows: Rows, shape: _native.RowShape) -> Block:
         rows = replace(rows, dense={**rows.dense, LABEL: np.zeros(count), WEIGHT: np.ones(count)})
     if shape.dense[0] not in rows.dense:
         raise ValueError(f"{shape.dense[0]} is missing")
+    if shape.labels and shape.label != _native.LabelKind.NONE:
+        rows = replace(rows, dense={**rows.dense, LABEL: _mapped(rows.dense[LABEL], shape.labels)})
     dense = [_dense(rows, name, np.float32, "fiub") for name in shape.dense]
     qid = _dense(rows, QID, np.int64, "iub") if shape.qid else None
     return len(dense[0]), dense, qid, [_sparse(rows, field) for field in shape.fields]
+
+
+def _mapped(given: Any, known: Mapping[str, float]) -> Array:
+    """Labels by their texts, booleans as true and false. Raises ValueError for one that is not known."""
+    different, places = np.unique(np.asarray(given), return_inverse=True)
+    numbers = different.dtype.kind == "f"
+    texts = [repr(each).removesuffix(".0") if numbers else str(each) for each in different.tolist()]
+    if different.dtype.kind == "b":
+        texts = [text.lower() for text in texts]
+    for number, text in enumerate(texts):
+        if text not in known:
+            row = int(np.argmax(places == number))
+            raise ValueError(
+                f"row {row}: expected a label of data.rows.label_map, {', '.join(sorted(known))}; got {text!r}"
+            )
+    return np.array([known[text] for text in texts], np.float32)[places.reshape(-1)]
 
 
 def _dense(rows: Rows, name: str, dtype: npt.DTypeLike, kinds: str) -> Array:

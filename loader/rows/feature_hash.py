@@ -11,19 +11,19 @@ from loader import _native
 from loader.rows.block import Sparse
 from loader.rows.columns import ColumnsConfig
 
+Texts = tuple[Sequence[str | None], npt.NDArray[np.int64] | None]  # of a column, None for missing; offsets of lists
 
-def hashed_field(columns: Sequence[Sequence[str | None]], size: int, settings: ColumnsConfig) -> Sparse:
-    """The features of rows from their texts in one or more columns, None for missing; a feature is XXH64 of the text's
-    UTF-8, whose values are fixed for ever, modulo `size`.
+
+def hashed_field(columns: Sequence[Texts], size: int, settings: ColumnsConfig) -> Sparse:
+    """The features of rows from their texts in one or more columns; a feature is XXH64 of the text's UTF-8, whose
+    values are fixed for ever, modulo `size`. Of a column of lists, row i has texts[offsets[i] : offsets[i + 1]].
 
     The seed of column i is `settings.seed` + i, so that the same text in two columns gives two features. Of two texts
     of a row with the same feature, one counts.
     """
-    found = np.stack([_features(column, size, settings, number) for number, column in enumerate(columns)], axis=1)
-    found.sort(axis=1)
-    keep = found >= 0
-    keep[:, 1:] &= found[:, 1:] != found[:, :-1]
-    return np.concatenate([[0], np.cumsum(keep.sum(axis=1))]), found[keep], None
+    found = [_places(texts, size, settings, number) for number, texts in enumerate(columns)]
+    rows, features = np.divmod(np.unique(np.concatenate([places for places, _ in found])), size)
+    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=found[0][1]))]), features, None
 
 
 class _Features(dict[str | None, int]):
@@ -44,7 +44,11 @@ class _Features(dict[str | None, int]):
         return _native.xxh64(text.encode(), self._seed) % self._size
 
 
-def _features(column: Sequence[str | None], size: int, settings: ColumnsConfig, number: int) -> npt.NDArray[np.int64]:
-    """[rows]: -1 for none."""
+def _places(texts: Texts, size: int, settings: ColumnsConfig, number: int) -> tuple[npt.NDArray[np.int64], int]:
+    """Row x `size` + feature of each text that has one, and the number of rows."""
+    column, offsets = texts
     known = _Features(size, settings.seed + number, settings.missing, settings.missing_category == "feature")
-    return np.fromiter(map(known.__getitem__, column), np.int64, len(column))
+    features = np.fromiter(map(known.__getitem__, column), np.int64, len(column))
+    rows = np.arange(len(column)) if offsets is None else np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    there = features >= 0
+    return rows[there] * size + features[there], len(column) if offsets is None else len(offsets) - 1

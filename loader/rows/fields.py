@@ -55,6 +55,7 @@ def row_shape(settings: RowsConfig) -> _native.RowShape:
     shape = _native.RowShape()
     shape.label = _KINDS[settings.label]
     shape.num_classes = settings.num_classes
+    shape.labels = settings.label_map
     shape.dense = dense_names(settings)
     shape.weight = settings.weight
     shape.qid = settings.qid

@@ -14,6 +14,7 @@ DEFAULT_FIELD = "features"
 MOST_FEATURES = 1 << 31
 MOST_ACTIVE = 1 << 20
 LAST_NUMBER = 1 << 62
+_LARGEST = 3.4e38  # float32
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
 
@@ -68,6 +69,14 @@ class RowsConfig(Section):
         ),
         Effect.FIXED,
     ] = "real"
+    label_map: Annotated[
+        dict[str, float],
+        Field(
+            description="labels by what files have in their place, words or numbers: `{no = 0, yes = 1}`, "
+            '`{"1" = 0, "2" = 1}`; others are refused; empty: files have the labels themselves'
+        ),
+        Effect.FIXED,
+    ] = {}  # noqa: RUF012 (frozen)
     num_classes: Annotated[
         int, Field(ge=2, le=1 << 24, description='classes of label = "class"'), Effect.FIXED
     ] = 2  # fmt: skip
@@ -117,6 +126,16 @@ class RowsConfig(Section):
     def _rows_have_one_origin(self) -> Self:
         if self.blocks and self.synthetic.num_rows:
             raise WrongKeyError(f"{self.blocks!r}: rows come from synthetic.num_rows, too; set one of them", "blocks")
+        return self
+
+    @model_validator(mode="after")
+    def _label_map_has_labels(self) -> Self:
+        known = {"binary": (0, 1, -1), "class": range(self.num_classes)}.get(self.label)
+        for text, label in self.label_map.items():
+            if known is not None and label not in known:
+                raise WrongKeyError(f"{label:g} is no label: data.rows.label = {self.label!r}", "label_map", text)
+            if not abs(label) <= _LARGEST:
+                raise WrongKeyError(f"{label:g}: expected a number that float32 holds", "label_map", text)
         return self
 
     @model_validator(mode="after")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from loader import _native
 from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, Format, Reader
-from loader.formats.source import FileSource
+from loader.formats.source import FileSource, counted
 from loader.rows.blocks import GENERATOR, is_generator
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.memory import window_nbytes
@@ -60,6 +60,22 @@ class RowsSource(FileSource):
         if not files and is_generator(config.settings.blocks):
             return (f"{config.settings.blocks} {GENERATOR}",)
         return super().start_notes(config, files)
+
+    def count_samples(
+        self,
+        config: DataConfig,
+        files: Sequence[DataFile],
+        seed: int,
+        *,
+        validation: bool = False,
+        look: Callable[[], object] = lambda: None,
+    ) -> int:
+        """Counts the rows of a pass by reading all of them. Raises DataError, ValueError."""
+        settings: RowsConfig = config.settings
+        if not files and settings.synthetic.num_rows:
+            return settings.synthetic.num_rows
+        readers = open_readers(config, files, validation=validation and not config.validation_share)
+        return counted(config, self.native(config, readers, seed), seed, validation=validation, look=look)
 
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:  # noqa: ARG002
         """About how many rows there are. Raises DataError."""

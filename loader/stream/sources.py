@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import glob
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
@@ -78,6 +78,23 @@ class MixingSource(Protocol):
 
     def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:
         """About what an epoch has of each component; nothing of files without shares. Raises as `open`."""
+
+
+@runtime_checkable
+class CountedSource(Protocol):
+    """A source that can say how many samples its streams have before they begin again."""
+
+    def count_samples(
+        self,
+        config: DataConfig,
+        files: Sequence[DataFile],
+        seed: int,
+        *,
+        validation: bool = False,
+        look: Callable[[], object] = lambda: None,
+    ) -> int:
+        """Counts the samples of the first pass of `open`, or of the stream for validations. Calls `look` now and then,
+        which may raise to end it. Raises as `open`."""
 
 
 @runtime_checkable
@@ -241,6 +258,26 @@ def samples_per_epoch(
     if samples is None or not config.validation_share:
         return samples
     return round(samples * (config.validation_share if validation else 1 - config.validation_share))
+
+
+def count_samples(
+    config: DataConfig,
+    files: Sequence[Path | DataFile],
+    seed: int,
+    *,
+    validation: bool = False,
+    look: Callable[[], object] = lambda: None,
+) -> int:
+    """Counts the samples of the first pass over the files, which may take as long as reading them; `validation`: of
+    validations. Calls `look` now and then, which may raise to end it. Raises DataError, and ValueError if they can't be
+    counted."""
+    source = source_by_name(config.source)
+    if not isinstance(source, CountedSource):
+        raise ValueError(f"the source {config.source} does not count its samples (it has no method count_samples)")
+    count = source.count_samples(config, _identified(files), seed, validation=validation, look=look)
+    if type(count) is not int or count < 1:
+        raise ValueError(f"there are {count} samples")
+    return count
 
 
 def portions(config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:

@@ -45,6 +45,7 @@ def changes_for(steps: int, low: float, high: float, run_dir: str) -> list[Chang
         },
         "data.validation": [],
         "train.steps": steps,
+        "train.epochs": 0,
         "train.validate_every": 0,
         "train.best_metric": "loss",
         "train.early_stopping": None,

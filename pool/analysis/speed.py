@@ -59,6 +59,7 @@ def changes_for(devices: Sequence[str], run_dir: str) -> list[Change]:
         "telemetry.prometheus": "",
         "pool.devices": list(devices),
         "train.steps": STEPS,
+        "train.epochs": 0,
         "train.validate_every": 0,
         "train.best_metric": "loss",
         "train.early_stopping": None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, Self
 
+from annotated_types import Gt, Le
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from loader.section import Effect, Section, WrongKeyError
@@ -143,6 +144,16 @@ class TrainConfig(Section):
         Field(gt=0, le=MOST_STEPS, description="steps of the whole run, those before a resume included"),
         Effect.RESULT,
     ] = 1000
+    epochs: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1 << 20,
+            description="passes over the training data, in place of steps: their samples are counted when the run "
+            "starts; 0: train.steps counts",
+        ),
+        Effect.RESULT,
+    ] = 0
     batches_per_step: Annotated[
         int,
         Field(gt=0, le=1024, description="batches whose gradients make one step; the result depends on it"),
@@ -198,8 +209,20 @@ class TrainConfig(Section):
         Effect.NONE,
     ] = None
     validation_batches: Annotated[
-        int, Field(gt=0, le=1 << 20, description="batches of one validation"), Effect.NONE
+        Annotated[int, Gt(0), Le(1 << 20)] | Literal["all"],
+        Field(description="batches of one validation; all: every sample once, the last batch with those that are left"),
+        Effect.NONE,
     ] = 4
+    metrics_every: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=MOST_STEPS,
+            description="steps between those whose own batches are measured by the task's metrics, too, with the "
+            "weights before the step, by another forward pass; 0: none",
+        ),
+        Effect.NONE,
+    ] = 0
     checkpoint_every: Annotated[
         int, Field(ge=0, le=MOST_STEPS, description="steps between checkpoints; 0: only at the end"), Effect.NONE
     ] = 1000
@@ -286,6 +309,8 @@ class TrainConfig(Section):
     @property
     def problem(self) -> str:
         """Keys that do not go together, and what to do; empty if all do."""
+        if self.epochs and "steps" in self.model_fields_set:
+            return f"train.epochs: {self.epochs}, and train.steps is set, too; leave one of them out"
         for key, value in (("on_export", self.on_export), ("export_weights", self.export_weights)):
             if value and not self.export_every:
                 return f"train.{key}: does nothing without train.export_every: set that, or leave it out"

@@ -149,7 +149,7 @@ class Coordinator:
                 Collected(
                     [metrics_of(member.task, layout.schema) for member in members],
                     start.measured,
-                    batches=config.train.validation_batches,
+                    validation=start.validation,
                     place=memory.collected,
                 ),
                 _history(start, models),
@@ -305,7 +305,7 @@ def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
         gradient_slots=config.pool.gradient_slots,
         has_buffers=bool(plans[0].buffers),
         validate_every=config.validate_every,
-        validation_batches=config.train.validation_batches,
+        validation=start.validation,
         on_bad_batch=config.train.on_bad_batch,
         member_of=member_of_bucket(plans),
         collects=start.measured.collects,
@@ -315,4 +315,6 @@ def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
         plateaus=tuple(plateau_rule(member, start.measured) for member in config.members),
         machines=1 if start.place is None else start.place.machines,
         machine=0 if start.place is None else start.place.machine,
+        metrics_every=config.train.metrics_every,
+        metrics=tuple(name for name, _ in start.measured.metrics),
     )

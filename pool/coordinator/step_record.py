@@ -72,6 +72,7 @@ class Record:
             learning_rates,
             self._traffic(),
             ready=commit.ready,
+            metrics=commit.metrics,
         )
         with self._trace.span("snapshot, if due", step=commit.step):
             self._checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)

@@ -4,16 +4,16 @@ numbers."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from loader.plugins.error_text import PluginError, definition_of
 from pool.coordinator.scheduler.actions import Collect
 from pool.metrics.layout import AVERAGE, LOSS, Measured
 from pool.metrics.metric import Metric
+from pool.metrics.numbers import numbers_of
+from pool.metrics.validation_pass import ValidationPass
 from pool.protocol.messages import MetricValue
 from pool.shm.memory import Slot
 
@@ -28,22 +28,25 @@ class Collected:
         metrics: Sequence[Mapping[str, Metric]],
         measured: Measured,
         *,
-        batches: int,
+        validation: ValidationPass,
         place: Callable[[int, int], Slot],
     ) -> None:
-        """`metrics`: of each member's task; `batches`: of a validation; `place`: of a worker's arrays of a batch."""
+        """`metrics`: of each member's task; `place`: of a worker's arrays of a batch."""
         self._metrics = metrics
         self._measured = measured
         self._place = place
-        self._arrays = self._memory(batches)
-        self._of_averages = self._memory(batches) if measured.averages else []
-        self._losses = np.empty((len(metrics) if measured.averages else 0, batches))  # of the averaged weights
+        self._validation = validation
+        self._arrays = self._memory()
+        self._of_averages = self._memory() if measured.averages else []
+        members = len(metrics) if measured.averages else 0
+        self._losses = np.empty((members, validation.batches))  # of the averaged weights
 
     def take(self, action: Collect) -> None:
         place, members = self._place(action.worker, action.batch), len(self._metrics)
-        self._copy(action.batch, self._measured.of_members(place, members), self._arrays)
+        samples = self._validation.size(action.batch)
+        self._copy(action.batch, self._measured.of_members(place, members, samples), self._arrays)
         if self._measured.averages:
-            self._losses[:, action.batch], of_averages = self._measured.of_averages(place, members)
+            self._losses[:, action.batch], of_averages = self._measured.of_averages(place, members, samples)
             self._copy(action.batch, of_averages, self._of_averages)
 
     def values(self) -> tuple[MetricValue, ...]:
@@ -51,12 +54,12 @@ class Collected:
         and whatever the metrics' code raises."""
         numbers = self._numbers(self._arrays)
         if self._measured.averages:
-            numbers[AVERAGE + LOSS] = tuple(map(fmean, self._losses.tolist()))
+            numbers[AVERAGE + LOSS] = tuple(map(self._validation.mean, self._losses.tolist()))
             numbers |= {AVERAGE + name: values for name, values in self._numbers(self._of_averages).items()}
         return tuple(MetricValue(name, values) for name, values in numbers.items())
 
-    def _memory(self, batches: int) -> list[Arrays]:
-        return [self._measured.all_arrays(batches if own else 0) for own in self._metrics]
+    def _memory(self) -> list[Arrays]:
+        return [self._measured.all_arrays(self._validation.samples if own else 0) for own in self._metrics]
 
     def _copy(self, batch: int, of_members: Sequence[Arrays], to: Sequence[Arrays]) -> None:
         begin = batch * self._measured.batch_size
@@ -66,23 +69,5 @@ class Collected:
 
     def _numbers(self, collected: Sequence[Arrays]) -> dict[str, tuple[float, ...]]:
         """Returns the numbers by name, one a member."""
-        numbers = [_numbers(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
+        numbers = [numbers_of(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
         return {name: tuple(own[name] for own in numbers) for name in numbers[0]}
-
-
-def _numbers(metrics: Mapping[str, Metric], collected: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
-    """Returns the numbers of one member."""
-    arrays = {name: array.view() for name, array in collected.items()}
-    for array in arrays.values():
-        array.flags.writeable = False
-    return {name: _number(name, metric, metric.value(arrays)) for name, metric in metrics.items()}
-
-
-def _number(name: str, metric: Metric, value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        problem = f"{type(value).__name__}, which is no number"
-    except OverflowError:
-        problem = "an integer that no float can hold"
-    raise PluginError(f"metric {name}: value gave {problem} ({definition_of(metric.value)})")

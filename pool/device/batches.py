@@ -28,9 +28,9 @@ class DeviceBatches:
         self._arrivals = arrivals
         self._stream = torch.Stream(device=device)
 
-    def take(self, slot: Slot) -> OnDevice:
+    def take(self, slot: Slot, schema: BatchSchema | None = None) -> OnDevice:
         """Begins to copy the finished batch in `slot`, as far as that is filled."""
-        batch = SparseBatch.view(self._schema, slot)
+        batch = SparseBatch.view(schema or self._schema, slot)
         used = max(_begin(array, slot) + array.nbytes for array in _arrays(batch))
         begun = self._bars.begin(self._stream)
         with self._stream:

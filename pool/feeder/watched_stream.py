@@ -18,6 +18,7 @@ from loader.files.identity import check_unchanged
 from loader.plugins.error_text import PluginError, error_line
 from loader.stream.interface import Compared, Cursor, Filled, PassesOver, Stream
 from loader.stream.sources import open_stream, open_validation
+from loader.stream.whole_pass import WholePass
 from pool.process.start import FeederStart
 from pool.protocol.messages import Purpose
 from pool.shm.memory import Memory
@@ -33,12 +34,12 @@ class WatchedStream:
         self._files = start.files[purpose]
         with self._one_line():
             try:
-                opened = open_stream if purpose == "train" else open_validation
-                self._stream: Stream = opened(self._data, self._files, start.seed)
+                self._stream = _opened(start, purpose)
             finally:
                 self._look()  # or a file that was cut is said to be damaged
-            if isinstance(self._stream, Compared):
-                self._compare(self._stream, memory.sums()[purpose])
+            for stream in self._stream.streams if isinstance(self._stream, WholePass) else (self._stream,):
+                if isinstance(stream, Compared):
+                    self._compare(stream, memory.sums()[purpose])
             self._stream.attach(memory.rings[purpose])
 
     def seek(self, cursor: Cursor) -> None:
@@ -90,3 +91,12 @@ class WatchedStream:
             raise
         except Exception as error:
             raise PluginError(f"data.source: {self._data.source}: {error_line(error)}") from error
+
+
+def _opened(start: FeederStart, purpose: Purpose) -> Stream:
+    data, files = start.data, start.files[purpose]
+    if purpose == "train":
+        return open_stream(data, files, start.seed)
+    if start.validation.ends:
+        return WholePass(data, files, start.seed, start.validation.samples)
+    return open_validation(data, files, start.seed)

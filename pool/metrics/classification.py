@@ -49,6 +49,44 @@ class AUC:
         return float((positive * (below + negative / 2)).sum() / pairs) if pairs > 0 else np.nan
 
 
+class GroupedAUC:
+    """Mean of the AUC within each group, such as the impressions of one user, weighed by the group's samples (Zhu et
+    al. 2017); with weights, by their sum. Groups without a positive or without a negative sample are left out.
+
+    NaN if that leaves none, or if a score is NaN.
+    """
+
+    best: Best = "max"
+
+    def __init__(self, groups: str, scores: str = "scores", labels: str = "labels", weights: str | None = None) -> None:
+        """Names of the arrays: `groups` [samples] int64, the others as those of `AUC`."""
+        self._groups, self._scores, self._labels, self._weights = groups, scores, labels, weights
+        self.columns: Mapping[str, Column] = {
+            **_columns(1, scores, labels, weights),
+            groups: Column("int64"),
+        }
+
+    def value(self, arrays: Arrays) -> float:
+        scores, groups = arrays[self._scores], arrays[self._groups]
+        if np.isnan(scores).any() or not len(scores):
+            return np.nan
+        order = np.lexsort((scores, groups))
+        groups, scores = groups[order], scores[order]
+        weight = _weight(arrays, self._weights, len(scores))[order]
+        positive = np.where(arrays[self._labels][order] > 0.5, weight, 0.0)
+        new_group = np.r_[True, groups[1:] != groups[:-1]]
+        ties = np.flatnonzero(new_group | np.r_[True, scores[1:] != scores[:-1]])  # each of a group's scores once
+        begins = np.flatnonzero(new_group[ties])
+        positive, negative = np.add.reduceat(positive, ties), np.add.reduceat(weight - positive, ties)
+        below = np.cumsum(negative) - negative
+        below -= np.repeat(below[begins], np.diff(np.r_[begins, len(ties)]))  # within the group
+        won = np.add.reduceat(positive * (below + negative / 2), begins)
+        positive, negative = np.add.reduceat(positive, begins), np.add.reduceat(negative, begins)
+        both = positive * negative > 0
+        of_group = won[both] / (positive[both] * negative[both])
+        return _mean(of_group, positive[both] + negative[both])
+
+
 class LogLoss:
     """Mean of -log p(label) in nats: binary if `classes` is 2, with one score a sample, the logit of class 1; else with
     `classes` scores a sample, the logits. With weights their mean is divided by the sum of the weights."""

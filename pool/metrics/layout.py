@@ -16,6 +16,7 @@ from pool.metrics.metric import DTYPES, Best, Column, Metric
 
 LOSS = "loss"  # every validation has it
 PREFIX = "validation_"  # of a name, in the records of a run
+TRAIN = "train_"  # the same, of a training step's own batches (`train.metrics_every`)
 NET = "net_"  # the same, of what the user's command says of a net (`train.on_export`)
 AVERAGE = "average_"  # begins the names of what the averaged weights are worth (`train.average`)
 MOST = 16  # metrics of a task, and arrays behind them
@@ -40,27 +41,31 @@ class Measured:
         """The bytes of one batch's arrays, whole pages; 0 if nothing is collected."""
         return _pages(sum(_aligned(column.nbytes(self.batch_size)) for _, column in self.columns))
 
-    def arrays(self, place: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[Any]]:
-        """Views of one batch's arrays in `place`, at least `nbytes` long: [batch_size] or [batch_size, width]."""
+    def arrays(self, place: npt.NDArray[np.uint8], samples: int | None = None) -> dict[str, npt.NDArray[Any]]:
+        """Views of one batch's arrays in `place`, at least `nbytes` long: [batch_size] or [batch_size, width];
+        `samples`: in place of batch_size, of a batch that is smaller."""
         arrays, begin = {}, 0
         for name, column in self.columns:
             size = column.nbytes(self.batch_size)
-            arrays[name] = place[begin : begin + size].view(column.dtype).reshape(column.shape(self.batch_size))
+            whole = place[begin : begin + size].view(column.dtype).reshape(column.shape(self.batch_size))
+            arrays[name] = whole[:samples]
             begin += _aligned(size)
         return arrays
 
-    def of_members(self, place: npt.NDArray[np.uint8], members: int) -> list[dict[str, npt.NDArray[Any]]]:
-        """Views of one batch's arrays of each member, one after the other in `place`."""
-        return [self.arrays(place[m * self.nbytes : (m + 1) * self.nbytes]) for m in range(members)]
+    def of_members(
+        self, place: npt.NDArray[np.uint8], members: int, samples: int | None = None
+    ) -> list[dict[str, npt.NDArray[Any]]]:
+        """Views of one batch's arrays of each member, one after the other in `place`; `samples` as in `arrays`."""
+        return [self.arrays(place[m * self.nbytes : (m + 1) * self.nbytes], samples) for m in range(members)]
 
     def of_averages(
-        self, place: npt.NDArray[np.uint8], members: int
+        self, place: npt.NDArray[np.uint8], members: int, samples: int | None = None
     ) -> tuple[npt.NDArray[np.float64], list[dict[str, npt.NDArray[Any]]]]:
         """Returns the arrays of each member's averaged weights, which come behind the others; and before them the
         losses, [members]."""
         behind = place[members * self.nbytes :]
         losses, arrays = behind[: 8 * members].view(np.float64), behind[_pages(8 * members) :]
-        return losses, self.of_members(arrays, members)
+        return losses, self.of_members(arrays, members, samples)
 
     @property
     def collects(self) -> bool:
@@ -71,9 +76,8 @@ class Measured:
         """Returns the bytes of what is collected of one batch: `of_members`, and `of_averages` if there are any."""
         return members * self.nbytes + (_pages(8 * members) + members * self.nbytes if self.averages else 0)
 
-    def all_arrays(self, batches: int) -> dict[str, npt.NDArray[Any]]:
-        """New memory for so many batches."""
-        samples = batches * self.batch_size
+    def all_arrays(self, samples: int) -> dict[str, npt.NDArray[Any]]:
+        """New memory for so many samples."""
         return {name: np.empty(column.shape(samples), column.dtype) for name, column in self.columns}
 
     def best(self, name: str) -> Best:

@@ -29,6 +29,7 @@ from pool.exchange.groups import Groups
 from pool.exchange.layout import Layout
 from pool.machines.place import MachinePlace
 from pool.metrics.layout import Measured
+from pool.metrics.validation_pass import ValidationPass
 from pool.process.document import from_json, to_json
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER, Peer
@@ -108,6 +109,7 @@ class RunStart(Start):
     coordinator: Peer  # the living coordinator
     coordinator_pid: int | None = None  # None if it is still to be started
     memory: MemoryMap
+    validation: ValidationPass
     traced: bool  # run.trace is set
     spins: bool  # cores are not scarce: who waits for the last of a step on a device may keep one busy
 
@@ -138,6 +140,7 @@ class WorkerStart(RunStart):
     on_meta: bool  # models are built without numbers
     layout: Layout
     measured: Measured  # by the task, in validations
+    metrics_every: int  # steps between those whose own batches are measured; 0: none are
     total_steps: int
     borrows: bool  # weights and gradients lie in the coordinator's memory of the device
     fingerprint: Mapping[str, str]

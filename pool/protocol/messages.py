@@ -42,7 +42,7 @@ class Heartbeat:
 
 @dataclass(frozen=True)
 class MetricValue:
-    """A number of a validation that the task has, or of a net that the user's command has."""
+    """A number of a validation or of a step that the task has, or of a net that the user's command has."""
 
     name: str
     values: tuple[float, ...]  # one a member
@@ -252,6 +252,7 @@ class Outcome:
 
     losses: tuple[float, ...]  # one a member: the mean over the batch's samples
     unsound: tuple[str, ...] = ()  # one a member: what is not finite, the loss or a parameter's gradient; "" if all is
+    metrics: tuple[float, ...] = ()  # of a training batch that is measured: of each member all metrics
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,7 @@ class WorkerReport:
 @dataclass(frozen=True)
 class BatchLosses:
     batch: int
-    losses: tuple[float, ...]  # one a member: the mean over the batch's samples
+    losses: tuple[float, ...]  # one a member: the mean over the batch's samples; then its metrics, as in an Outcome
 
 
 @dataclass(frozen=True)

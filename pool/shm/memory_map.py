@@ -58,6 +58,7 @@ class MemoryMap:
     members: int = 1
     averages: bool = False  # there is a place for averaged weights
     batches_per_group: int = 1
+    train_metrics: int = 0  # of a training batch, if any is measured
     lists_nbytes: int = 0  # of a gradient slot: which rows of tables a group touches (`pool.exchange.touched_lists`)
     without_room: tuple[
         int, ...
@@ -74,8 +75,8 @@ class MemoryMap:
 
     @property
     def losses(self) -> int:
-        """Number of losses that a worker finishes at a time."""
-        return self.members * self.batches_per_group
+        """Number of losses and metrics that a worker finishes at a time."""
+        return self.members * self.batches_per_group * (1 + self.train_metrics)
 
     @property
     def signals_nbytes(self) -> int:

@@ -37,7 +37,7 @@ class Finished:
     """The batches that a worker has finished last."""
 
     attempt: int  # 0: nothing yet
-    losses: tuple[float, ...]  # one a member, batch by batch; then zeros
+    losses: tuple[float, ...]  # batch by batch one a member, and its metrics if it has some; then zeros
     times: Times
 
 

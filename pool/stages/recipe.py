@@ -124,6 +124,10 @@ def _started(own: StageConfig, config: Config, before: Sequence[Stage]) -> Stage
 def _check(stage: Stage, where: str) -> None:
     """Raises ConfigError for what can be seen before anything is there."""
     own, config, parent = stage.own, stage.config, stage.parent
+    if config.train.epochs:
+        raise ConfigError(
+            f"{where}: train.epochs: a stage says train.steps: whether it is done is seen without its data"
+        )
     if own.permute and not own.export:
         raise ConfigError(f"{where}: permute: without export = true there is no network to order")
     if own.test and not own.export:

@@ -116,6 +116,7 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
         place=None if run.group is None or begin is None else run.group.of_generation(begin.generation),
         step=None if begin is None else begin.step,
     )
+    run.config = plan.config
     if run.group is not None:
         run.group.member.knows(of_plan(plan))
     try:

@@ -30,8 +30,8 @@ class LoadedBatch(Protocol):
 
 
 class Batches(Protocol):
-    def take(self, slot: Slot) -> LoadedBatch:
-        """The finished batch in `slot`."""
+    def take(self, slot: Slot, schema: BatchSchema | None = None) -> LoadedBatch:
+        """The finished batch in `slot`; `schema`: its own, if it is not that of the others."""
 
 
 class HostBatches:
@@ -40,8 +40,8 @@ class HostBatches:
     def __init__(self, schema: BatchSchema) -> None:
         self._schema = schema
 
-    def take(self, slot: Slot) -> OnHost:
-        return OnHost(TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)))
+    def take(self, slot: Slot, schema: BatchSchema | None = None) -> OnHost:
+        return OnHost(TensorBatch.from_numpy(SparseBatch.view(schema or self._schema, slot)))
 
 
 class OnHost:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from pool.telemetry.trace import Trace
 from pool.worker.batches import Batches, LoadedBatch
 from pool.worker.faults import Faults
 from pool.worker.gradients import Announce, GradientWriter
+from pool.worker.train_metrics import TrainMetrics
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class Computer:
         trace: Trace,
         total_steps: int,
         dense_products: DenseProducts = "float32",
+        metrics: TrainMetrics = TrainMetrics(),  # noqa: B008 (frozen)
         bars: Bars | None = None,
     ) -> None:
         """`members`: makes them; `plans`: of each; `join`: connects one module of all their models to where weights
@@ -85,6 +87,7 @@ class Computer:
         self._bars = bars or NoBars()
         self._total_steps = total_steps
         self._dense_products = dense_products
+        self._metrics = metrics
         self._members = tuple(members())
         self._model = joined_model([member.model for member in self._members])
         self._exchange = join(self._model, self._device)
@@ -145,7 +148,7 @@ class Computer:
             for slot, number in zip(slots, assignment.batches, strict=True)
         ]
         self._writer.begin_group(assignment.gradient_slot, group, announce_bucket, frozen)
-        losses = []
+        losses, metrics = [], []
         for i, (slot, number) in enumerate(zip(slots, assignment.batches, strict=True)):
             begin(number)
             with self._trace.span("load", step=step):
@@ -159,13 +162,26 @@ class Computer:
             self._settle("loss")
             if assignment.first and i == 0:
                 self._exchange.put_buffers()
+            metrics.append(self._measured(batch, step, frozen))
             if self._device.type != "cpu" and i + 1 < len(slots):
                 self.prepare(slots[i + 1], assignment.attempt)
         absent = self._writer.end_group()
         meanwhile()
         with self._trace.span("is it finite?", step=step):
             outcomes = self._writer.read(_joined(losses).view(len(losses), -1))
-        return Computed(tuple(_without(frozen, outcome) for outcome in outcomes), absent)
+        sound = (_without(frozen, outcome) for outcome in outcomes)
+        measured = zip(sound, metrics, strict=True)
+        return Computed(tuple(replace(outcome, metrics=own) for outcome, own in measured), absent)
+
+    def _measured(self, batch: TensorBatch, step: int, frozen: Collection[int]) -> tuple[float, ...]:
+        """Returns the metrics of a batch that was trained on, with the weights that it was computed with; nothing if
+        the step is not measured."""
+        if not self._metrics.due(step):
+            return ()
+        self._model.eval()
+        return self._metrics.of_batch(
+            self._members, self._schema, frozen, lambda arrays: self._measure(batch, step, arrays)
+        )
 
     def _losses(self, batch: TensorBatch, step: int, frozen: Collection[int]) -> list[Tensor]:
         """All members' losses, after backward."""
@@ -203,15 +219,18 @@ class Computer:
             self._ones[key] = torch.ones_like(losses)
         return self._ones[key]
 
-    def validate(self, slot: Slot, version: int, place: Slot, measured: Measured) -> Computed:
-        """The losses of a batch; what the metrics of each member's task need goes into `place`, as `measured` has it,
-        and so does all that is found with the averaged weights."""
+    def validate(
+        self, slot: Slot, version: int, place: Slot, measured: Measured, samples: int | None = None
+    ) -> Computed:
+        """The losses of a batch, of `samples` if it is smaller than the others; what the metrics of each member's task
+        need goes into `place`, as `measured` has it, and so does all that is found with the averaged weights."""
         members = len(self._members)
-        batch = self._load(slot, version, attempt=0)
+        schema = self._schema if samples is None else replace(self._schema, batch_size=samples)
+        batch = self._load(slot, version, attempt=0, schema=schema)
         self._model.eval()
-        losses = self._measure(batch, version, measured.of_members(place, members))
+        losses = self._measure(batch, version, measured.of_members(place, members, samples))
         if measured.averages:
-            averages, arrays = measured.of_averages(place, members)
+            averages, arrays = measured.of_averages(place, members, samples)
             self._exchange.load_average(version)
             averages[:] = self._measure(batch, version, arrays)
         return Computed((Outcome(tuple(losses)),))
@@ -247,10 +266,10 @@ class Computer:
         self._exchange.forget()
         self._prepared = {}
 
-    def _load(self, slot: Slot, version: int, attempt: int) -> TensorBatch:
+    def _load(self, slot: Slot, version: int, attempt: int, schema: BatchSchema | None = None) -> TensorBatch:
         self._exchange.load(version)
-        number = SparseBatch.view(self._schema, slot).number
-        loaded = self._prepared.pop((attempt, number), None) or self._batches.take(slot)
+        number = SparseBatch.view(schema or self._schema, slot).number
+        loaded = self._prepared.pop((attempt, number), None) or self._batches.take(slot, schema)
         return loaded.for_current_stream()
 
 

@@ -99,7 +99,7 @@ class Mailbox(threading.Thread):
         with self._lock:
             waited_for = self._queue.finish(job, outcomes, absent)
         if not absent and is_sound(outcomes):
-            losses = [loss for outcome in outcomes for loss in outcome.losses]
+            losses = [number for outcome in outcomes for number in (*outcome.losses, *outcome.metrics)]
             self._shortcut.finish(job.assignment.attempt, losses, self._times)
         if waited_for:
             self._to_say.ring()

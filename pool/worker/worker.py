@@ -47,6 +47,7 @@ from pool.worker.compute import Computed, Computer
 from pool.worker.faults import Faults
 from pool.worker.job import Job
 from pool.worker.mailbox import Mailbox, Todo
+from pool.worker.train_metrics import TrainMetrics
 from pool.worker.user_warnings import tell_of_warnings
 
 
@@ -90,6 +91,7 @@ class Worker:
             trace=trace,
             total_steps=start.total_steps,
             dense_products=start.dense_products,
+            metrics=TrainMetrics(start.measured, start.metrics_every),
             bars=self._bars,
         )
         # After the models were made: their weights' memory, replaced by shared memory, has gone back to the system.
@@ -181,7 +183,9 @@ class Worker:
         slots = [self._memory.batch_slot(assignment.purpose, batch) for batch in assignment.batches]
         if assignment.purpose == "validate":
             place = self._memory.collected(self._start.peer.index, assignment.batch)
-            return self._computer.validate(slots[0], assignment.step, place, self._start.measured)
+            size = self._start.validation.size(assignment.batch)
+            samples = None if size == self._start.validation.batch_size else size
+            return self._computer.validate(slots[0], assignment.step, place, self._start.measured, samples)
         return self._computer.train(
             slots,
             assignment,

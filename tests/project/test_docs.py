@@ -5,6 +5,7 @@ written. That its commands work as printed: tests/project/test_docs_run.py.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import runpy
 import shlex
@@ -120,6 +121,13 @@ def test_every_page_is_in_the_site() -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("notebook", sorted(DOCS.rglob("*.ipynb")), ids=name)
+def test_a_notebook_is_kept_without_what_it_prints_and_run_by_make_docs(notebook: Path) -> None:
+    cells = json.loads(text_of(notebook))["cells"]
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+    assert f"jupyter execute {name(notebook)}\n" in text_of(ROOT / "Makefile")
+
+
 def test_every_recipe_is_accepted() -> None:
     for path in sorted((ROOT / "configs").glob("*.toml")):
         assert configs_in(text_of(path), path.name)
@@ -157,7 +165,8 @@ def test_every_exit_code_is_in_the_table() -> None:
 def test_every_metric_is_in_the_table_with_its_curve() -> None:
     rows = table("reference/metrics.md", "metrics.jsonl")
     documented = {code(row[0])[0]: "".join(code(row[1])) for row in rows}
-    assert documented == {"step": "", "time": "", "validation_NAME": "validation/NAME", **TAGS}
+    of_the_tasks = {"validation_NAME": "validation/NAME", "train_NAME": "train/NAME"}
+    assert documented == {"step": "", "time": "", **of_the_tasks, **TAGS}
 
 
 LIBRARY = {"input should be greater than"}  # pydantic's words

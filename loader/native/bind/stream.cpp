@@ -156,6 +156,31 @@ std::vector<std::uint32_t> chunks_of_window(const Source& source, const Pipeline
     return chunks;
 }
 
+// Chunks that have something for the stream of these settings.
+std::vector<std::uint32_t> chunks_of_side(const Source& source, const PipelineSettings& settings) {
+    return settings.split(source.num_chunks(), source.records_are_apart()).chunks(source.num_chunks());
+}
+
+// Samples that such a chunk gives to it when it is read first.
+std::uint64_t count_chunk(const Source& source, const PipelineSettings& settings, std::size_t chunk) {
+    require(chunk < source.num_chunks(), "chunk ", chunk, " of ", source.num_chunks());
+    const Split split = settings.split(source.num_chunks(), source.records_are_apart());
+    std::vector<ChunkRead> reads;
+    reads.push_back({chunk, 0, RecordBuffer(source.record_size()), 0, {}, {}});
+    ChunkRead& read = reads.front();
+    {
+        const nb::gil_scoped_release release;
+        source.decode(reads);
+    }
+    if (read.fault && (!settings.skip_damaged || read.fault->kind != SourceFault::Kind::kDamaged)) {
+        const bool changed = read.fault->kind == SourceFault::Kind::kChanged;
+        raise_data_error(name_of(read.fault->file), read.fault->reason, read.fault->offset, changed);
+    }
+    if (read.fault) return 0;
+    if (split.parts_chunks()) read.records.keep([&](std::size_t record) { return split.has(chunk, record); });
+    return read.records.size();
+}
+
 }  // namespace
 
 void bind_stream(nb::module_& module) {
@@ -165,6 +190,9 @@ void bind_stream(nb::module_& module) {
         .def("count_kept", &count_kept, "chunks"_a,
              "Of each of the chunks: samples that pass the filters when it is read first; 0 of a damaged one. Raises\n"
              "DataError for a file that can't be read.")
+        .def("chunks_of_side", &chunks_of_side, "settings"_a, "Chunks that the stream of these settings reads.")
+        .def("count_chunk", &count_chunk, "settings"_a, "chunk"_a,
+             "Samples that such a chunk gives to it when it is read first. Raises DataError.")
         .def("chunks_of_window", &chunks_of_window, "settings"_a, "epoch"_a, "window"_a,
              "Numbers of the chunks that make a window, in the order of the permuted epoch; none behind the last one.");
     nb::class_<Component>(module, "Component", "Consecutive chunks of a source that have a rate of their own.")

@@ -2,7 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // What a row has, as the settings say: numbers that each row has one of, and lists of feature numbers.
@@ -29,6 +32,8 @@ struct Field {
 struct RowShape {
     LabelKind label = LabelKind::kReal;
     std::uint32_t num_classes = 2;
+    // By what a file has in their place; empty: it has the labels.
+    std::map<std::string, float, std::less<>> labels;
     std::vector<std::string> dense;  // float32 each; the first is the label
     bool weight = false;             // the second is the sample's weight
     bool qid = false;                // an int64 besides
@@ -66,6 +71,19 @@ struct RowShape {
         }
     }
     return nullptr;
+}
+
+// The label that a file means by that text. What is wrong, if it means none; else it is empty.
+[[nodiscard]] inline std::string take_label_text(const RowShape& shape, std::string_view text, float& label) {
+    const auto found = shape.labels.find(text);
+    if (found == shape.labels.end()) {
+        std::string known;
+        for (const auto& [each, _] : shape.labels) known += (known.empty() ? "" : ", ") + each;
+        return "a label of data.rows.label_map, " + known;
+    }
+    label = found->second;
+    const char* const wanted = take_label(shape, label);
+    return wanted == nullptr ? "" : wanted;
 }
 
 }  // namespace sparsepool::rows

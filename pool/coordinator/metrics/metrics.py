@@ -18,7 +18,7 @@ from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics.jsonl import JsonLines
 from pool.coordinator.metrics.shares import Spent, shares
 from pool.coordinator.metrics.sinks import Sinks, open_sinks
-from pool.metrics.layout import LOSS, NET, PREFIX
+from pool.metrics.layout import LOSS, NET, PREFIX, TRAIN
 from pool.metrics.medians import median_of, of_members
 from pool.protocol.messages import MetricValue, NetNumbers, RunReport, Shares, Times
 
@@ -81,9 +81,10 @@ class Metrics:
         traffic: Traffic,
         *,
         ready: int = 0,
+        metrics: Sequence[MetricValue] = (),
     ) -> None:
         """Step `step` is done; `losses`: of each member's batches; `learning_rates`: one a member; `ready`: batches of
-        later steps that are in the ring."""
+        later steps that are in the ring; `metrics`: of the step's own batches."""
         now = time.monotonic()
         seconds = now - (self._last_commit if self._last_commit is not None else now)
         self._last_commit = now
@@ -99,9 +100,15 @@ class Metrics:
                 "gradient_mb": (traffic.read_nbytes - self._traffic.read_nbytes) / 1e6,
                 **self._sent_mb(traffic),
                 "batches_ready": float(ready),
+                **{f"{TRAIN}{metric.name}": metric.value for metric in metrics},
                 **vars(self._shares),
                 **of_members("loss", self._losses),
                 **of_members("learning_rate", learning_rates),
+                **{
+                    name: value
+                    for metric in metrics
+                    for name, value in of_members(f"{TRAIN}{metric.name}", metric.values).items()
+                },
             },
         )
         self._traffic = traffic

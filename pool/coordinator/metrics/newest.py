@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pool.metrics.layout import NET, PREFIX
+from pool.metrics.layout import NET, PREFIX, TRAIN
 from pool.metrics.medians import member_of
 
 # Tags of the curves by the field of metrics.jsonl: what comes before the slash is the group.
@@ -46,6 +46,8 @@ def _tag(name: str) -> str:
     """A metric of the task's has no tag of its own; each member's number is a curve beside that of all."""
     if (own := member_of(name)) is not None:
         return f"{_tag(own[1])}/member {own[0]}"
+    if name.startswith(TRAIN):
+        return f"train/{name.removeprefix(TRAIN)}"
     if name.startswith(NET):
         return f"net/{name.removeprefix(NET)}"
     return TAGS.get(name) or f"validation/{name.removeprefix(PREFIX)}"

@@ -11,7 +11,7 @@ from pool.checkpoint.plateau import Plateau, ReduceOnPlateau
 from pool.checkpoint.validations import Validations
 from pool.exchange.groups import Contribution
 from pool.protocol.identity import Peer
-from pool.protocol.messages import FeederOrders, ShareReport, WorkerOrders
+from pool.protocol.messages import FeederOrders, MetricValue, ShareReport, WorkerOrders
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,7 @@ class Commit:
     unused: tuple[int, ...] = ()  # of each member: batches of its last steps, where it has lost all of them
     validated_next: bool = False  # before anything else is done, the new version is validated
     ready: int = 0  # batches of later steps that are in the ring
+    metrics: tuple[MetricValue, ...] = ()  # of a step that is measured: of each member the mean over its batches
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pool.checkpoint.plateau import ReduceOnPlateau
 from pool.checkpoint.validations import LOWEST_LOSS, Goal
 from pool.coordinator.scheduler.early_stopping import EarlyStopping
 from pool.exchange.groups import Groups
+from pool.metrics.validation_pass import ValidationPass
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Rules:
     gradient_slots: int  # of each worker
     has_buffers: bool
     validate_every: int  # steps; 0: never
-    validation_batches: int
+    validation: ValidationPass
     on_bad_batch: Literal["stop", "skip"] = "stop"
     member_of: tuple[int, ...] = ()  # of each bucket the member that it is of; empty: there is one member
     collects: bool = False  # workers leave arrays for metrics with each validation batch
@@ -29,11 +30,17 @@ class Rules:
     plateaus: tuple[ReduceOnPlateau | None, ...] = ()  # of each member; empty: validations change no learning rate
     machines: int = 1  # that compute a step together
     machine: int = 0  # this one
+    metrics_every: int = 0  # steps between those whose own batches are measured; 0: none are
+    metrics: tuple[str, ...] = ()  # that each member has
 
     @property
     def members(self) -> int:
         """Networks that are trained."""
         return 1 + max(self.member_of, default=0)
+
+    def metrics_of(self, step: int) -> tuple[str, ...]:
+        """Returns the metrics that each batch of the step has."""
+        return self.metrics if self.metrics_every and (step + 1) % self.metrics_every == 0 else ()
 
     @property
     def groups(self) -> Groups:

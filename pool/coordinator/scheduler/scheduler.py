@@ -370,12 +370,17 @@ class StepScheduler:
             work.absent = report.absent
             work.computed_by = str(worker.peer)
             work.outcomes = dict(zip(assignment.batches, report.outcomes, strict=True))
-            self._step.losses.update({batch: outcome.losses for batch, outcome in work.outcomes.items()})
+            self._step.losses.update(
+                {batch: (*outcome.losses, *outcome.metrics) for batch, outcome in work.outcomes.items()}
+            )
 
     def _outcomes(self, assignment: Assignment, last: Finished) -> tuple[Outcome, ...]:
         """Returns the outcomes of each of a group's batches, all of it sound."""
         members = self.rules.members
-        return tuple(Outcome(last.losses[i * members :][:members]) for i in range(len(assignment.batches)))
+        measured = self.rules.metrics_of(assignment.step) if assignment.purpose == "train" else ()
+        width = members * (1 + len(measured))
+        each = (last.losses[i * width :][:width] for i in range(len(assignment.batches)))
+        return tuple(Outcome(numbers[:members], metrics=numbers[members:]) for numbers in each)
 
     def _key_of(self, batch: int) -> _Key:
         """Returns the key of the group that the batch is in."""
@@ -543,12 +548,14 @@ class StepScheduler:
         end = (self.step + 1) * self.rules.batches_per_step
         members = range(self.rules.members)
         losses = tuple(self._step.losses_of(m) for m in members)
+        metrics = self._step.metrics_of(self.rules.metrics_of(self.step), self.rules.members)
         lost = [m in self._training and not self._step.batches_of(m) for m in members]
         step, cursor = self.step, self.train.cursor(end)
         self._faults.committed(step, [self.rules.batches_per_step * each for each in lost])
         self.step += 1
         self._step = self._open_step()
-        return Commit(step, losses, cursor, self._faults.unused, self._validation_due, self.train.filled - end)
+        ready = self.train.filled - end
+        return Commit(step, losses, cursor, self._faults.unused, self._validation_due, ready, metrics)
 
     def _free(self) -> None:
         """Batches of committed steps, but for those that are still read."""

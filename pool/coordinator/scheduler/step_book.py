@@ -13,13 +13,15 @@ machine has sent is one more contribution to a bucket.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from statistics import fmean
 
 from pool.coordinator.scheduler.actions import Announce, Fold, Send, TakeBuffers, Update
 from pool.exchange.groups import Contribution, Groups
-from pool.protocol.messages import Assignment, BatchLosses, LeftOut, Outcome, ShareReport, Unusable
+from pool.protocol.messages import Assignment, BatchLosses, LeftOut, MetricValue, Outcome, ShareReport, Unusable
 
 
 @dataclass
@@ -95,7 +97,7 @@ class StepBook:
         self._parts = {member: self._parts_of(own) for member, own in self._batches.items()}  # ascending
         self._left_out: set[LeftOut] = set()
         self.batches = list(batches) if self._batches else []  # that are wanted by any member, in their order (I2)
-        self.losses: dict[int, tuple[float, ...]] = {}  # of finished batches, one a member
+        self.losses: dict[int, tuple[float, ...]] = {}  # of finished batches, one a member, then metrics
         self._folded = [0] * len(member_of)  # how many of its member's parts are in each bucket's sum
         self._updated = [member in frozen for member in member_of]  # nothing is left to be done
         self._has_buffers = has_buffers
@@ -137,6 +139,20 @@ class StepBook:
     def losses_of(self, member: int) -> tuple[float, ...]:
         """Returns the losses of the member's batches, in their order; all of them are finished."""
         return tuple(self.losses[batch][member] for batch in self.batches_of(member))
+
+    def metrics_of(self, names: Sequence[str], members: int) -> tuple[MetricValue, ...]:
+        """Returns the mean of each metric over each member's batches, which does not depend on their order; NaN for one
+        without any. All of them are finished, and have metrics of these names."""
+
+        def mean(member: int, place: int) -> float:
+            at = members + member * len(names) + place
+            own = [self.losses[batch][at] for batch in self.batches_of(member)]
+            return fmean(own) if own else math.nan
+
+        return tuple(
+            MetricValue(name, tuple(mean(member, place) for member in range(members)))
+            for place, name in enumerate(names)
+        )
 
     def left_out_of(self, batches: Collection[int]) -> tuple[LeftOut, ...]:
         """Tells which of the batches are not in which member's step."""

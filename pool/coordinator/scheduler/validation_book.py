@@ -8,7 +8,6 @@ what checkpoints and snapshots hold (I9): a successor and a resumed run decide t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from statistics import fmean
 
 from loader.stream.interface import Cursor
 from pool.checkpoint.plateau import Plateau
@@ -38,7 +37,7 @@ class ValidationBook:
 
     def wanted(self) -> Iterator[int]:
         """Batches that are ready and assigned to no worker."""
-        for batch in range(self.ring.freed, min(self.ring.filled, self._rules.validation_batches)):
+        for batch in range(self.ring.freed, min(self.ring.filled, self._rules.validation.batches)):
             if batch not in self._workers and batch not in self._losses:
                 yield batch
 
@@ -62,11 +61,11 @@ class ValidationBook:
         while done in self._losses:
             done += 1
         self.ring.free(done)
-        if done == self._rules.validation_batches:
+        if done == self._rules.validation.batches:
             losses = [self._losses[batch] for batch in range(done)]
             self._losses.clear()
             self.ring.rewind(START)
-            yield Measure(step, tuple(map(fmean, zip(*losses, strict=True))))
+            yield Measure(step, tuple(map(self._rules.validation.mean, zip(*losses, strict=True))))
 
     def measured(self, validations: Sequence[Validation], training: Set[int]) -> Iterator[ReduceRates | Validated]:
         """Takes the numbers of the version that was due, one validation a member; the learning rates of the members

@@ -44,7 +44,9 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
         yield ("" if number else "learning rate"), line
     every = config.validate_every
     if every:
-        batches = f"{train.validation_batches:,} x {batch:,} samples"
+        batches = f"{run.validation.batches:,} x {batch:,} samples"
+        if run.validation.ends:
+            batches = f"all {run.validation.samples:,} samples"
         share = config.data.validation_share
         origin = f"{share:.3g} of the training data" if share else _files(run.validation_files)
         yield "validation", f"{origin}; every {every:,} steps, {batches}"

@@ -41,7 +41,7 @@ def mixture(run: RunPlan) -> str | None:
 def short_validation(run: RunPlan) -> str | None:
     """One line if validations take more samples than there are; else None."""
     train, batch = run.config.train, run.config.data.batch_size
-    if not run.config.validate_every or not run.validation_files:
+    if not run.config.validate_every or not run.validation_files or train.validation_batches == "all":
         return None
     there = estimate(run, validation=True)
     if not there or there >= train.validation_batches * batch:

@@ -71,9 +71,11 @@ def memory_plan(run: RunPlan, sizes: Mapping[str, int]) -> list[Row]:
         rows.append(Row("sums of gradients", most_sums(run) * planned.plan.nbytes, "model"))
         state = max(0, planned.state_nbytes - planned.plan.nbytes)
         rows.append(Row("optimizer state", state, "optimizer.name, model"))
-    if collected := run.config.train.validation_batches * planned.measured.collected_nbytes(len(planned.plans)):
+    if collected := run.validation.batches * planned.measured.collected_nbytes(len(planned.plans)):
         rows.append(Row("metrics", _WORKING * collected, "train.validation_batches, data.batch_size"))
-    streams = (run.train_files, run.validation_files)
+    streams = [run.train_files, run.validation_files]
+    if run.validation.ends:  # another stream for the last batch
+        streams.append(run.validation_files)
     if windows := sum(_windows(run, files) for files in streams):
         rows.append(Row("loader windows", windows, "data.window_chunks"))
     torch_processes = 2 + workers - exchange.one_process

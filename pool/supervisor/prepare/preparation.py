@@ -22,6 +22,7 @@ from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
 from pool.supervisor.prepare import data_files
 from pool.supervisor.prepare.check_page import check_page
+from pool.supervisor.prepare.data_counts import validation_samples, with_steps
 from pool.supervisor.prepare.data_files import DataFiles
 from pool.supervisor.prepare.data_size import mixture, short_validation
 from pool.supervisor.prepare.disk_plan import check_disk, disk_plan
@@ -79,11 +80,14 @@ def prepare(
     if step is not None:
         checkpoint = None if step == 0 else folder.checkpoint_of(step)
     overrides = overrides_of(checkpoint, changes, folder)
+    started = ""
     if checkpoint is not None:
         config, started = with_its_start(config, saved_state(checkpoint))
-        for note in filter(None, (started, changed_settings(config, folder.recorded()))):
-            folder.note(note)
     files = _find_files(config, checkpoint)
+    config, steps = with_steps(config, files.train, signals)
+    changed = "" if checkpoint is None else changed_settings(config, folder.recorded())
+    for note in filter(None, (started, changed, steps)):
+        folder.note(note)
     run, forkserver = _plan_run(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
     run = replace(run, place=place)
     try:
@@ -127,7 +131,9 @@ def check(config: Config, show: Callable[[str], object], machines: int = 1) -> R
     check_prometheus(config.telemetry.prometheus)
     run_dir = config.run_dir
     with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
-        run, forkserver = _plan_run(config, _find_files(config, None), Path(logs), Path(logs), None, only_check=True)
+        files = _find_files(config, None)
+        config, _ = with_steps(config, files.train, None)
+        run, forkserver = _plan_run(config, files, Path(logs), Path(logs), None, only_check=True)
         forkserver.end()
     run = replace(run, run_dir=run_dir)
     rows, available = memory_plan(run, run.memory_map().sizes()), available_memory()
@@ -161,6 +167,7 @@ def _plan_run(
     # a wrong name is refused before torch is imported
     check_devices(config.pool.devices, config.testing.device_module)
     check_descriptors(config)
+    samples = validation_samples(config, files.validation, signals)
     step, cursor = resume_point(config, checkpoint, files.train)
     module = task_module(config.task)
     start_from = None
@@ -184,6 +191,7 @@ def _plan_run(
             overrides=overrides,
             only_check=only_check,
             start_from=None if start_from is None else start_from.absolute(),
+            validation_samples=samples,
         ),
         logs,
         signals,

@@ -17,6 +17,7 @@ from pool.device.names import idle_devices, parse_device
 from pool.exchange.groups import Groups
 from pool.exchange.layout import Layout
 from pool.machines.place import MachinePlace
+from pool.metrics.validation_pass import ValidationPass
 from pool.process.plan_result import Planned
 from pool.process.start import CoordinatorStart, FeederStart, Files, PlannerStart, RunStart, WorkerStart
 from pool.protocol.blame import DeathInBatch
@@ -44,6 +45,7 @@ class RunPlan:
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
     deaths: tuple[DeathInBatch, ...] = ()  # of workers that ended the coordinator with them, in steps not done since
     place: MachinePlace | None = None  # of this machine among several
+    validation_samples: int | None = None  # of a pass, if a validation takes all
 
     @property
     def planned(self) -> Planned:
@@ -58,6 +60,14 @@ class RunPlan:
     def decoding_threads(self) -> int:
         """The threads of each of the loader's streams."""
         return self.config.num_decoding_threads(self.planned.devices)
+
+    @property
+    def validation(self) -> ValidationPass:
+        """The samples of a validation, if there are any."""
+        batches, size = self.config.train.validation_batches, self.config.data.batch_size
+        if batches == "all":
+            return ValidationPass(self.validation_samples or size, size, ends=True)
+        return ValidationPass(batches * size, size)
 
     @property
     def groups(self) -> Groups:
@@ -90,6 +100,7 @@ class RunPlan:
             members=len(planned.plans),
             averages=config.train.average.kind is not None,
             batches_per_group=config.train.batches_per_group,
+            train_metrics=len(planned.measured.metrics) if config.train.metrics_every else 0,
             lists_nbytes=layout.touched_lists.nbytes,
             without_room=planned.exchange.without_room,
         )
@@ -142,6 +153,7 @@ class RunPlan:
             on_meta=planned.on_meta,
             layout=self.layout,
             measured=planned.measured,
+            metrics_every=config.train.metrics_every,
             total_steps=config.train.steps,
             borrows=peer.index in planned.exchange.workers_there,
             fingerprint=planned.fingerprint,
@@ -178,6 +190,7 @@ class RunPlan:
             "address_key": self.address_key,
             "coordinator": self.coordinator,
             "memory": self.memory_map(),
+            "validation": self.validation,
             "traced": bool(self.config.run.trace),
             "spins": self.config.has_cores_to_spin(self.planned.devices),
         }

@@ -19,10 +19,11 @@ class ModelConfig(Section):
     """The model."""
 
     kind: Annotated[
-        Literal["logistic", "factorization", "mlp"],
+        Literal["logistic", "factorization", "mlp", "dcn"],
         Field(
             description="logistic: a weight for each feature; factorization: besides, a vector for each feature, whose "
-            "products say what pairs of features are worth; mlp: a network over the fields' sums of vectors"
+            "products say what pairs of features are worth; mlp: a network over the fields' sums of vectors; dcn: the "
+            "same behind layers that cross them with one another"
         ),
         Effect.FIXED,
     ] = "logistic"
@@ -64,16 +65,19 @@ class ModelConfig(Section):
         Field(
             ge=1,
             le=1024,
-            description="numbers in the vector of a feature, for factorization and mlp; rows of whole cache lines are "
+            description="numbers in the vector of a feature, but for logistic; rows of whole cache lines are "
             "the fastest: 15 and 16",
         ),
         Effect.FIXED,
     ] = 15
     hidden: Annotated[
         list[Width],
-        Field(default_factory=lambda: [64, 32], max_length=16, description="widths of the hidden layers of mlp"),
+        Field(
+            default_factory=lambda: [64, 32], max_length=16, description="widths of the hidden layers of mlp and dcn"
+        ),
         Effect.FIXED,
     ]
+    cross_layers: Annotated[int, Field(ge=1, le=16, description="layers of dcn that cross"), Effect.FIXED] = 2
 
 
 def complete_model(model: ModelConfig, data: Any) -> ModelConfig:

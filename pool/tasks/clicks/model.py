@@ -5,6 +5,7 @@ A score is a logit: that of class 1 if there are two classes, else one for each 
     logistic        bias + sum of w_i x_i
     factorization   the same + |sum of v_i x_i|^2 / 2
     mlp             layers of the fields' sums of v_i x_i and of the dense numbers, side by side
+    dcn             the same, behind layers that multiply what they get by these (DCN-V2, Wang et al. 2021, stacked)
 
 The sums are over the features of all fields, whose x_i are 1 or their values, and over the dense numbers, standardised.
 
@@ -116,18 +117,41 @@ class MultiLayer(Clicks):
         for table in self.tables():
             nn.init.normal_(table.weight, std=_VECTORS)
         layers: list[nn.Module] = []
-        width = config.rank * len(config.fields) + len(config.dense or ())
+        width = num_inputs(config)
         for hidden in config.hidden:
             layers += [nn.Linear(width, hidden), nn.ReLU()]
             width = hidden
         self.layers = nn.Sequential(*layers, nn.Linear(width, self.num_scores))
 
+    def inputs(self, batch: TensorBatch) -> Tensor:
+        """Returns the fields' sums and the numbers side by side, [batch_size, num_inputs]."""
+        return torch.cat([*self.sums(batch), *([] if self.numbers is None else [self.numbers(batch)])], dim=1)
+
     def forward(self, batch: TensorBatch) -> Tensor:
-        inputs = [*self.sums(batch), *([] if self.numbers is None else [self.numbers(batch)])]
-        return self.scores(self.layers(torch.cat(inputs, dim=1)))
+        return self.scores(self.layers(self.inputs(batch)))
 
 
-KINDS = {"logistic": Logistic, "factorization": Factorization, "mlp": MultiLayer}
+def num_inputs(config: ModelConfig) -> int:
+    """Returns the numbers of a sample that the layers of `mlp` and `dcn` get."""
+    return config.rank * len(config.fields) + len(config.dense or ())
+
+
+class DeepCross(MultiLayer):
+    """With x_0 the inputs, layer l gives x_l+1 = x_0 * (W_l x_l + b_l) + x_l, elementwise."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        width = num_inputs(config)
+        self.cross = nn.ModuleList(nn.Linear(width, width) for _ in range(config.cross_layers))
+
+    def forward(self, batch: TensorBatch) -> Tensor:
+        inputs = crossed = self.inputs(batch)
+        for layer in self.cross:
+            crossed = inputs * layer(crossed) + crossed
+        return self.scores(self.layers(crossed))
+
+
+KINDS = {"logistic": Logistic, "factorization": Factorization, "mlp": MultiLayer, "dcn": DeepCross}
 
 
 def pair_scores(total: Tensor, bias: Tensor) -> Tensor:

@@ -11,14 +11,14 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from loader.stream.schema import BatchSchema
-from pool.metrics.classification import AUC, Accuracy, LogLoss
+from pool.metrics.classification import AUC, Accuracy, GroupedAUC, LogLoss
 from pool.metrics.metric import Metric
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.clicks.config import LossConfig, ModelConfig
 from pool.tasks.clicks.model import KINDS, Clicks
 
-LABEL, WEIGHT = "label", "weight"  # dense fields; data need not have weights
+LABEL, WEIGHT, GROUP = "label", "weight", "qid"  # dense fields; data need not have weights, nor groups
 FORMAT = "sparsepool clicks 1"
 
 
@@ -50,7 +50,7 @@ class ClicksTask:
             raise ValueError(
                 f"model.fields: the data have {unread[0]}, too: name it there, or leave it out of the data"
             )
-        if unread := [name for name in dense if name not in (LABEL, WEIGHT, *own)]:
+        if unread := [name for name in dense if name not in (LABEL, WEIGHT, GROUP, *own)]:
             raise ValueError(f"model.dense: the data have {unread[0]}, too: name it there, or leave it out of the data")
 
     def build_model(self) -> nn.Module:
@@ -66,11 +66,13 @@ class ClicksTask:
         """Clips nothing: weights are free."""
 
     def metrics(self, schema: BatchSchema) -> Mapping[str, Metric]:
-        weights = "weights" if any(dense.name == WEIGHT for dense in schema.dense) else None
+        there = [dense.name for dense in schema.dense]
+        weights = "weights" if WEIGHT in there else None
         classes = self._config.classes
         log_loss = LogLoss(weights=weights, classes=classes)
         if classes == 2:
-            return {"auc": AUC(weights=weights), "log_loss": log_loss}
+            grouped = {"gauc": GroupedAUC("groups", weights=weights)} if GROUP in there else {}
+            return {"auc": AUC(weights=weights), **grouped, "log_loss": log_loss}
         return {"accuracy": Accuracy(weights=weights, classes=classes), "log_loss": log_loss}
 
     def validate(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> tuple[Tensor, Mapping[str, Tensor]]:  # noqa: ARG002
@@ -78,6 +80,8 @@ class ClicksTask:
         arrays = {"scores": scores, "labels": batch.dense[LABEL]}
         if WEIGHT in batch.dense:
             arrays["weights"] = batch.dense[WEIGHT]
+        if GROUP in batch.dense and scores.ndim == 1:
+            arrays["groups"] = batch.dense[GROUP]
         return self._log_loss(scores, batch), arrays
 
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:

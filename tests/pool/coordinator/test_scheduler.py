@@ -26,6 +26,7 @@ from pool.coordinator.scheduler.actions import (
 from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.coordinator.scheduler.worker_pool import WorkerPool
+from pool.metrics.validation_pass import ValidationPass
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
@@ -58,7 +59,7 @@ def rules(
         gradient_slots=slots,
         has_buffers=buffers,
         validate_every=validate_every,
-        validation_batches=3,
+        validation=ValidationPass(3, 1),
         on_bad_batch=on_bad_batch,
     )
 

@@ -107,6 +107,7 @@ TASKS: dict[str, Callable[[], Task]] = {
     "clicks factorization": lambda: clicks("factorization"),
     "clicks factorization of three classes": lambda: clicks("factorization", 3),
     "clicks mlp": lambda: clicks("mlp"),
+    "clicks dcn": lambda: clicks("dcn"),
     "toy": toy,
     "toy with BatchNorm": lambda: toy(batch_norm=True),
     "toy with a layer that the batch does not use": lambda: toy(unused_every=2),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pool.metrics.classification import AUC, Accuracy, LogLoss
+from pool.metrics.classification import AUC, Accuracy, GroupedAUC, LogLoss
 from pool.metrics.metric import Metric
 
 Samples = list[tuple[float, int, float]]  # score, label, weight
@@ -48,6 +48,26 @@ def test_auc_is_the_share_of_pairs_in_the_right_order(samples: Samples) -> None:
 
 def test_auc_of_scores_that_are_not_a_number_is_none() -> None:
     assert math.isnan(AUC().value(arrays([(math.nan, 1, 1.0), (0.0, 0, 1.0)])))
+
+
+@given(SAMPLES, st.lists(st.sampled_from([-5, 0, 3, 1 << 40]), min_size=30, max_size=30), st.booleans())
+def test_grouped_auc_is_the_weighed_mean_of_the_groups_own(samples: Samples, groups: list[int], weighed: bool) -> None:
+    if not weighed:
+        samples = [(score, label, 1.0) for score, label, _ in samples]
+    own = np.array(groups[: len(samples)], np.int64)
+    total = share = 0.0
+    for group in set(groups):
+        inside = [sample for sample, its in zip(samples, groups, strict=False) if its == group]
+        if not math.isnan(auc := auc_of_pairs(inside)):
+            weight = sum(sample[2] for sample in inside)
+            total, share = total + weight * auc, share + weight
+    metric = GroupedAUC("groups", weights="weights" if weighed else None)
+    assert same(metric.value({**arrays(samples), "groups": own}), total / share if share else math.nan)
+
+
+def test_auc_of_groups_with_scores_that_are_not_a_number_is_none() -> None:
+    bad = {**arrays([(math.nan, 1, 1.0), (0.0, 0, 1.0)]), "groups": np.zeros(2, np.int64)}
+    assert math.isnan(GroupedAUC("groups").value(bad))
 
 
 def test_auc_is_exact_for_many_samples() -> None:

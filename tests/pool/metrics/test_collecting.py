@@ -21,6 +21,7 @@ from pool.ensemble.metric_values import collect
 from pool.errors import ConfigError
 from pool.metrics.layout import NOTHING, Measured, measured
 from pool.metrics.metric import Best, Column
+from pool.metrics.validation_pass import ValidationPass
 from pool.process.document import from_json, to_json
 from pool.task import factory
 from tests.support import toy
@@ -136,7 +137,12 @@ def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_th
     chain = Chain()
     found = measured({"chain": chain}, 3)
     memory = {(worker, place): np.zeros(found.nbytes, np.uint8) for worker in (0, 1) for place in (0, 1)}
-    collected = Collected([{"chain": chain}], found, batches=3, place=lambda worker, batch: memory[worker, batch % 2])
+    collected = Collected(
+        [{"chain": chain}],
+        found,
+        validation=ValidationPass(9, 3),
+        place=lambda worker, batch: memory[worker, batch % 2],
+    )
     for validation in (1, 2):  # what the one before has left plays no part
         for batch, worker in ((1, 0), (0, 0), (2, 1)):
             arrays = {name: array * (batch + validation) for name, array in GOOD.items()}
@@ -151,7 +157,9 @@ def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_th
 def collected_of(chain: Any) -> Collected:
     """Of one batch, nothing of which is there."""
     nothing = np.zeros(0, np.uint8)
-    return Collected([{"chain": chain}], measured({"chain": chain}, 3), batches=1, place=lambda *_: nothing)
+    return Collected(
+        [{"chain": chain}], measured({"chain": chain}, 3), validation=ValidationPass(3, 3), place=lambda *_: nothing
+    )
 
 
 @pytest.mark.parametrize(

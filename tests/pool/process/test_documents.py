@@ -52,7 +52,7 @@ def full(run_dir: Path) -> RunPlan:
     """A run of which no field is as in one that has not been planned."""
     return run_plan(
         run_dir,
-        config=parse_config({**TREE, "run": {"seed": 9}}, "test"),
+        config=parse_config({**TREE, "run": {"seed": 9}, "train": {"validation_batches": "all"}}, "test"),
         coordinator=Peer(COORDINATOR, incarnation=3),
         train_files=FILES,
         validation_files=FILES[:1],
@@ -67,6 +67,7 @@ def full(run_dir: Path) -> RunPlan:
         start_from=NO_UTF8,
         deaths=(DeathInBatch("train", 5, 11, f"KeyError; traceback in {NO_UTF8}"),),
         place=MachinePlace(3, 1, "10.0.0.2", "a" * 40, 7),
+        validation_samples=12,
     )
 
 

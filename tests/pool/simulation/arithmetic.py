@@ -147,7 +147,7 @@ def measured(setup: Setup, version: Version, member: int) -> float:
     """The metric of a member with a version of the weights."""
     own = weights_of(setup, version.weights, member)
     average = version.averages[member]
-    return metric([collected(own, average, batch) for batch in range(setup.rules.validation_batches)])
+    return metric([collected(own, average, batch) for batch in range(setup.rules.validation.batches)])
 
 
 def stops_early(setup: Setup, values: Sequence[float]) -> bool:

@@ -138,7 +138,7 @@ class History:
         collected."""
         assert action.version == len(self._versions) - 1
         assert weights == self._versions[-1].weights
-        batches = range(self._setup.rules.validation_batches)
+        batches = range(self._setup.rules.validation.batches)
         own = [weights_of(self._setup, weights, member) for member in self._setup.members]
         assert action.losses == tuple(fmean(loss(each, batch) for batch in batches) for each in own)
         averages = self._versions[-1].averages

@@ -9,6 +9,7 @@ from pool.checkpoint.plateau import ReduceOnPlateau
 from pool.checkpoint.validations import Goal
 from pool.config.average import AverageConfig
 from pool.coordinator.scheduler.rules import Rules
+from pool.metrics.validation_pass import ValidationPass
 
 VALIDATION_SLOTS = 2
 NO_AVERAGE = AverageConfig()
@@ -65,7 +66,7 @@ def setup_of(seed: int) -> Setup:
         gradient_slots=draw.choice((1, 2, 3)),
         has_buffers=draw.random() < 0.5,
         validate_every=draw.choice((0, 0, 2)),
-        validation_batches=3,
+        validation=ValidationPass(3, 1),
         on_bad_batch="skip",
     )
     strange = draw.sample(range(steps * batches), 2)

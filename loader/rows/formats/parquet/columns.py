@@ -12,7 +12,7 @@ from pyarrow import types
 
 from loader.rows.block import Array, Rows, Sparse
 from loader.rows.columns import Column
-from loader.rows.feature_hash import hashed_field
+from loader.rows.feature_hash import Texts, hashed_field
 from loader.rows.fields import LABEL, QID, WEIGHT, dense_names, left_out
 from loader.rows.settings import RowsConfig
 
@@ -43,23 +43,28 @@ class Columns:
 
     def _numbers(self, name: str, column: Any) -> Array:
         kind = column.type
+        mapped = name == LABEL and bool(self._settings.label_map)
         known = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind)
-        if not known:
+        if not (known or mapped):
             raise ValueError(f"a column of numbers is expected, not of {kind}")
         if column.null_count and name in (LABEL, WEIGHT, QID):
-            raise ValueError(f"{column.null_count} rows have none")
+            first = pyarrow.compute.index(column.is_null(), True).as_py()
+            raise ValueError(f"{column.null_count} rows have none, row {first} is the first")
+        if mapped and not types.is_floating(kind):
+            return np.array(_as_texts(column), dtype=str)
         if name == QID:
             return np.asarray(column.cast(pyarrow.int64()).to_numpy())
         numbers = column.cast(pyarrow.float64(), safe=False)
+        if name not in (LABEL, WEIGHT):
+            numbers = pyarrow.compute.if_else(numbers.is_nan(), None, numbers)
         return np.asarray(numbers.fill_null(self._settings.columns.missing_number).to_numpy())
 
     def _field(self, field: str, table: Any, names: Sequence[str]) -> Sparse:
         columns = [table.column(name) for name in names]
-        lists = [column for column in columns if _is_list(column.type)]
-        if len(lists) == 1 == len(columns):
-            return _features(lists[0].combine_chunks())
-        if lists:
-            raise ValueError(f"a column of lists is a field alone, and {len(columns)} columns are named")
+        if any(_is_list(column.type) and types.is_integer(column.type.value_type) for column in columns):
+            if len(columns) > 1:
+                raise ValueError(f"a column of lists of integers is a field alone, and {len(columns)} are named")
+            return _features(columns[0].combine_chunks())
         begin, end = self._settings.ranges()[field]
         texts = [_texts(column) for column in columns]
         return hashed_field(texts, end - begin, self._settings.columns)
@@ -79,26 +84,50 @@ def _is_list(kind: Any) -> bool:
 
 def _features(column: Any) -> Sparse:
     """Reads lists of feature numbers, counted from 0 within the field; a list that is missing is empty."""
-    kind = column.type.value_type
-    if not types.is_integer(kind):
-        raise ValueError(f"lists of integers are expected, not {column.type}")
-    if types.is_fixed_size_list(column.type):
-        column = column.cast(pyarrow.list_(kind))
-    lengths = pyarrow.compute.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-    features = column.flatten()  # without those of lists that are missing
+    offsets, features = _flat(column)
     if features.null_count:
-        raise ValueError(f"{features.null_count} features are missing within their lists")
-    return np.concatenate([[0], np.cumsum(lengths)]), features.to_numpy(zero_copy_only=False), None
+        place = pyarrow.compute.index(features.is_null(), True).as_py()
+        row = np.searchsorted(offsets, place, side="right") - 1
+        raise ValueError(f"{features.null_count} features are missing within their lists, of row {row} the first")
+    return offsets, features.to_numpy(zero_copy_only=False), None
 
 
-def _texts(column: Any) -> list[str | None]:
-    """Integers as their decimal digits."""
+def _flat(column: Any) -> tuple[Array, Any]:
+    """The offsets of lists, int64 [rows + 1], and what is in them; a list that is missing is empty."""
+    if types.is_fixed_size_list(column.type):
+        column = column.cast(pyarrow.list_(column.type.value_type))
+    lengths = pyarrow.compute.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), column.flatten()
+
+
+def _texts(column: Any) -> Texts:
+    """Reads categories; a list that is missing is one that is empty."""
+    if _is_list(column.type):
+        offsets, inside = _flat(column.combine_chunks())
+        return _as_texts(inside), offsets
+    return _as_texts(column), None
+
+
+def _as_texts(column: Any) -> list[str | None]:
+    """Integers as their decimal digits, booleans as true and false, dates and times as in ISO 8601, in UTC if they have
+    a time zone; a fraction of a second has as many digits as it needs, whatever the unit."""
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    if not (text or types.is_integer(kind) or types.is_null(kind)):
-        raise ValueError(f"a column of text or integers, or one of lists of integers, is expected, not {kind}")
-    found: list[str | None] = column.cast(pyarrow.string()).to_pylist()
-    return found
+    whole = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
+    time = types.is_date(kind) or types.is_timestamp(kind)
+    if not (text or whole or time):
+        raise ValueError(
+            "a column of text, integers, booleans or dates is expected, one of lists of them, or of lists of integers, "
+            f"not of {column.type}"
+        )
+    if not time:
+        found: list[str | None] = column.cast(pyarrow.string()).to_pylist()
+        return found
+    if types.is_timestamp(kind):
+        column = column.cast(pyarrow.timestamp(kind.unit, kind.tz and "UTC"))
+    written = pyarrow.compute.replace_substring_regex(column.cast(pyarrow.string()), r"(\.\d*[1-9])0+|\.0+", r"\1")
+    times: list[str | None] = written.to_pylist()
+    return times
 
 
 def _name(key: str, column: Column, names: Sequence[str]) -> str:

@@ -58,6 +58,7 @@ void bind(nb::module_& module) {
         .def(nb::init<>())
         .def_rw("label", &RowShape::label)
         .def_rw("num_classes", &RowShape::num_classes)
+        .def_rw("labels", &RowShape::labels, "numbers of the labels by their texts in files; empty: these are numbers")
         .def_rw("dense", &RowShape::dense, "names of the float32 numbers; the label first, then the weight if any")
         .def_rw("weight", &RowShape::weight)
         .def_rw("qid", &RowShape::qid)

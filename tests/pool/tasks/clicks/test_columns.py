@@ -95,7 +95,7 @@ def test_a_run_is_as_good_as_logistic_regression_on_standardised_columns(suffix:
     assert auc_of(ended) == pytest.approx(best_auc(table), abs=0.003)
 
 
-@pytest.mark.parametrize("kind", ["factorization", "mlp"])
+@pytest.mark.parametrize("kind", ["factorization", "mlp", "dcn"])
 def test_every_model_reads_the_numbers(kind: str, tmp_path: Path) -> None:
     table = made()
     more = {"model.kind": kind, "model.rank": 3, "optimizer.args.lr": 0.03}

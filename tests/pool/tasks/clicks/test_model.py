@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -88,8 +89,10 @@ def scores_of(kind: str, classes: int, tensors: dict[str, Array], ones: dict[str
     if "numbers.mean" in tensors:
         raw = np.stack([np.log1p(ones["price"].astype(np.float64)), ones["age"]], axis=1)
         numbers = ((raw - tensors["numbers.mean"]) / tensors["numbers.deviation"]).clip(-1.5, 1.5)
-    if kind == "mlp":
-        hidden = np.concatenate([*sums, numbers], axis=1)
+    if kind in ("mlp", "dcn"):
+        hidden = inputs = np.concatenate([*sums, numbers], axis=1)
+        for number in range(2 if kind == "dcn" else 0):
+            hidden = inputs * (hidden @ tensors[f"cross.{number}.weight"].T + tensors[f"cross.{number}.bias"]) + hidden
         for number in (0, 2, 4):
             hidden = hidden @ tensors[f"layers.{number}.weight"].T.astype(np.float64) + tensors[f"layers.{number}.bias"]
             hidden = np.maximum(hidden, 0) if number < 4 else hidden
@@ -102,7 +105,7 @@ def scores_of(kind: str, classes: int, tensors: dict[str, Array], ones: dict[str
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("kind", ["logistic", "factorization", "mlp"])
+@pytest.mark.parametrize("kind", ["logistic", "factorization", "mlp", "dcn"])
 @pytest.mark.parametrize("numbers", [(), NUMBERS])
 def test_an_exported_model_gives_the_scores_that_the_task_trains(
     numbers: tuple[str, ...], kind: str, classes: int, tmp_path: Path
@@ -128,6 +131,29 @@ def test_an_exported_model_gives_the_scores_that_the_task_trains(
     expected_loss = -log_p[np.arange(SAMPLES), ones["label"].astype(int)].mean()
     assert loss.item() == pytest.approx(expected_loss, rel=1e-5)
     assert task.loss(model, batch, START).item() == loss.item()
+
+
+def test_groups_of_rows_have_an_auc_of_their_own() -> None:
+    with_groups = replace(schema(), dense=(*schema().dense, DenseField("qid", "int64")))
+    task = task_of("logistic")
+    task.check(with_groups)
+    assert list(task.metrics(with_groups)) == ["auc", "gauc", "log_loss"]
+    assert list(task.metrics(schema())) == ["auc", "log_loss"]
+    assert list(task_of("logistic", 3).metrics(with_groups)) == ["accuracy", "log_loss"]
+    batch, ones = batch_of(2)
+    groups = torch.arange(SAMPLES) // 5
+    _, found = task.validate(trained_model(task), replace(batch, dense={**batch.dense, "qid": groups}), START)
+    arrays = {name: array.detach().numpy() for name, array in found.items()}
+    aucs, sizes = [], []
+    for group in range(7):
+        own = arrays["groups"] == group
+        labels, scores = ones["label"][own], arrays["scores"][own]
+        pairs = [(one > other) + 0.5 * (one == other) for one in scores[labels == 1] for other in scores[labels == 0]]
+        if pairs:
+            aucs.append(np.mean(pairs))
+            sizes.append(own.sum())
+    value = task.metrics(with_groups)["gauc"].value(arrays)
+    assert value == pytest.approx(np.average(aucs, weights=sizes), rel=1e-12)
 
 
 def test_factorization_says_what_pairs_of_features_are_worth() -> None:
@@ -188,7 +214,7 @@ def _with_weight(batch: TensorBatch, sample: int) -> TensorBatch:
 
 def test_a_model_begins_the_same_with_the_same_seed_and_says_even_odds() -> None:
     batch, _ = batch_of(2)
-    for kind in ("logistic", "factorization", "mlp"):
+    for kind in ("logistic", "factorization", "mlp", "dcn"):
         models = []
         for _ in range(2):
             torch.manual_seed(3)

@@ -86,6 +86,14 @@ class LineParser {
         }
         const std::string_view digits = without_blanks(text);
         float number = 0;
+        if (index == 0 && !shape_.labels.empty()) {
+            const std::string wanted = rows::take_label_text(shape_, digits, number);
+            if (!wanted.empty()) {
+                return fail(cells_.begin_of(column), joined("expected ", wanted, "; got ", quoted(text)));
+            }
+            builder_.dense(index, number);
+            return true;
+        }
         const char* const stop = digits.empty() ? nullptr : rows::read_float(digits.data(), number);
         if (stop != digits.data() + digits.size() || stop == nullptr || !std::isfinite(number)) {
             return fail(cells_.begin_of(column),

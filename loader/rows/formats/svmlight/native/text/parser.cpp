@@ -85,11 +85,27 @@ class LineParser {
             return text;
         }
         float label = 0;
+        if (!shape_.labels.empty() && !shape_.left_out(0)) return read_label_text(text);
         const char* end = read_number(text, "a label", label, shape_.weight ? ':' : ' ');
         if (end == nullptr) return nullptr;
         if (const char* wanted = take_label(shape_, label))
             return fail(text, "expected ", wanted, ", got ", quoted(text));
         builder_.dense(0, label);
+        return read_weight(end);
+    }
+
+    const char* read_label_text(const char* text) {
+        const char* end = text;
+        while (!ends_part(*end) && !(shape_.weight && *end == ':')) ++end;
+        float label = 0;
+        const std::string wanted = rows::take_label_text(shape_, {text, end}, label);
+        if (!wanted.empty()) return fail(text, "expected ", wanted, "; got ", quoted(text));
+        builder_.dense(0, label);
+        return read_weight(end);
+    }
+
+    // Behind a label.
+    const char* read_weight(const char* end) {
         float weight = 1.0F;
         if (*end == ':') {
             const char* const begin = end + 1;

@@ -1,0 +1,96 @@
+"""The first pass of a stream as one that ends: every sample once, the last batch with those that are left.
+
+A stream goes on from pass to pass in batches of one size. So the whole batches are those of one stream, and what is
+left is the only batch of another one, whose batches have that many samples: it is laid out in its slot as the schema of
+that batch_size says. Both read in the order of the files, so that the second begins where the first has come to.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Sequence
+
+from loader.errors import DataError
+from loader.files.identity import DataFile
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor, Filled, Stream
+from loader.stream.slots import Slot
+from loader.stream.sources import open_validation
+
+
+class WholePass:
+    """A `loader.stream.interface.Stream` of validation samples. Slots that are given behind the last batch stay empty
+    until the next seek."""
+
+    def __init__(self, config: DataConfig, files: Sequence[DataFile], seed: int, samples: int) -> None:
+        """`samples`: of a pass (`loader.stream.sources.count_samples`). Raises as `open_validation`."""
+        self._whole, left = divmod(samples, config.batch_size)
+        config = config.model_copy(update={"shuffle": False, "tail": "flow"})
+        self._body = open_validation(config, files, seed)
+        self._rest: Stream | None = None
+        if left:
+            try:
+                self._rest = open_validation(config.model_copy(update={"batch_size": left}), files, seed)
+            except BaseException:
+                self._body.close()
+                raise
+        self.schema = self._body.schema
+        self._next = 0  # batch that the next slot is for
+        self._slot: int | None = None  # for what is left
+        self._begin: Cursor | None = None  # of that, if it is known
+        self._told: set[str] = set()
+        self._poll = select.epoll()
+        for stream in self.streams:
+            self._poll.register(stream.fileno(), select.EPOLLIN)
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams that it is made of."""
+        return (self._body,) if self._rest is None else (self._body, self._rest)
+
+    def attach(self, slots: Sequence[Slot]) -> None:
+        for stream in self.streams:
+            stream.attach(slots)
+
+    def seek(self, cursor: Cursor) -> None:
+        for stream in self.streams:  # both: slots that they have are the caller's again
+            stream.seek(cursor)
+        self._next, self._slot = cursor.batch, None
+        self._begin = cursor if cursor.batch == self._whole else None
+
+    def give(self, slot: int) -> None:
+        number, self._next = self._next, self._next + 1
+        if number < self._whole:
+            self._body.give(slot)
+        elif number == self._whole and self._rest is not None:
+            self._slot = slot
+            self._fill_rest()
+
+    def take(self) -> Filled | None:
+        filled = self._body.take()
+        if filled is None:
+            return None if self._rest is None else self._rest.take()
+        if filled.batch == self._whole - 1:
+            self._begin = filled.next_cursor
+            self._fill_rest()
+        return filled
+
+    def skipped(self) -> Sequence[DataError]:
+        found = [damage for stream in self.streams for damage in stream.skipped()]
+        new = [damage for damage in found if str(damage) not in self._told]
+        self._told.update(map(str, new))
+        return new
+
+    def fileno(self) -> int:
+        return self._poll.fileno()
+
+    def close(self) -> None:
+        for stream in self.streams:
+            stream.close()
+        self._poll.close()
+
+    def _fill_rest(self) -> None:
+        if self._rest is not None and self._slot is not None and self._begin is not None:
+            self._rest.seek(self._begin)
+            self._rest.give(self._slot)
+            self._slot = None

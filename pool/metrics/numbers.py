@@ -1,0 +1,30 @@
+"""The numbers that a task's metrics make of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from loader.plugins.error_text import PluginError, definition_of
+from pool.metrics.metric import Metric
+
+
+def numbers_of(metrics: Mapping[str, Metric], collected: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
+    """Returns the value of each metric, of arrays that it may only read. Raises PluginError for what is no number, and
+    whatever the metrics' code raises."""
+    arrays = {name: array.view() for name, array in collected.items()}
+    for array in arrays.values():
+        array.flags.writeable = False
+    return {name: _number(name, metric, metric.value(arrays)) for name, metric in metrics.items()}
+
+
+def _number(name: str, metric: Metric, value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        problem = f"{type(value).__name__}, which is no number"
+    except OverflowError:
+        problem = "an integer that no float can hold"
+    raise PluginError(f"metric {name}: value gave {problem} ({definition_of(metric.value)})")
