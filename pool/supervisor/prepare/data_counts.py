@@ -1,4 +1,4 @@
-"""The exact number of samples in the data: train.epochs is steps by it, and a validation of all samples has its size."""
+"""The exact number of samples in the data: train.epochs becomes steps by it, and a validation of all has its size."""
 
 from __future__ import annotations
 
