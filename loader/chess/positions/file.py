@@ -102,7 +102,7 @@ class EntriesReader:
         def open_one(file: DataFile) -> tuple[DataFile, _native.EntryFile]:
             return file, open_file(format, file, may_grow=may_grow, needs_ply=needs_ply, illegal=illegal)
 
-        # Beginnings and headers are looked for on disk, each after the other: several files at once do not wait so long.
+        # Of each file one thing after the other is looked for on disk: several files at once wait less.
         with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
             opening = {file.path: pool.submit(open_one, file) for file in files}
             opened = usable(files, lambda file: opening[file.path].result(), skip_damaged=skip_damaged)
