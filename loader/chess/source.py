@@ -63,14 +63,14 @@ class ChessSource(FileSource):
         """About how many positions pass the filters; None if those leave too few of what is looked at. Raises
         DataError."""
         readers = open_readers(config, files)
-        chunks = [(reader, chunk) for reader in readers for chunk in range(reader.num_chunks)]
-        step = max(1, len(chunks) // _LOOKED_AT)
+        chunks = sum(reader.num_chunks for reader in readers)
+        step = max(1, chunks // _LOOKED_AT)
         # What is decoded in order is looked at where it begins.
         in_file_order = any(native_reader(reader).in_file_order for reader in readers)
-        looked_at = chunks[:_LOOKED_AT] if in_file_order else chunks[::step]
-        entries = sum(_count(reader, chunk) for reader, chunk in looked_at)
+        looked_at = range(min(chunks, _LOOKED_AT)) if in_file_order else range(0, chunks, step)
+        entries = sum(_count(*_chunk_of(readers, number)) for number in looked_at)
         share = self._share_kept(config, readers, seed)
-        return None if share is None else round(entries / len(looked_at) * len(chunks) * share)
+        return None if share is None else round(entries / len(looked_at) * chunks * share)
 
     def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
         """No window holds more than the files have; a chunk is about 1 MiB of file, or a whole file that is smaller."""
@@ -95,3 +95,12 @@ class ChessSource(FileSource):
 
 def _count(reader: Reader, chunk: int) -> int:
     return reader.count(chunk) if isinstance(reader, CountingReader) else sum(1 for _ in reader.read(chunk))
+
+
+def _chunk_of(readers: Sequence[Reader], number: int) -> tuple[Reader, int]:
+    """The reader of a chunk of all, and the chunk's number there."""
+    for reader in readers:
+        if number < reader.num_chunks:
+            return reader, number
+        number -= reader.num_chunks
+    raise IndexError(number)

@@ -27,7 +27,6 @@ from loader.cli.tool_options import (
     working,
 )
 from loader.errors import UsageError
-from loader.files.compression import READ_ENDINGS
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
@@ -149,6 +148,8 @@ def interleave_files(
 
 def _plain(path: Path) -> Path:
     """Parts are not compressed."""
+    from loader.files.compression import READ_ENDINGS
+
     return path.with_suffix("") if path.suffix in READ_ENDINGS[1:] else path
 
 

@@ -28,8 +28,8 @@ class DataConfig(Section):
         Field(
             min_length=1,
             description="file format: binpack, bulletformat, viriformat, marlinformat, packedsfen, text, pgn, plain, "
-            "montyvalue, fen_csv or lichess_evals for chess, svmlight, csv, npz or parquet for rows, or the name of a module; not set: each "
-            "file's content, or else the ending of its name, says which",
+            "montyvalue, fen_csv or lichess_evals for chess, svmlight, csv, npz or parquet for rows, or the "
+            "name of a module; not set: each file's content, or else the ending of its name, says which",
         ),
         Effect.FIXED,
     ] = None

@@ -23,11 +23,10 @@ def said_of(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
 def up_to_damage(path: Path) -> tuple[list[Entry], str | None]:
     """Returns the entries before the damage of a file, and the error if there is any."""
     read: list[Entry] = []
+    said: str | None = None
     try:
-        for entry in entries(path):
-            read.append(entry)
+        read.extend(entries(path))
     except DataError as error:
-        assert str(error).startswith(f"{path}: ")
-        assert "\n" not in str(error)
-        return read, str(error)
-    return read, None
+        said = str(error)
+    assert said is None or (said.startswith(f"{path}: ") and "\n" not in said)
+    return read, said

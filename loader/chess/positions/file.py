@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple, cast
 
 from loader import _native
@@ -19,6 +22,7 @@ from loader.formats.readers import usable
 from loader.stream.config import DataConfig
 
 LINES_AT_ONCE = 4096
+_OPENED_AT_ONCE = 16  # files
 
 
 class IllegalRule(NamedTuple):
@@ -98,13 +102,17 @@ class EntriesReader:
         def open_one(file: DataFile) -> tuple[DataFile, _native.EntryFile]:
             return file, open_file(format, file, may_grow=may_grow, needs_ply=needs_ply, illegal=illegal)
 
-        opened = usable(files, open_one, skip_damaged=skip_damaged)
+        # Of each file one thing after the other is looked for on disk: several files at once wait less.
+        with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
+            opening = {file.path: pool.submit(open_one, file) for file in files}
+            opened = usable(files, lambda file: opening[file.path].result(), skip_damaged=skip_damaged)
         some_good = any(file.num_chunks and file.useless is None for _, file in opened)
         for _, file in opened:
             # A file damaged further on is used up to there; one with nothing before it can't be meant.
             if not (some_good and skip_damaged):
                 raise_fault(cast("Fault | None", file.useless))
-        self._chunks = [(file, known, chunk) for known, file in opened for chunk in range(file.num_chunks)]
+        self._files = opened
+        self._ends = list(accumulate(file.num_chunks for _, file in opened))  # of each file, in chunks of all
         self.native = _native.FileReader([file for _, file in opened])
 
     @property
@@ -115,19 +123,25 @@ class EntriesReader:
     def num_chunks(self) -> int:
         return self.native.num_chunks
 
+    def _chunk(self, chunk: int) -> tuple[DataFile, _native.EntryFile, int]:
+        """The file that a chunk is of, and its number there. Nothing is kept for each: there may be a million."""
+        index = bisect_right(self._ends, chunk)
+        known, file = self._files[index]
+        return known, file, chunk - self._ends[index] + file.num_chunks
+
     def place(self, chunk: int) -> Place:
-        file, known, number = self._chunks[chunk]
+        known, file, number = self._chunk(chunk)
         return Place(known.path, number, file.offset(number))
 
     def read(self, chunk: int) -> Iterator[Entry]:
-        file, _, number = self._chunks[chunk]
+        _, file, number = self._chunk(chunk)
         walk = _native.ChunkWalk(file, number)
         while lines := walk.lines(LINES_AT_ONCE):
             yield from map(entry_of, lines.decode().splitlines())
         raise_fault(fault_behind(walk))
 
     def count(self, chunk: int) -> int:
-        file, _, number = self._chunks[chunk]
+        _, file, number = self._chunk(chunk)
         return _native.ChunkWalk(file, number).count()
 
 

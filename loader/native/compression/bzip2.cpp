@@ -1,5 +1,5 @@
-// bzip2: streams one behind the other, as pbzip2 writes them too. Its library does not say where a block ends, so what is
-// decoded at once is what a stretch of the file gives.
+// bzip2: streams one behind the other, as pbzip2 writes them too. Its library does not say where a block ends, so what
+// is decoded at once is what a stretch of the file gives.
 
 #include <algorithm>
 #include <array>

@@ -70,8 +70,8 @@ std::string object_of(const chess::Entry& entry, std::size_t number) {
     char text[chess::kMaxFen];
     const std::string fen(text, chess::write_fen(entry.position, 1, text, 4));
     const std::string line(text, chess::write_uci(entry.move, true, text));
-    const std::string score = number % 3 == 0 ? "\"mate\":" + std::to_string(entry.score % 9)
-                                              : "\"cp\":" + std::to_string(entry.score);
+    const std::string score =
+        number % 3 == 0 ? "\"mate\":" + std::to_string(entry.score % 9) : "\"cp\":" + std::to_string(entry.score);
     return "{\"fen\":\"" + fen + "\",\"evals\":[{\"pvs\":[{" + score + ",\"line\":\"" + line +
            " e2e4\"}],\"knodes\":9,\"depth\":" + std::to_string(number) + "},{\"pvs\":[],\"depth\":1}]}\n";
 }

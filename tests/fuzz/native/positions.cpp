@@ -14,6 +14,7 @@
 #include "chess/native/formats/storable.h"
 #include "chess/native/make_record.h"
 #include "common/simd.h"
+#include "compression/unpacker.h"
 #include "entries.h"
 #include "target.h"
 #include "text_rows.h"
@@ -130,8 +131,7 @@ void check_file(std::string_view bytes, const Found& found, bool packs, std::siz
     file.resize(file.size() - lacking);
     std::vector<chess::Entry> entries;
     const bool fault = read_file(file, entries);
-    const chess::OpenedFile opened = open(file_of(file));
-    if (!packs && opened.file != nullptr && opened.file->is_packed()) return;  // by chance
+    if (!packs && packed::packing_of(chess::span_of(file))) return;  // by chance
     FUZZ_REQUIRE(lacking != 0 ? fault : fault == found.damage.has_value());
     FUZZ_REQUIRE(lacking != 0 ? entries.size() <= found.entries.size() : entries.size() == found.entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) FUZZ_REQUIRE(same_entry(entries[i], found.entries[i]));

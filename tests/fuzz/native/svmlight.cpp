@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "rows/formats/svmlight/native/text/parser.h"
 #include "lines/line_file.h"
+#include "rows/formats/svmlight/native/text/parser.h"
 #include "target.h"
 #include "text_rows.h"
 

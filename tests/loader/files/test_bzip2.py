@@ -117,7 +117,10 @@ def entries_of(tmp_path: Path, text: bytes) -> list[object]:
 
 def test_the_error_says_where_and_what(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.bz2"
-    for tail, said in ((b"x", "expected another bzip2 stream"), (b"BZh9", "the file ends in the middle of a bzip2 stream")):
+    for tail, said in (
+        (b"x", "expected another bzip2 stream"),
+        (b"BZh9", "the file ends in the middle of a bzip2 stream"),
+    ):
         path.write_bytes(bz2.compress(encode("text", sample(5))) + tail)
         with pytest.raises(DataError, match=f"bzip2 data can't be decoded behind line 5: {said}"):
             list(entries(path))

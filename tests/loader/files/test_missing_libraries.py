@@ -45,7 +45,11 @@ def loader(environment: dict[str, str], *arguments: str | Path) -> subprocess.Co
 
 @pytest.mark.parametrize(
     ("packing", "data", "library"),
-    [("gz", gzip.compress(LINES, mtime=0), "libz.so.1"), ("zst", b"\x28\xb5\x2f\xfd" + bytes(20), "libzstd.so.1"), ("bz2", bz2.compress(LINES), "libbz2.so.1")],
+    [
+        ("gz", gzip.compress(LINES, mtime=0), "libz.so.1"),
+        ("zst", b"\x28\xb5\x2f\xfd" + bytes(20), "libzstd.so.1"),
+        ("bz2", bz2.compress(LINES), "libbz2.so.1"),
+    ],
 )
 def test_a_compressed_file_is_refused_in_one_line(
     hiding: dict[str, str], tmp_path: Path, packing: str, data: bytes, library: str

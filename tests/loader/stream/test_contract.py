@@ -6,6 +6,7 @@ What a format alone has is tested beside its name: tests/loader/chess/formats, t
 from __future__ import annotations
 
 import gzip
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from loader.chess.positions.entry import Entry
 from loader.formats.registry import built_in, format_by_name, format_of_file
 from loader.rows import blocks
 from loader.stream.config import DataConfig
@@ -65,6 +67,31 @@ def chess(name: str, *, packed: bool = False, copies: int = 12) -> Callable[[Pat
 KEEP_ALL = {"skip_no_score": False}
 
 
+def only_read(
+    name: str, endings: tuple[str, str], header: str, line: Callable[[Entry], str]
+) -> Callable[[Path], Subject]:
+    """A format that is not written."""
+
+    def make(folder: Path) -> Subject:
+        data = (header + "".join(map(line, sample(POSITIONS)))).encode()
+        paths = [folder / f"few{endings[0]}", folder / f"many{endings[1]}"]
+        paths[0].write_bytes(data)
+        paths[1].write_bytes(gzip.compress(data * 6, 1) if endings[1].endswith(".gz") else data * 6)
+        keys = {"batch_size": 500, "window_chunks": 2, "chess": {"features": "chess768", "filters": KEEP_ALL}}
+        return Subject(data_config(**keys), paths, 7 * POSITIONS, name)
+
+    return make
+
+
+def row_of(entry: Entry) -> str:
+    return f"{entry.fen},{entry.score},{'1-0' if entry.result else '1/2-1/2'}\n"
+
+
+def object_of(entry: Entry) -> str:
+    pv = {"cp": entry.score, "line": f"{entry.move} e2e4"}
+    return json.dumps({"fen": entry.fen, "evals": [{"pvs": [pv], "knodes": 1, "depth": 9}]}) + "\n"
+
+
 def users_positions(folder: Path) -> Subject:
     path = folder / "games.dat"
     path.write_text("".join(map(text_format.write_line, sample(POSITIONS))), encoding="utf-8")
@@ -113,6 +140,8 @@ SUBJECTS: Mapping[str, Callable[[Path], Subject]] = {
     "binpack, packed": chess("binpack", packed=True, copies=40),
     **{name: chess(name) for name in FORMATS},
     **{f"{name}, packed": chess(name, packed=True) for name in FORMATS},
+    "fen_csv": only_read("fen_csv", (".csv", ".tsv"), "fen,score,result\n", row_of),
+    "lichess_evals": only_read("lichess_evals", (".jsonl", ".jsonl.gz"), "", object_of),
     "positions of a user's format": users_positions,
     "csv": csv,
     "parquet": parquet,

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "rows/formats/svmlight/native/text/parser.h"
-#include "rows/native/lines/number.h"
 #include "lines/packed_file.h"
 #include "lines/plain_file.h"
+#include "rows/formats/svmlight/native/text/parser.h"
+#include "rows/native/lines/number.h"
 
 using namespace sparsepool;
 using namespace sparsepool::rows;

@@ -274,8 +274,7 @@ void bind_entry_files(nb::module_& module) {
         "on_illegal: None keeps positions that no game can have, \"stop\" takes them for damage, \"skip\" leaves them\n"
         "out. With `every` each position is judged, else of a game the first.");
     module.def("hold_entries", &hold_entries, "codec"_a, "name"_a, "bytes"_a, "begin"_a, "first_unit"_a,
-               "needs_ply"_a = false, "on_illegal"_a = nb::none(), "every"_a = false,
-               "header"_a = nb::bytes("", 0),
+               "needs_ply"_a = false, "on_illegal"_a = nb::none(), "every"_a = false, "header"_a = nb::bytes("", 0),
                "A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, "
                "lines or games before it; header: what the pipe has begun with (header_in).");
     module.def(

@@ -24,8 +24,7 @@ Piece LinePieces::read(std::size_t piece) const {
     return {std::move(found.text), 0, found.first_line.value_or(0), std::move(found.fault)};
 }
 
-stream::SourceFault LinePieces::fault_of(std::size_t piece, const Piece& read,
-                                         const Damage& damage) const {
+stream::SourceFault LinePieces::fault_of(std::size_t piece, const Piece& read, const Damage& damage) const {
     const std::optional<std::uint64_t> before = is_packed() ? read.first_unit : lines_->lines_before(piece);
     const std::string line = before ? std::to_string(*before + damage.unit + 1) : "unknown";
     const std::uint64_t at = offset(piece) + (is_packed() ? 0 : damage.offset);

@@ -26,8 +26,7 @@ stream::SourceFault HeldFile::fault_of(std::size_t, const Piece& read, const Dam
 }
 
 std::shared_ptr<const EntryFile> Codec::hold(std::string name, const Demands& demands, std::string bytes,
-                                             std::uint64_t begin, std::uint64_t first_unit,
-                                             std::string header) const {
+                                             std::uint64_t begin, std::uint64_t first_unit, std::string header) const {
     return std::make_shared<HeldFile>(std::move(name), *this, demands, std::move(bytes), begin, first_unit,
                                       std::move(header));
 }

@@ -11,8 +11,8 @@
 
 #include "bind/errors.h"
 #include "bind/files.h"
-#include "rows/native/bind/bind.h"
 #include "lines/line_file.h"
+#include "rows/native/bind/bind.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -21,7 +21,7 @@ namespace sparsepool::rows {
 namespace {
 
 std::shared_ptr<const lines::LineFile> open_file(const FileName& name, const std::optional<Identity>& identity,
-                                          bool may_grow) {
+                                                 bool may_grow) {
     std::optional<ExpectedFile> expected;
     if (identity) expected = expected_file(*identity, may_grow);
     lines::LineFile::Opened opened;

@@ -37,7 +37,7 @@ RECORD = np.dtype(
         ("flags", "u1"),
     ]
 )
-BLACK_TO_MOVE, IN_CHECK, CAPTURE, PROMOTION = 1, 2, 4, 8
+BLACK_TO_MOVE, IN_CHECK, CAPTURE, RIGHTS = 1, 2, 4, 16
 
 
 @pytest.fixture
@@ -147,10 +147,10 @@ def test_records_hold_what_the_text_says_and_python_chess_confirms() -> None:
     for record, entry in zip(records[:4000], entries(path), strict=False):
         board = chess.Board(entry.fen)
         move = chess.Move.from_uci(entry.move)
-        flags = (
-            BLACK_TO_MOVE * (not board.turn) | IN_CHECK * board.is_check() | PROMOTION * (move.promotion is not None)
-        )
+        flags = BLACK_TO_MOVE * (not board.turn) | IN_CHECK * board.is_check()
         flags |= CAPTURE * (board.color_at(move.to_square) == (not board.turn))
+        for bit, right in enumerate((chess.BB_H1, chess.BB_A1, chess.BB_H8, chess.BB_A8)):
+            flags |= RIGHTS << bit if board.castling_rights & right else 0
         assert int(record["flags"]) == flags
         assert int(record["occupied"]) == board.occupied
         assert (record["score"], record["ply"], record["result"]) == (entry.score, entry.ply, entry.result)

@@ -45,7 +45,9 @@ def drawn(count: int) -> tuple[tuple[str, Entry], ...]:
     board = chess.Board(chess960=True)
     while len(made) < count:
         if board.is_game_over() or board.ply() > 120:
-            board = chess.Board.from_chess960_pos(rng.randrange(960)) if rng.random() < 0.5 else chess.Board(chess960=True)
+            board = (
+                chess.Board.from_chess960_pos(rng.randrange(960)) if rng.random() < 0.5 else chess.Board(chess960=True)
+            )
         moves = list(board.legal_moves)
         castlings = [move for move in moves if board.is_castling(move)]
         move = rng.choice(castlings or moves)
@@ -55,7 +57,7 @@ def drawn(count: int) -> tuple[tuple[str, Entry], ...]:
         for number in range(3):
             mate = rng.random() < 0.3
             value = rng.choice([-1, 1]) * rng.randint(1, 20) if mate else rng.randint(-40000, 40000)
-            first = {"mate" if mate else "cp": value}
+            first: dict[str, Any] = {"mate" if mate else "cp": value}
             if number == best:
                 at = sign * value
                 score = (32001 - 2 * at if at > 0 else -32000 - 2 * at) if mate else max(-31000, min(31000, at))
@@ -112,7 +114,8 @@ def test_what_an_evaluation_may_lack(tmp_path: Path, evals: list[Any], score: in
 
 def test_blanks_order_and_other_members_count_for_nothing(tmp_path: Path) -> None:
     text = (
-        '\ufeff\r\n  { "x" : {"a": [1, -2.5e3, true, false, null, "\\"]}"], "": {}}, "evals" : [ {"depth":1,"pvs":[{"cp" : -4 '
+        '\ufeff\r\n  { "x" : {"a": [1, -2.5e3, true, false, null, "\\"]}"], "": {}}, '
+        '"evals" : [ {"depth":1,"pvs":[{"cp" : -4 '
         ',"line":"d2d4"} ] , "more": [] } ] , "fen" : "' + FEN.replace("/", "\\/") + '"} \r\n\n'
     )
     (entry,) = entries(written(tmp_path / "a.jsonl", text))
@@ -170,7 +173,7 @@ DAMAGED = {
     '{"fen":"' + FEN + '","evals":[]}{}\n': NO_JSON,
     '{"fen":"' + FEN + '" "evals":[]}\n': NO_JSON,
     "{'fen':'" + FEN + "','evals':[]}\n": NO_JSON,
-    '{"fen":"' + FEN + '\\\n': NO_JSON,
+    '{"fen":"' + FEN + "\\\n": NO_JSON,
     "{" + '"a":[' * 200 + "]" * 200 + "}\n": NO_JSON,
     position(evals=[{"pvs": [{"cp": 1.5}]}]): NO_JSON,
     position(evals=[{"pvs": [{"cp": "1"}]}]): NO_JSON,

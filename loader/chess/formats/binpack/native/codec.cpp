@@ -59,8 +59,8 @@ class BinpackCodec final : public chess::Codec {
         return open_chunks(path, expected, *this, demands);
     }
     [[nodiscard]] std::shared_ptr<const chess::EntryFile> hold(std::string name, const chess::Demands& demands,
-                                                               std::string bytes, std::uint64_t begin,
-                                                               std::uint64_t, std::string) const override {
+                                                               std::string bytes, std::uint64_t begin, std::uint64_t,
+                                                               std::string) const override {
         return ChunkFile::hold(std::move(name), std::move(bytes), begin, *this, demands);
     }
     [[nodiscard]] std::size_t enough() const override { return kHeaderBytes; }

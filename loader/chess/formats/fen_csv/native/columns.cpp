@@ -118,9 +118,10 @@ Columns::Columns(std::string_view header) : delimiter_(delimiter_of(header)) {
                                : "no column is named fen";
         fault_ += ", as fen,score,result";
     } else if (!has(Column::kScore) && !has(Column::kMate) && !has(Column::kResult)) {
-        fault_ = with_quoted("beside fen there must be a column score, eval, evaluation, cp, mate or result, apart by "
-                             "commas, tabs or semicolons",
-                             header);
+        fault_ = with_quoted(
+            "beside fen there must be a column score, eval, evaluation, cp, mate or result, apart by "
+            "commas, tabs or semicolons",
+            header);
     }
 }
 

@@ -103,14 +103,10 @@ class Json {
         good_ = good_ && !text_.empty() && depth < kDeepest;
         if (!good_) return;
         switch (text_.front()) {
-            case '{':
-                return object([&](std::string_view) { skip(depth + 1); });
-            case '[':
-                return array([&] { skip(depth + 1); });
-            case '"':
-                return (void)string();
-            default:
-                break;
+            case '{': return object([&](std::string_view) { skip(depth + 1); });
+            case '[': return array([&] { skip(depth + 1); });
+            case '"': return (void)string();
+            default: break;
         }
         for (const std::string_view word : {"true", "false", "null"}) {
             if (text_.starts_with(word)) return text_.remove_prefix(word.size());

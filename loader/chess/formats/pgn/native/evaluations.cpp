@@ -67,7 +67,8 @@ std::optional<std::int16_t> engine_score_in(std::string_view comment) {
     const bool has_depth = comment.starts_with('/');
     skip_blanks(comment);
     if (!has_sign && !has_depth && !mate && !(has_point && comment.empty())) return std::nullopt;  // a remark
-    return static_cast<std::int16_t>(sign * (mate ? chess::kMostScore - number_of(number, chess::kMates) : of_pawns(number)));
+    return static_cast<std::int16_t>(sign *
+                                     (mate ? chess::kMostScore - number_of(number, chess::kMates) : of_pawns(number)));
 }
 
 Evaluation evaluation_in(std::string_view comment, unsigned side) {

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <string_view>
 
-#include "chess/native/files/line_pieces.h"
 #include "chess/native/board/fen.h"
 #include "chess/native/files/codec.h"
+#include "chess/native/files/line_pieces.h"
 #include "chess/native/formats/storable.h"
 #include "lines/packed_file.h"
 

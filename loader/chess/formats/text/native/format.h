@@ -44,11 +44,13 @@ inline namespace SPARSEPOOL_ISA {
     const std::string_view behind = chess::trimmed(line.substr(end + 1));
     if (!behind.empty() && (operation == kNone || behind.front() != ';'))
         return chess::with_quoted("nothing stands behind the result", behind);
-    std::string wrong = chess::read_fen(chess::trimmed(line.substr(0, operation != kNone ? operation : begin)), needs_ply, entry);
+    std::string wrong =
+        chess::read_fen(chess::trimmed(line.substr(0, operation != kNone ? operation : begin)), needs_ply, entry);
     if (!wrong.empty()) return wrong;
     const std::string_view word = line.substr(begin, end - begin + (operation != kNone ? 0 : 1));
     const std::optional<int> white = chess::read_game_result(word);
-    if (!white) return chess::with_quoted("the result must be 1-0, 1/2-1/2 or 0-1, or 1.0, 0.5 or 0.0 in brackets", word);
+    if (!white)
+        return chess::with_quoted("the result must be 1-0, 1/2-1/2 or 0-1, or 1.0, 0.5 or 0.0 in brackets", word);
     entry.score = chess::kNoScore;
     entry.result = chess::turned_result(*white, entry.position.side);
     return {};

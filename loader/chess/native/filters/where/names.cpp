@@ -35,7 +35,7 @@ unsigned rights_of(const Record& record, unsigned colour) { return record.flags 
 constexpr auto kNumber = Type::kNumber;
 constexpr auto kCondition = Type::kCondition;
 constexpr std::string_view kEveryFormat, kMovePart = "move", kPlyPart = "ply", kSidePart = "side to move",
-                           kRightsPart = "castling rights";
+                                         kRightsPart = "castling rights";
 
 constexpr std::array kNames = std::to_array<Name>({
     {"ply", kNumber, kPlyPart, "half-moves since the start of the game",

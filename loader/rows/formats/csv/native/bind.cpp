@@ -39,8 +39,8 @@ std::vector<nb::bytes> split(const Cut& cut, const nb::bytes& line) {
     return found;
 }
 
-void make_reader(Reader* reader, std::vector<std::shared_ptr<const lines::LineFile>> files, std::vector<Columns> columns,
-                 const rows::RowShape& shape) {
+void make_reader(Reader* reader, std::vector<std::shared_ptr<const lines::LineFile>> files,
+                 std::vector<Columns> columns, const rows::RowShape& shape) {
     require(files.size() == columns.size(), "each file has its columns");
     for (const Columns& each : columns) require_fit(each, shape);
     new (reader) Reader(std::move(files), std::move(columns));
