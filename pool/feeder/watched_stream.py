@@ -52,7 +52,7 @@ class WatchedStream:
             self._stream.give(slot)
 
     def pass_over(self, slot: int) -> None:
-        """What is in the slot does not matter: a source that has to make all batches makes this one too."""
+        """Gives a slot whose content does not matter: a source that has to make all batches makes this one too."""
         with self._one_line():
             if isinstance(self._stream, PassesOver):
                 self._stream.pass_over(slot)

@@ -380,7 +380,7 @@ class MachineReport:
 
 @dataclass(frozen=True)
 class CheckpointPlace:
-    """Where the checkpoint of a step is to be had."""
+    """Names a machine that has the checkpoint of a step."""
 
     step: int
     machine: int
@@ -416,7 +416,7 @@ class CheckpointRequest:
 
 @dataclass(frozen=True)
 class CheckpointPiece:
-    """What was asked for; the bytes are the frame behind it."""
+    """Answers a `CheckpointRequest`; the bytes are the frame behind it."""
 
     step: int
     name: str
