@@ -156,7 +156,7 @@ class Pipeline {
     std::size_t running_ = 0;  // jobs
 
     std::vector<std::byte*> slots_;
-    std::vector<bool> owned_;        // by the stream
+    std::vector<bool> owned_;  // by the stream
     std::deque<Given> given_;  // slots not yet used
     std::deque<Pending> pending_;
     Event event_;

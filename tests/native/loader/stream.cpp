@@ -117,9 +117,10 @@ using Batch = std::vector<std::uint32_t>;
 constexpr std::uint32_t kUntouched = 0xABABABAB;
 
 // The first `count` batches from a cursor, and where each began; `built`: which are not passed over.
-std::vector<Batch> run(std::size_t record_size, const PipelineSettings& settings, std::size_t count,
-                       std::vector<Cursor>* cursors = nullptr, const Cursor& from = {}, bool damaged = false,
-                       const std::function<bool(std::size_t)>& built = [](std::size_t) { return true; }) {
+std::vector<Batch> run(
+    std::size_t record_size, const PipelineSettings& settings, std::size_t count,
+    std::vector<Cursor>* cursors = nullptr, const Cursor& from = {}, bool damaged = false,
+    const std::function<bool(std::size_t)>& built = [](std::size_t) { return true; }) {
     std::vector<Batch> slots(3, Batch(kBatch + 1));  // live longer than what writes to them
     Pipeline pipeline(std::make_shared<NamesSource>(record_size, damaged), settings);
     std::vector<std::byte*> memory;
