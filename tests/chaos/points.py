@@ -208,7 +208,7 @@ class MachinesMatrix:
         with machines_of(folder / "run", SETTINGS, *of_each) as machines:
             dies = machines[machine]
             if name.startswith("supervisor."):
-                dies.process.wait(60)
+                dies.process.wait(200)
                 dies.begin("--resume", "--set", "testing.crash_points=[]")
             ended = [each.end() for each in machines]
         assert [each.digest() for each in ended] == [self._reference] * 2

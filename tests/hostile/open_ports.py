@@ -150,7 +150,7 @@ def strangers_at_all_ports(rng: random.Random, folder: Path) -> None:
     machines = [Machine(folder / "run", SETTINGS, place, number) for number, place in enumerate(places)]
     knocked: set[int] = set()
     try:
-        wait_for(lambda: steps_done(machines[0].dir) > 0, "the first step", 60)
+        wait_for(lambda: steps_done(machines[0].dir) > 0, "the first step", 200)
         while machines[0].process.poll() is None:
             for port in open_ports([machine.process.pid for machine in machines]):
                 stranger.knock(port)

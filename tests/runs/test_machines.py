@@ -110,7 +110,7 @@ def test_a_machine_that_is_lost_and_comes_back(machine: int, whole_run: WholeRun
     one = whole_run(settings)
     with machines_of(tmp_path / "run", settings, {}, {}) as machines:
         lost = machines[machine]
-        wait_for(lambda: steps_done(lost.dir) > 60, "some steps", 60)
+        wait_for(lambda: steps_done(lost.dir) > 60, "some steps", 200)
         lost.process.kill()
         lost.process.wait()
         lost.begin("--resume")
@@ -137,9 +137,9 @@ def test_a_machine_that_does_not_come_back_is_not_waited_for_for_ever(whole_run:
     settings = {**LONG, "train.steps": 60, "pool.machine_timeout": 1.0}
     one = whole_run({**LONG, "train.steps": 60})
     with machines_of(tmp_path / "run", settings, {}, {}, {}) as machines:
-        wait_for(lambda: steps_done(machines[0].dir) > 10, "some steps", 60)
+        wait_for(lambda: steps_done(machines[0].dir) > 10, "some steps", 200)
         machines[2].process.kill()
-        codes = [machine.process.wait(60) for machine in machines[:2]]
+        codes = [machine.process.wait(200) for machine in machines[:2]]
     assert codes == [EXIT_CRASH_LOOP] * 2
     assert "machine 2 is not heard for 1 s: saving what there is" in machines[0].out
     run_well(tmp_path / "run-machine-1", settings, "--resume", "--set", "train.steps=45")
@@ -172,9 +172,9 @@ def test_one_that_is_told_to_stop_stops_all_with_the_same_step(whole_run: WholeR
     settings = {**LONG, "train.steps": 300}
     one = whole_run(settings)
     with machines_of(tmp_path / "run", settings, {}, {}) as machines:
-        wait_for(lambda: steps_done(machines[0].dir) > 10, "some steps", 60)
+        wait_for(lambda: steps_done(machines[0].dir) > 10, "some steps", 200)
         machines[1].process.terminate()
-        codes = [machine.process.wait(60) for machine in machines]
+        codes = [machine.process.wait(200) for machine in machines]
         assert codes == [EXIT_CRASH_LOOP, EXIT_SIGNALLED + signal.SIGTERM]
         saved = [(machine.dir / "checkpoints/last").readlink() for machine in machines]
         assert saved[0] == saved[1]
@@ -197,7 +197,7 @@ def test_a_machine_that_is_not_like_the_first_is_told_why_and_the_others_go_on_w
     settings = {**LONG, "train.steps": 5}
     one = whole_run(settings)
     with machines_of(tmp_path / "run", settings, {}, own) as machines:
-        assert machines[1].process.wait(60) == EXIT_USAGE
+        assert machines[1].process.wait(200) == EXIT_USAGE
         assert why in machines[1].out
         assert "Traceback" not in machines[1].out
         assert machines[0].process.poll() is None
@@ -219,7 +219,7 @@ def test_a_machine_with_other_data_under_the_same_name_is_told_so(tmp_path: Path
     content[len(content) // 2] ^= 1
     (tmp_path / data.name).write_bytes(content)
     with machines_of(tmp_path / "run", STOCKFISH, {}, {"data.train": [str(tmp_path / data.name)]}) as machines:
-        assert machines[1].process.wait(60) == EXIT_USAGE
+        assert machines[1].process.wait(200) == EXIT_USAGE
         assert f"data.train: {data.name} of {len(content)} bytes, content " in machines[1].out
 
 
@@ -241,7 +241,7 @@ def test_machines_whose_weights_differ_end_with_a_line(tmp_path: Path) -> None:
         machines[1].process.kill()
         machines[1].process.wait()
         machines[1].begin("--resume", DRIFTS="1")
-        codes = [machine.process.wait(60) for machine in machines]
+        codes = [machine.process.wait(200) for machine in machines]
     assert 0 not in codes
     said = machines[0].out + machines[1].out
     assert "machine 0 and machine 1 have different weights in step" in said

@@ -44,7 +44,7 @@ class Machine:
         """What all its supervisors have said."""
         return self._output.read_text()
 
-    def end(self, timeout: float = 120) -> Ended:
+    def end(self, timeout: float = 250) -> Ended:
         """Waits for its end, which must be a good one."""
         try:
             code = self.process.wait(timeout)
