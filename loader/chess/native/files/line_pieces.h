@@ -1,10 +1,15 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "chess/native/files/file.h"
 #include "lines/line_file.h"
+#include "lines/packed_file.h"
 
 namespace sparsepool::chess {
 
@@ -28,6 +33,20 @@ class LinePieces final : public EntryFile {
 
   private:
     std::shared_ptr<const lines::LineFile> lines_;
+};
+
+// A format whose units are lines, each read alone.
+class LineCodec : public Codec {
+  public:
+    [[nodiscard]] const Units& units() const override { return units_; }
+    [[nodiscard]] bool has_lines() const override { return true; }
+    [[nodiscard]] OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected, const Demands& demands,
+                                  std::optional<std::vector<std::uint64_t>>) const override {
+        return LinePieces::open(path, expected, *this, demands);
+    }
+
+  private:
+    lines::LineUnits units_;
 };
 
 }  // namespace sparsepool::chess

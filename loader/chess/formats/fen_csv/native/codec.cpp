@@ -8,7 +8,6 @@
 #include "chess/native/files/line_pieces.h"
 #include "chess/native/files/line_walk.h"
 #include "chess/native/formats/text_fields.h"
-#include "lines/packed_file.h"
 
 namespace sparsepool::fen_csv {
 namespace {
@@ -32,10 +31,8 @@ class RowWalk final : public chess::LineWalk {
     Columns columns_;
 };
 
-class CsvCodec final : public chess::Codec {
+class CsvCodec final : public chess::LineCodec {
   public:
-    [[nodiscard]] const Units& units() const override { return units_; }
-    [[nodiscard]] bool has_lines() const override { return true; }
     [[nodiscard]] bool has_header() const override { return true; }
     [[nodiscard]] bool begins_a_file(std::string_view head) const override { return looks_like_columns(head); }
     [[nodiscard]] std::string_view header_in(std::string_view beginning) const override {
@@ -55,14 +52,6 @@ class CsvCodec final : public chess::Codec {
                                                           const chess::Demands& demands) const override {
         return std::make_unique<RowWalk>(header, bytes, demands);
     }
-    [[nodiscard]] chess::OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
-                                         const chess::Demands& demands,
-                                         std::optional<std::vector<std::uint64_t>>) const override {
-        return chess::LinePieces::open(path, expected, *this, demands);
-    }
-
-  private:
-    lines::LineUnits units_;
 };
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include "chess/native/files/line_pieces.h"
 #include "chess/native/files/line_walk.h"
 #include "chess/native/formats/text_fields.h"
-#include "lines/packed_file.h"
 
 namespace sparsepool::lichess_evals {
 namespace {
@@ -22,10 +21,8 @@ class EvaluationWalk final : public chess::LineWalk {
     }
 };
 
-class EvaluationCodec final : public chess::Codec {
+class EvaluationCodec final : public chess::LineCodec {
   public:
-    [[nodiscard]] const Units& units() const override { return units_; }
-    [[nodiscard]] bool has_lines() const override { return true; }
     [[nodiscard]] bool begins_a_file(std::string_view head) const override {  // whose first line may be longer
         const auto has = [head](std::string_view name) { return head.find(name) != std::string_view::npos; };
         return chess::trimmed(chess::bare_line(head)).starts_with('{') && has("\"fen\"") && has("\"evals\"");
@@ -34,14 +31,6 @@ class EvaluationCodec final : public chess::Codec {
                                                     const chess::Demands& demands) const override {
         return std::make_unique<EvaluationWalk>(bytes, demands);
     }
-    [[nodiscard]] chess::OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
-                                         const chess::Demands& demands,
-                                         std::optional<std::vector<std::uint64_t>>) const override {
-        return chess::LinePieces::open(path, expected, *this, demands);
-    }
-
-  private:
-    lines::LineUnits units_;
 };
 
 }  // namespace

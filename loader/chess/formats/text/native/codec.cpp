@@ -9,7 +9,6 @@
 #include "chess/native/files/codec.h"
 #include "chess/native/files/line_pieces.h"
 #include "chess/native/formats/storable.h"
-#include "lines/packed_file.h"
 
 namespace sparsepool::text {
 namespace {
@@ -38,25 +37,15 @@ class Writer final : public chess::EntryWriter {
     void finish() override {}
 };
 
-class TextCodec final : public chess::Codec {
+class TextCodec final : public chess::LineCodec {
   public:
-    [[nodiscard]] const Units& units() const override { return units_; }
-    [[nodiscard]] bool has_lines() const override { return true; }
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
                                                     const chess::Demands& demands) const override {
         return std::make_unique<chess::UnitWalk>(simd::kernels<Kernels>().walk, bytes, demands);
     }
-    [[nodiscard]] chess::OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
-                                         const chess::Demands& demands,
-                                         std::optional<std::vector<std::uint64_t>>) const override {
-        return chess::LinePieces::open(path, expected, *this, demands);
-    }
     [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
         return std::make_unique<Writer>();
     }
-
-  private:
-    lines::LineUnits units_;
 };
 
 }  // namespace
