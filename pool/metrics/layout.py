@@ -27,6 +27,11 @@ _ALIGNMENT = 64  # of an array: a cache line
 _PAGE = 4096
 
 
+def is_measured(step: int, every: int) -> bool:
+    """Tells whether the batches of a training step are measured, which those of each `every` steps are; 0: of none."""
+    return every > 0 and (step + 1) % every == 0
+
+
 @dataclass(frozen=True)
 class Measured:
     """The metrics of a task, as the planner finds them; empty for a task without metrics."""

@@ -28,7 +28,7 @@ from pool.ensemble.member import Member
 from pool.exchange.interface import GroupBatch, WorkerExchange
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import carried
-from pool.metrics.layout import Measured
+from pool.metrics.layout import Measured, is_measured
 from pool.nn.batch import TensorBatch
 from pool.nn.generators import seed_for
 from pool.nn.sparse_linear import SparseLinear
@@ -176,7 +176,7 @@ class Computer:
     def _measured(self, batch: TensorBatch, step: int, frozen: Collection[int]) -> tuple[float, ...]:
         """Returns the metrics of a batch that was trained on, with the weights that it was computed with; nothing if
         the step is not measured."""
-        if not self._metrics.due(step):
+        if not is_measured(step, self._metrics.every):
             return ()
         self._model.eval()
         return self._metrics.of_batch(

@@ -22,9 +22,6 @@ class TrainMetrics:
     measured: Measured = NOTHING
     every: int = 0  # steps; 0: none
 
-    def due(self, step: int) -> bool:
-        return self.every > 0 and (step + 1) % self.every == 0
-
     def of_batch(
         self,
         members: Sequence[Member],

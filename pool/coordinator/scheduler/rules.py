@@ -9,6 +9,7 @@ from pool.checkpoint.plateau import ReduceOnPlateau
 from pool.checkpoint.validations import LOWEST_LOSS, Goal
 from pool.coordinator.scheduler.early_stopping import EarlyStopping
 from pool.exchange.groups import Groups
+from pool.metrics.layout import is_measured
 from pool.metrics.validation_pass import ValidationPass
 
 
@@ -40,7 +41,7 @@ class Rules:
 
     def metrics_of(self, step: int) -> tuple[str, ...]:
         """Returns the metrics that each batch of the step has."""
-        return self.metrics if self.metrics_every and (step + 1) % self.metrics_every == 0 else ()
+        return self.metrics if is_measured(step, self.metrics_every) else ()
 
     @property
     def groups(self) -> Groups:
