@@ -31,8 +31,8 @@ def read_piece(checkpoints: Path, request: CheckpointRequest) -> tuple[Checkpoin
             data = os.pread(file.fileno(), PIECE_BYTES, request.offset)
             is_last = request.offset + len(data) >= os.fstat(file.fileno()).st_size
     except (CheckpointError, OSError) as error:
-        return CheckpointPiece(request.step, request.name, request.offset, refused=str(error)), b""
-    return CheckpointPiece(request.step, request.name, request.offset, is_last=is_last), data
+        return CheckpointPiece(request, refused=str(error)), b""
+    return CheckpointPiece(request, is_last=is_last), data
 
 
 def copy_checkpoint(ask: Ask, checkpoints: Path, step: int) -> Path:

@@ -152,7 +152,7 @@ class MachineGroup:
                 if self._piece is not None:
                     piece, data = self._piece
                     self._piece = None
-                    if CheckpointRequest(piece.step, piece.name, piece.offset) == request:
+                    if piece.request == request:
                         return piece, data
 
         try:

@@ -416,11 +416,9 @@ class CheckpointRequest:
 
 @dataclass(frozen=True)
 class CheckpointPiece:
-    """Answers a `CheckpointRequest`; the bytes are the frame behind it."""
+    """Answers a request; the bytes are the frame behind it."""
 
-    step: int
-    name: str
-    offset: int
+    request: CheckpointRequest
     is_last: bool = False  # of the file
     refused: str = ""  # why there are none
 

@@ -47,7 +47,7 @@ EXAMPLES: list[m.Message] = [
     m.MachineOrders("life", 2, 6, "", (m.MachineAddress(1, "tcp://10.0.0.2:4712"),), missing=(2,)),
     m.MachineOrders("life", missing=(2,), lacks=m.CheckpointPlace(400, 1)),
     m.CheckpointRequest(400, "weights.safetensors", 1 << 20),
-    m.CheckpointPiece(400, "weights.safetensors", 1 << 20, is_last=True),
+    m.CheckpointPiece(m.CheckpointRequest(400, "weights.safetensors", 1 << 20), is_last=True),
 ]
 
 
