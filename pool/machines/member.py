@@ -61,7 +61,7 @@ class Member:
     def can_begin(self, steps: Sequence[int], *, copies: bool = False) -> None:
         """A coordinator, which is not there yet, can begin with any of these steps: 0, or a checkpoint. `copies`: with
         another machine's checkpoint too."""
-        self.report = replace(self.report, steps=tuple(steps), saved=tuple(filter(None, steps)), copies=copies)
+        self.report = replace(self.report, steps=tuple(steps), saved=_checkpoints(steps), copies=copies)
 
     def reached_at(self, coordinator: str) -> None:
         """The coordinator is up."""
@@ -77,7 +77,7 @@ class Member:
             coordinator="",
             lost=lost,
             steps=tuple(steps),
-            saved=tuple(saved),
+            saved=_checkpoints(saved),
             copies=False,
             finished=finished,
         )
@@ -111,3 +111,8 @@ class Member:
             return Begin(orders.generation, orders.step)
         self.coordinators = orders.coordinators if orders.generation == mine else ()
         return None
+
+
+def _checkpoints(steps: Sequence[int]) -> tuple[int, ...]:
+    """Returns those with a checkpoint: a run that has none yet begins with 0."""
+    return tuple(filter(None, steps))
