@@ -159,7 +159,7 @@ def _agree(run: _Run, group: MachineGroup) -> Begin | None:
     others are gone, since they have it too. Raises ConfigError, RunError."""
     run.folder.last_checkpoint()  # damaged ones are put aside
     steps = run.folder.checkpoint_steps()
-    has_last = run.config.train.steps in steps
+    has_last = run.config.train.steps in steps and not run.config.train.epochs  # which are no steps yet
     group.member.knows(of_config(run.config))
     group.member.can_begin(steps, copies=run.resume)
 
