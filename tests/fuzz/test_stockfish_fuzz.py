@@ -100,8 +100,8 @@ def mutants(whole: bytes, count: int) -> Iterator[bytes]:
 
 
 def test_mutants_give_an_error_or_the_same_file(whole: bytes, path: Path) -> None:
-    errors = [check(path, mutant) for mutant in mutants(whole, 400)]
-    assert 100 < sum(error is not None for error in errors) < 350
+    refused = sum(check(path, mutant) is not None for mutant in mutants(whole, 400))
+    assert 100 < refused < 350
 
 
 def test_short_random_bytes_behind_a_right_version_are_refused(path: Path) -> None:

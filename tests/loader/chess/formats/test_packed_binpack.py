@@ -43,13 +43,12 @@ def packed(folder: Path, ending: str, data: bytes) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def several(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+@pytest.fixture
+def several(tmp_path: Path) -> bytes:
     """A file of several chunks, of which each has several chains."""
-    folder = tmp_path_factory.mktemp("several")
     parts = []
     for number in range(5):
-        part = folder / f"{number}.binpack"
+        part = tmp_path / f"{number}.binpack"
         assert main(["shuffle", str(VALIDATION), "-o", str(part), "--seed", str(number)]) == 0
         parts.append(part.read_bytes())
     return b"".join(parts)
