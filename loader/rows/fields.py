@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from loader import _native
 from loader.rows.settings import RowsConfig
 from loader.stream.config import DataConfig
@@ -29,23 +31,27 @@ def left_out(settings: RowsConfig) -> list[str]:
 
 
 def batch_schema(config: DataConfig) -> BatchSchema:
-    """A bag a row in each field; `label` float32, `weight` and the other numbers float32, `qid` int64.
+    """A bag a row in each field, of fields that share a table as many bags as there are such fields; `label` float32,
+    `weight` and the other numbers float32, `qid` int64.
 
     Raises ValueError for what is too large.
     """
     settings: RowsConfig = config.settings
-    for name in settings.ranges():
-        most = settings.most_active(name)
+    sparse = tuple(_table(settings, name, fields) for name, fields in settings.tables().items())
+    for table in sparse:
+        most = table.max_active * table.bags_per_sample
         if most * config.batch_size >= 1 << 32:
             raise ValueError(f"data.rows.max_active: {most} in {config.batch_size} rows of a batch are more than 2^32")
-    sparse = tuple(
-        SparseField(name, end - begin, max_active=settings.most_active(name), values=settings.has_values(name))
-        for name, (begin, end) in settings.ranges().items()
-    )
     dense = [DenseField(name, "float32") for name in dense_names(settings)]
     if settings.qid:
         dense.append(DenseField(QID, "int64"))
     return BatchSchema(config.batch_size, sparse=sparse, dense=tuple(dense))
+
+
+def _table(settings: RowsConfig, name: str, fields: Sequence[str]) -> SparseField:
+    begin, end = settings.ranges()[fields[0]]
+    most = max(map(settings.most_active, fields))
+    return SparseField(name, end - begin, most, bags_per_sample=len(fields), values=settings.has_values(fields[0]))
 
 
 def row_shape(settings: RowsConfig) -> _native.RowShape:
@@ -63,6 +69,9 @@ def row_shape(settings: RowsConfig) -> _native.RowShape:
         _native.RowField(name, *ranges[name], settings.has_values(name), settings.most_active(name))
         for name in by_number
     ]
-    shape.order = [by_number.index(name) for name in ranges]
+    begins = {name: by_number.index(fields[0]) for name, fields in settings.tables().items()}
+    shape.tables = [
+        _native.RowTable(name, begin, begin + len(settings.tables()[name])) for name, begin in begins.items()
+    ]
     shape.first_number = 0 if settings.zero_based else 1
     return shape

@@ -46,8 +46,17 @@ class RowsConfig(Section):
     fields: Annotated[
         dict[str, _Range],
         Field(
-            description="fields, each with a table of its own: the first of its feature numbers, counted from 0, and "
-            "the one behind its last; `{user = [0, 1000000], item = [1000000, 2000000]}`"
+            description="fields: the first of its feature numbers, counted from 0, and the one behind its last; "
+            "`{user = [0, 1000000], item = [1000000, 2000000]}`"
+        ),
+        Effect.FIXED,
+    ] = {}  # noqa: RUF012 (frozen)
+    shared_tables: Annotated[
+        dict[str, _Names],
+        Field(
+            description='fields that share a table: `{items = ["history", "candidate"]}`; batches have them as one '
+            "field of that name, with a bag of each. They have as many features each, and their numbers follow one "
+            "another in that order"
         ),
         Effect.FIXED,
     ] = {}  # noqa: RUF012 (frozen)
@@ -106,6 +115,12 @@ class RowsConfig(Section):
         """The fields by name: first feature number, and the one behind the last."""
         return self.fields or {DEFAULT_FIELD: (0, self.num_features)}
 
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """The fields of batches in the order of `fields`, each with the fields of rows that share its table."""
+        table_of = {field: name for name, fields in self.shared_tables.items() for field in fields}
+        names = dict.fromkeys(table_of.get(field, field) for field in self.ranges())
+        return {name: self.shared_tables.get(name, (name,)) for name in names}
+
     def has_values(self, field: str) -> bool:
         return self.values if isinstance(self.values, bool) else field in self.values
 
@@ -156,6 +171,34 @@ class RowsConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _tables_can_be_shared(self) -> Self:
+        shared: set[str] = set()
+        for name, fields in self.shared_tables.items():
+            if problem := self._table_problem(fields):
+                raise WrongKeyError(problem, "shared_tables", name)
+            if again := shared & set(fields):
+                raise WrongKeyError(f"{min(again)!r} shares another table, too", "shared_tables", name)
+            shared |= set(fields)
+        return self
+
+    def _table_problem(self, fields: tuple[str, ...]) -> str:
+        """Says why these fields can't share a table; empty if they can."""
+        listed = ", ".join(fields)
+        if unknown := [field for field in fields if field not in self.fields]:
+            return f"{unknown[0]!r} is no field; the fields are {', '.join(self.ranges())}"
+        if len(fields) < 2 or len(set(fields)) < len(fields):
+            return f"[{listed}]: expected two fields or more, each once"
+        if len({end - begin for begin, end in map(self.fields.__getitem__, fields)}) > 1:
+            return f"{listed} have different numbers of features, and a table has one"
+        if len(set(map(self.has_values, fields))) > 1:
+            return f"data.rows.values names some of {listed}; name all or none"
+        by_number = sorted(self.fields, key=self.fields.__getitem__)
+        first = by_number.index(fields[0])
+        if tuple(by_number[first : first + len(fields)]) != fields:
+            return f"the numbers of {listed} must follow one another in that order (data.rows.fields)"
+        return ""
+
+    @model_validator(mode="after")
     def _columns_are_used(self) -> Self:
         columns = self.columns
         for key, named, known, where in (
@@ -179,12 +222,12 @@ class RowsConfig(Section):
             )
         if not isinstance(self.values, bool) and (unknown := set(self.values) - set(fields)):
             raise WrongKeyError(f"{min(unknown)!r} is no field; {known}", "values")
-        names = [*fields, *self.dense]
+        names = [*fields, *self.shared_tables, *self.dense]
         for name in names:
             if not _NAME.fullmatch(name) or name in _TAKEN or names.count(name) > 1:
                 raise WrongKeyError(
                     f"{name!r} can't be the name of a field or number: letters, digits and _, each name once, none of "
                     f"{', '.join(_TAKEN)}",
-                    "dense" if name in self.dense else "fields",
+                    "dense" if name in self.dense else "shared_tables" if name in self.shared_tables else "fields",
                 )
         return self

@@ -152,7 +152,8 @@ class SparseLinear(nn.Module):
         if backward == self._last_backward:
             raise RuntimeError(
                 f"this {type(self).__name__} (field {self.field!r}) is used more than once in one backward, but its "
-                "gradient goes straight into a slot that holds one use: give each use its own layer"
+                "gradient goes straight into a slot that holds one use: give each use its own layer, or the batch one "
+                "field with a bag for each use (data.rows.shared_tables)"
             )
         self._last_backward = backward
 

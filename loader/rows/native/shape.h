@@ -18,7 +18,7 @@ enum class LabelKind : std::uint8_t {
     kNone,    // labels and weights are 0 and 1, whether there are any or not
 };
 
-// A table's features: numbers begin .. end - 1 of all, which count from 0 within the field.
+// Numbers begin .. end - 1 of all features, which count from 0 within the field.
 struct Field {
     std::string name;
     std::uint64_t begin = 0;
@@ -27,6 +27,13 @@ struct Field {
     std::uint32_t max_active = 0;
 
     [[nodiscard]] std::uint64_t size() const { return end - begin; }
+};
+
+// A field of batches: the fields of rows that share a table, fields[begin .. end - 1] of the shape. Each is a bag.
+struct Table {
+    std::string name;
+    std::size_t begin = 0;
+    std::size_t end = 0;
 };
 
 struct RowShape {
@@ -38,7 +45,7 @@ struct RowShape {
     bool weight = false;             // the second is the sample's weight
     bool qid = false;                // an int64 besides
     std::vector<Field> fields;       // in the order of their numbers, which they share with no other
-    std::vector<std::size_t> order;  // of the schema: fields[order[i]] is its field i
+    std::vector<Table> tables;       // in the order of the schema; readers need none
     std::uint64_t first_number = 0;  // that text formats give the first feature
 
     // Whether that number of a row is a label or a weight, and neither is read.

@@ -22,7 +22,6 @@ rows::RowShape shape_of(std::uint8_t choice) {
     rows::RowShape shape = labelled_shape(choice);
     shape.dense.push_back("number");
     shape.fields = {{"low", 0, 5, true, 2}, {"high", 5, 4'000'000'000, false, 4}};
-    shape.order = {0, 1};
     return shape;
 }
 

@@ -21,7 +21,6 @@ rows::RowShape shape_of(std::uint8_t choice) {
     rows::RowShape shape = labelled_shape(choice);
     shape.first_number = (choice & 32) != 0 ? 1 : 0;
     shape.fields = {{"low", 0, 5, true, 3}, {"middle", 6, 10, false, 4}, {"high", 10, 4'000'000'000, true, 2}};
-    shape.order = {0, 1, 2};
     return shape;
 }
 

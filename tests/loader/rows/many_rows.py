@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.loader.stream.batch_contents import digest
 
 ACTIVE = 4  # features of a row: number d of row r is d * 10_000 + numbers[r, d]
 FEATURES = ACTIVE * 10_000
+Range = tuple[int, int]  # of numbers: the first, and the one behind the last
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,20 @@ def make(count: int, seed: int = 0) -> ManyRows:
     return ManyRows(labels.astype(np.float32), numbers, values, line.tobytes())
 
 
-def digests(rows: ManyRows, schema: BatchSchema, ranges: dict[str, tuple[int, int]], count: int) -> Iterator[str]:
-    """Of the first batches of the rows in order, over and over, written by numpy."""
+def digests(rows: ManyRows, schema: BatchSchema, tables: Mapping[str, Sequence[Range]], count: int) -> Iterator[str]:
+    """Of the first batches of the rows in order, over and over, written by numpy; a bag of each of a table's ranges."""
     (slot,) = allocate_slots(schema, 1)
     for number in range(count):
         first = number * schema.batch_size
         batch = rows.of(np.arange(first, first + schema.batch_size) % len(rows))
         sparse: dict[str, tuple[npt.NDArray[Any], ...]] = {}
         for field in schema.sparse:
-            begin, end = ranges[field.name]
-            here = (batch.numbers >= begin) & (batch.numbers < end)
-            offsets = np.concatenate([[0], np.cumsum(here.sum(axis=1))])
-            sparse[field.name] = (offsets, batch.numbers[here] - begin, *([batch.values[here]] if field.values else []))
+            ranges = tables[field.name]
+            here = [(batch.numbers >= begin) & (batch.numbers < end) for begin, end in ranges]
+            offsets = np.concatenate([[0], np.cumsum(np.concatenate([of_bag.sum(axis=1) for of_bag in here]))])
+            bags = [batch.numbers[of_bag] - begin for of_bag, (begin, _) in zip(here, ranges, strict=True)]
+            values = [np.concatenate([batch.values[of_bag] for of_bag in here])] if field.values else []
+            sparse[field.name] = (offsets, np.concatenate(bags), *values)
         write_batch(schema, slot, number, sparse, {"label": batch.labels})
         yield digest(SparseBatch.view(schema, slot))
 

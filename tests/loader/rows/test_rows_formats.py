@@ -51,7 +51,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_format_of_a_users_own_is_read_as_those_in_the_tree(path: Path) -> None:
     with closing(open_stream(CONFIG, [path], seed=3)) as stream:
         assert [digest(batch) for batch in read_batches(stream, 5)] == list(
-            digests(make(150), stream.schema, RANGES, 5)
+            digests(make(150), stream.schema, {name: [range_of] for name, range_of in RANGES.items()}, 5)
         )
     shuffled = CONFIG.model_copy(update={"shuffle": True})
     found = set()

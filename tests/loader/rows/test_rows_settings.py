@@ -16,6 +16,8 @@ from loader.stream.schema import SparseField
 from loader.stream.sources import data_config, open_stream, schema_of
 from tests.loader.rows.formats.odd_svmlight import FILES
 
+SHARED = {"fields": {"a": [0, 5], "b": [5, 10], "c": [10, 11]}}
+
 
 @pytest.mark.parametrize(
     ("settings", "said"),
@@ -24,6 +26,21 @@ from tests.loader.rows.formats.odd_svmlight import FILES
         ({"fields": {"a": [1 << 70, (1 << 70) + 5]}}, f"expected feature numbers up to {1 << 62}"),
         ({"fields": {"a": [5, 5]}}, "fields.a: [5, 5]: expected 1 to 2147483648 features from 0 on"),
         ({"fields": {"a": [-1, 5]}}, "fields.a: [-1, 5]: expected 1 to 2147483648 features from 0 on"),
+        (SHARED | {"shared_tables": {"t": ["a"]}}, "shared_tables.t: [a]: expected two fields or more, each once"),
+        (SHARED | {"shared_tables": {"t": ["a", "a"]}}, "shared_tables.t: [a, a]: expected two fields or more, each"),
+        (SHARED | {"shared_tables": {"t": ["a", "z"]}}, "shared_tables.t: 'z' is no field; the fields are a, b, c"),
+        (SHARED | {"shared_tables": {"t": ["b", "a"]}}, "shared_tables.t: the numbers of b, a must follow one another"),
+        (SHARED | {"shared_tables": {"t": ["b", "c"]}}, "shared_tables.t: b, c have different numbers of features"),
+        (SHARED | {"shared_tables": {"a": ["a", "b"]}}, "shared_tables: 'a' can't be the name of a field or number"),
+        (
+            SHARED | {"shared_tables": {"t": ["a", "b"]}, "values": ["a"]},
+            "shared_tables.t: data.rows.values names some of a, b; name all or none",
+        ),
+        (
+            SHARED | {"shared_tables": {"t": ["a", "b"], "u": ["a", "b"]}},
+            "shared_tables.u: 'a' shares another table, too",
+        ),
+        ({"shared_tables": {"t": ["features", "x"]}}, "shared_tables.t: 'features' is no field; the fields are"),
         ({"fields": {"label": [0, 5]}}, "'label' can't be the name of a field or number"),
         ({"fields": {"a.b": [0, 5]}}, "'a.b' can't be the name of a field or number"),
         ({"dense": ["features"]}, "'features' can't be the name of a field or number"),

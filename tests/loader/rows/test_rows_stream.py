@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 import random
+import re
 import shutil
 import subprocess
 import zlib
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -96,7 +98,7 @@ def test_the_stream_is_the_same_for_any_number_of_threads_and_from_any_cursor(
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_batches_in_file_order_are_those_of_the_lines(packing: str, rows: ManyRows, files: dict[str, Path]) -> None:
     config = CONFIG.model_copy(update={"shuffle": False, "batch_size": 7000})
-    expected = digests(rows, schema_of(config), {"features": (0, FEATURES)}, 25)
+    expected = digests(rows, schema_of(config), {"features": [(0, FEATURES)]}, 25)
     with closing(open_stream(config, [files[packing]], seed=3)) as stream:
         assert [digest(batch) for batch in read_batches(stream, 25)] == list(expected)
 
@@ -112,7 +114,7 @@ def test_fields_are_ranges_of_numbers_with_tables_of_their_own(batch_size: int, 
         source="rows", format="svmlight", batch_size=100, shuffle=False, rows={"num_features": 10_000, "values": False}
     )
     with closing(open_stream(binary, [path], seed=3)) as stream:
-        expected = digests(few, stream.schema, {"features": (0, 10_000)}, 3)
+        expected = digests(few, stream.schema, {"features": [(0, 10_000)]}, 3)
         assert [digest(batch) for batch in read_batches(stream, 3)] == list(expected)
     path.write_bytes(rows.text)
     ranges = {"high": (20_000, FEATURES), "low": (3, 20_000), "lowest": (0, 3)}  # of which one is often empty
@@ -120,7 +122,33 @@ def test_fields_are_ranges_of_numbers_with_tables_of_their_own(batch_size: int, 
     config = data_config(source="rows", format="svmlight", batch_size=batch_size, shuffle=False, rows=fields)
     with closing(open_stream(config, [path], seed=3)) as stream:
         assert [field.name for field in stream.schema.sparse] == list(ranges)
-        assert [digest(batch) for batch in read_batches(stream, 4)] == list(digests(rows, stream.schema, ranges, 4))
+        tables = {name: [range_of] for name, range_of in ranges.items()}
+        assert [digest(batch) for batch in read_batches(stream, 4)] == list(digests(rows, stream.schema, tables, 4))
+
+
+@pytest.mark.parametrize("values", [True, ["rest"]])
+@pytest.mark.parametrize("batch_size", [500, 40_000])
+def test_fields_that_share_a_table_are_bags_of_one(
+    batch_size: int, values: bool | list[str], rows: ManyRows, tmp_path: Path
+) -> None:
+    """With more bags than a uint16 counts, too, and fields before, between and behind, in another order than theirs."""
+    path = tmp_path / "rows.svm"
+    path.write_bytes(rows.text if values is True else re.sub(rb"([0-3]\d{4}):0\.\d{6}", rb"\1:1", rows.text))
+    ones = rows if values is True else replace(rows, values=np.ones_like(rows.values))
+    ranges = {
+        "rest": (36_000, FEATURES), "candidate": (12_000, 24_000), "history": (0, 12_000), "between": (24_000, 28_000),
+        "left": (28_000, 32_000), "right": (32_000, 36_000),
+    }  # fmt: skip
+    shared = {"items": ["history", "candidate"], "sides": ["left", "right"]}
+    fields = {"fields": ranges, "shared_tables": shared, "max_active": 2, "values": values}
+    config = data_config(source="rows", format="svmlight", batch_size=batch_size, shuffle=False, rows=fields)
+    names = ("rest", "items", "between", "sides")
+    tables = {name: [ranges[field] for field in shared.get(name, [name])] for name in names}
+    with closing(open_stream(config, [path], seed=3)) as stream:
+        assert [(field.name, field.bags_per_sample) for field in stream.schema.sparse] == [
+            (name, len(bags)) for name, bags in tables.items()
+        ]
+        assert [digest(batch) for batch in read_batches(stream, 4)] == list(digests(ones, stream.schema, tables, 4))
 
 
 @pytest.mark.parametrize("packing", ["plain", "gzip"])

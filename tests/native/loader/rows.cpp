@@ -21,7 +21,7 @@ rows::RowShape two_fields() {
     shape.weight = true;
     shape.qid = true;
     shape.fields = {{"low", 0, 10, false, 2}, {"high", 10, 20, true, 3}};
-    shape.order = {1, 0};
+    shape.tables = {{"high", 1, 2}, {"low", 0, 1}};
     return shape;
 }
 
@@ -121,10 +121,17 @@ TEST_CASE("a layout is refused for a shape that no batch has") {
     rows::RowShape shape = two_fields();
     refused(shape, 0, "batch size 0 is not 1 to 1048576");
     refused(shape, 10, "the table of regions has other arrays than this writer makes");
-    shape.order = {0, 0};
-    refused(shape, 10, "the order of fields is none");
+    shape.tables = {{"low", 0, 1}, {"again", 0, 1}};
+    refused(shape, 10, "field 'low' has two tables");
+    shape.tables = {{"low", 0, 1}};
+    refused(shape, 10, "a field has no table");
+    shape.tables = {{"low", 0, 1}, {"high", 2, 2}};
+    refused(shape, 10, "table 'high' has no fields");
+    shape.tables = {{"both", 0, 2}};
+    refused(shape, 10, "field 'high' can't share the table of 'low'");
+    shape.fields[0].values = true;
+    shape.fields[1].max_active = 1U << 31;
+    refused(shape, 1, "table 'both': 2 bags of 2147483648 features are more than 2^32 - 1");
     shape.fields[1].begin = 9;
     refused(shape, 10, "field 'high' overlaps another, or is empty");
-    shape.fields[0].max_active = 1U << 31;
-    refused(shape, 10, "field 'low': 10 rows of 2147483648 features are more than 2^32 - 1");
 }

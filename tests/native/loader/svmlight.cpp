@@ -124,7 +124,6 @@ rows::RowShape shape_of_one_field() {
     rows::RowShape shape;
     shape.dense = {"label"};
     shape.fields = {{"features", 0, 100, true, 3}};
-    shape.order = {0};
     return shape;
 }
 

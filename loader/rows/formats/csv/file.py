@@ -39,7 +39,6 @@ class CsvFile:
         # The first column hashed to one feature: so that there are rows, and nothing but the lines' form is checked.
         self._shape = _native.RowShape()
         self._shape.fields = [_native.RowField("rows", 0, 1, False, 1)]
-        self._shape.order = [0]
         columns = _native.CsvColumns(self.cut)
         columns.width, columns.fields = width, [[0]]
         self._reader = _native.CsvReader([self._file], [columns], self._shape)

@@ -21,7 +21,6 @@ def any_shape() -> _native.RowShape:
     shape.dense = ["label"]
     shape.qid = True
     shape.fields = [_native.RowField("features", 0, _MOST, True, _MOST)]
-    shape.order = [0]
     return shape
 
 

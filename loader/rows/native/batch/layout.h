@@ -9,7 +9,7 @@
 // What a batch of rows has, and where it lies in a slot.
 namespace sparsepool::rows {
 
-struct FieldLayout {
+struct TableLayout {
     batch::Region offsets, features, values, touched, touched_offsets, bags, column_values;
 };
 
@@ -18,7 +18,7 @@ struct Layout {
     std::uint64_t slot_bytes = 0;
     batch::Region header, bucket_offsets, qid;
     std::vector<batch::Region> dense;
-    std::vector<FieldLayout> fields;  // in the order of the shape's fields
+    std::vector<TableLayout> tables;  // in the order of the shape's
 };
 
 // Throws std::invalid_argument if the table is not that of such a batch, or the shape is none.

@@ -43,7 +43,7 @@ void bind(nb::module_& module) {
         .value("BINARY", LabelKind::kBinary)
         .value("CLASS", LabelKind::kClass)
         .value("NONE", LabelKind::kNone);
-    nb::class_<Field>(module, "RowField", "Features begin .. end - 1 of all, with a table of their own.")
+    nb::class_<Field>(module, "RowField", "Features begin .. end - 1 of all.")
         .def(
             "__init__",
             [](Field* field, std::string name, std::uint64_t begin, std::uint64_t end, bool values,
@@ -54,6 +54,13 @@ void bind(nb::module_& module) {
         .def_ro("end", &Field::end)
         .def_ro("values", &Field::values)
         .def_ro("max_active", &Field::max_active);
+    nb::class_<Table>(module, "RowTable", "A field of batches: fields begin .. end - 1 of rows, a bag each.")
+        .def(
+            "__init__",
+            [](Table* table, std::string name, std::size_t begin, std::size_t end) {
+                new (table) Table{std::move(name), begin, end};
+            },
+            "name"_a, "begin"_a, "end"_a);
     nb::class_<RowShape>(module, "RowShape", "What a row has; see loader.rows.fields.")
         .def(nb::init<>())
         .def_rw("label", &RowShape::label)
@@ -63,7 +70,7 @@ void bind(nb::module_& module) {
         .def_rw("weight", &RowShape::weight)
         .def_rw("qid", &RowShape::qid)
         .def_rw("fields", &RowShape::fields, "in the order of their numbers")
-        .def_rw("order", &RowShape::order, "place in `fields` of each field of the schema")
+        .def_rw("tables", &RowShape::tables, "in the order of the schema; readers need none")
         .def_rw("first_number", &RowShape::first_number);
     nb::class_<RowReader>(module, "RowReader", "Files of one format, in chunks of rows.")
         .def_prop_ro("num_chunks", &RowReader::num_chunks)
