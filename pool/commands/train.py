@@ -115,7 +115,7 @@ def train(
 
     Ctrl-C finishes the step, writes a checkpoint and stops; a second one stops at once. Exit codes: 0 done, 1 failed, 2
     command line or config, 65 damaged data, 69 something it names is not there now or in use, 71 not enough memory or
-    disk, 75 a process died again and again, 130 or 143 stopped by a signal.
+    disk, 75 a process died again and again, or another machine was stopped or lost, 130 or 143 stopped by a signal.
 
     `pool train --resume runs/first` goes on with that run: its own settings hold, with the changes of --set. Example:
     pool configs stockfish-15.1 -o my.toml, then pool train my.toml --set 'data.train=/data/*.binpack' --set
@@ -172,7 +172,7 @@ def train(
         resume=resume,
         allow_different_numerics=allow_different_numerics,
         changes=changes,
-        again=lambda run_dir: command("train", "--resume", run_dir),
+        again=None if group is not None else lambda run_dir: command("train", "--resume", run_dir),
         group=group,
     )
     raise typer.Exit(code)

@@ -149,8 +149,8 @@ class TrainConfig(Section):
         Field(
             ge=0,
             le=1 << 20,
-            description="passes over the training data, in place of steps: their samples are counted when the run "
-            "starts; 0: train.steps counts",
+            description="passes over the training data, in place of steps, which do not count then: the samples are "
+            "counted when the run starts; 0: train.steps counts",
         ),
         Effect.RESULT,
     ] = 0
@@ -309,8 +309,6 @@ class TrainConfig(Section):
     @property
     def problem(self) -> str:
         """Keys that do not go together, and what to do; empty if all do."""
-        if self.epochs and "steps" in self.model_fields_set:
-            return f"train.epochs: {self.epochs}, and train.steps is set, too; leave one of them out"
         for key, value in (("on_export", self.on_export), ("export_weights", self.export_weights)):
             if value and not self.export_every:
                 return f"train.{key}: does nothing without train.export_every: set that, or leave it out"

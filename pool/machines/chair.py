@@ -51,6 +51,7 @@ class Chair:
         """Decides what follows from what was heard."""
         if self._ended or self._finished:
             return
+        self._forget_refused()
         if self._generation and not self._broken:
             self._broken = self._why_broken(now)
         self._finished = self._all(lambda report: report.finished and report.lost == self._generation)
@@ -63,10 +64,9 @@ class Chair:
         if machine not in self._machines:
             return MachineOrders(report.life, refused=f"the run has machines 0 to {self._machines[-1]} (--machines)")
         if (since := self._rivals.get((machine, report.life))) is not None:
-            twice = self._known[machine].heard > since
-            return MachineOrders(
-                report.life, refused=f"there is another machine {machine} (--machine)" if twice else ""
-            )
+            there = self._known[machine]
+            refused = f"there is another machine {machine} (--machine), at {there.report.address}"
+            return MachineOrders(report.life, refused=refused if there.heard > since else "")
         if refused := self._refusal(machine, report):
             return MachineOrders(report.life, refused=refused)
         return MachineOrders(
@@ -80,6 +80,14 @@ class Chair:
             missing=self._missing(now),
             lacks=self._lack.get(machine),
         )
+
+    def _forget_refused(self) -> None:
+        """A machine that can't take part is waited for as one that is not there; its generation is over."""
+        for machine, known in list(self._known.items()):
+            if why := self._refusal(machine, known.report):
+                del self._known[machine]
+                if self._generation and not self._broken:
+                    self._broken = f"machine {machine} can't take part: {why}"
 
     def _why_broken(self, now: float) -> str:
         """Why the generation can't go on; empty if it can."""

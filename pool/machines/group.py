@@ -11,7 +11,7 @@ from pathlib import Path
 
 import zmq
 
-from pool.errors import ResourceError
+from pool.errors import UnavailableError
 from pool.machines.chair import PATIENCE, Chair
 from pool.machines.checkpoint_copy import copy_checkpoint, read_piece
 from pool.machines.member import Decision, Member
@@ -34,18 +34,19 @@ class _NotFinishedError(Exception):
 
 class MachineGroup:
     def __init__(self, place: MachinePlace, first: str, port: int) -> None:
-        """`first`, `port`: where the first machine is reached. Raises ResourceError if it can't listen there."""
+        """`first`, `port`: where the first machine is reached. Raises UnavailableError if it can't listen there."""
         self.place = place
         self._context = zmq.Context[zmq.Socket[bytes]]()
         self._chair = Chair(place.machines) if place.machine == 0 else None
         me = Peer(MACHINE, place.machine)
         try:
             self._hub = MachineHub(self._context, place.key, me, place.host, port if self._chair is not None else 0)
-        except ResourceError:
+        except UnavailableError:
             self._context.term()
             raise
+        self._first = f"tcp://{first}:{port}"
         if self._chair is None:
-            self._hub.connect({Peer(MACHINE, 0): f"tcp://{first}:{port}"})
+            self._hub.connect({Peer(MACHINE, 0): self._first})
         self.member = Member(secrets.token_hex(8), self._hub.address)
         self._again = SayAgain()
         self._said: MachineReport | None = None
@@ -96,6 +97,11 @@ class MachineGroup:
         return None if orders is None else self.member.hear(orders)
 
     @property
+    def _where(self) -> str:
+        """What can be seen of a connection that is not made: a wrong address or key, a firewall."""
+        return f"listens at {self._hub.address}" if self._chair is not None else f"calls machine 0 at {self._first}"
+
+    @property
     def waits_for(self) -> str:
         """The machines that are not heard, in words; empty: all are."""
         return named((0,)) if self.first_is_gone else named(self.member.missing)
@@ -121,6 +127,7 @@ class MachineGroup:
         self.watch(poller)
         said = ""
         since = time.monotonic()
+        say(f"machine {self.place.machine} of {self.place.machines}: {self._where}")
         while not given_up():
             poller.poll(SAY_AGAIN_MS)
             decision = self.hear()

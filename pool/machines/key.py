@@ -25,6 +25,8 @@ def write_key(path: Path) -> None:
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secret + b"\n")
+    except FileExistsError:
+        raise ConfigError(f"{path}: is there already; remove it to make another key") from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
 

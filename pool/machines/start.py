@@ -5,12 +5,14 @@ Number, index and first machine are taken from torchrun's, Slurm's or Kubernetes
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import re
 import socket
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 from pool.errors import ConfigError
@@ -38,7 +40,8 @@ class Given:
 
 
 def join(given: Given, environment: Mapping[str, str]) -> MachineGroup:
-    """Connects to the other machines of the run. Raises ConfigError, and ResourceError if the port is in use."""
+    """Connects to the other machines of the run. Raises ConfigError, of which UnavailableError if the port is in
+    use."""
     launched = _launched(environment)
     machines = launched.machines if given.machines is None else given.machines
     machine = launched.machine if given.machine is None else given.machine
@@ -54,7 +57,10 @@ def join(given: Given, environment: Mapping[str, str]) -> MachineGroup:
         if value is None
     ]
     if missing:
-        raise ConfigError(f"{', '.join(missing)}: needed for a run on several machines; see `pool train --help`")
+        raise ConfigError(
+            f"{', '.join(missing)}: needed for a run on several machines; --first is the host of machine 0, as the "
+            "others reach it, and `pool machines-key` makes a key"
+        )
     assert machines is not None
     assert machine is not None
     assert first is not None
@@ -124,6 +130,18 @@ def _own_address(interface: str | None, first: str) -> str:
         with socket.socket(family, socket.SOCK_DGRAM) as any_socket:
             any_socket.connect(address)  # sends nothing
             own: str = any_socket.getsockname()[0]
-            return own
     except OSError as error:
         raise ConfigError(f"--first: {first}: {error.strerror}") from None
+    if ip_address(own).is_loopback and first != "localhost" and not _is_address(first):
+        raise ConfigError(
+            f"--first: {first} is {own} on this machine, where no other reaches it; give --interface, or the address "
+            "of the first machine"
+        )
+    return own
+
+
+def _is_address(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        ip_address(host)
+        return True
+    return False

@@ -11,13 +11,14 @@ kept (`MachineHub.keep`). Messages say the same if they come twice (I5).
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from pool.errors import ProtocolError, ResourceError
+from pool.errors import ProtocolError, UnavailableError
 from pool.protocol.channel import Drops
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
 from pool.protocol.identity import Peer
@@ -45,7 +46,7 @@ class _Other:
 @dataclass
 class MachineHub:
     """`key`: the run's; `host`: the address to listen at; `port`: 0: any that is free. `most_bytes`: of a frame.
-    Raises ResourceError if the port can't be had."""
+    Raises UnavailableError if the port can't be had."""
 
     context: zmq.Context[zmq.Socket[bytes]]
     key: str = field(repr=False)
@@ -71,7 +72,8 @@ class MachineHub:
             self._socket.bind(f"tcp://{at}:{self.port or '*'}")
         except zmq.ZMQError as error:
             self._socket.close(0)
-            raise ResourceError(f"can't listen at {at}:{self.port or 'any port'}: {error.strerror}") from None
+            why = os.strerror(error.errno or 0)
+            raise UnavailableError(f"can't listen at {at}:{self.port or 'any port'}: {why.lower()}") from None
 
     def watch(self, poller: zmq.Poller) -> None:
         """From now on the poller, and no other, tells when `look` or `receive` has something to do."""

@@ -109,7 +109,9 @@ class Supervisor:
             group.watch(self._poller)
         self._ended_coordinator: tuple[Peer, str] | None = None  # that waits for the other machines, and why
         self._complete_since = time.monotonic()  # when a machine was first missed, or now
-        self._missed = ""  # the machines, once they are waited for no more
+        self._broken = (0, "")  # the generation of machines that was broken last, and why
+        self._waits_for = ""  # other machines, in words
+        self._missed = ""  # the same, once they are waited for no more
         self.last_report: RunReport | None = None
 
     def run(self) -> int:
@@ -329,7 +331,9 @@ class Supervisor:
             case Over():
                 return self._exit_code
             case Break():
-                self._progress.say(decision.why)
+                if self._broken != (broken := (group.member.generation, decision.why)):  # said until it is done
+                    self._broken = broken
+                    self._progress.say(decision.why)
                 self._kill_coordinator("has to begin anew with those of the other machines")
             case Begin():
                 assert self._ended_coordinator is not None
@@ -340,18 +344,21 @@ class Supervisor:
                 self._go_on(successor, decision.step)
         if group.member.coordinators != known:
             self._tell_roster()
-        self._wait_no_longer_than(self._run.config.pool.machine_timeout, group)
         finished = group.member.report.finished
-        if self._ended_coordinator is not None and not finished and self._stop.ending is not Ending.NOT_ASKED:
-            return self._signals.exit_code  # there is no step to finish
         if finished and group.first_is_gone:
             return self._exit_code  # the first machine has heard of that, and is gone
+        self._wait_no_longer_than(self._run.config.pool.machine_timeout, group)
+        if self._ended_coordinator is not None and not finished and self._stop.ending is not Ending.NOT_ASKED:
+            return self._signals.exit_code  # there is no step to finish
         return None
 
     def _wait_no_longer_than(self, seconds: float, group: MachineGroup) -> None:
         """If a machine is not heard for so long, what there is becomes a checkpoint, and the run ends here."""
         now = time.monotonic()
-        if not (waits_for := group.waits_for):
+        if (waits_for := group.waits_for) and waits_for != self._waits_for:
+            self._progress.say(f"waiting up to {seconds:g} s for {waits_for}: start it again with --resume")
+        self._waits_for = waits_for
+        if not waits_for:
             self._complete_since = now
         elif now - self._complete_since > seconds:
             if self._ended_coordinator is None:
@@ -368,10 +375,10 @@ class Supervisor:
     @property
     def _exit_code(self) -> int:
         """The exit code of a run that has finished, or was stopped."""
-        if self._missed:
-            return EXIT_CRASH_LOOP
         if self._stop.ending is not Ending.NOT_ASKED:
             return self._signals.exit_code
+        if self._missed:
+            return EXIT_CRASH_LOOP
         report = self.last_report
         return EXIT_CRASH_LOOP if report is not None and report.stopped_elsewhere else EXIT_DONE
 

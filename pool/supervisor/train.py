@@ -151,6 +151,10 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
             progress.say(trace.finish(folder.inside, trace_file))
     for line in _closing_lines(config, folder, run.report, run.again if code != EXIT_DONE else None):
         progress.say(line)
+    if code != EXIT_DONE and run.group is not None:
+        if run.report is not None and run.report.stopped_elsewhere:
+            progress.say("another machine was told to stop")
+        progress.say("to go on: the same command with --resume, on each machine")
     return code
 
 
@@ -160,7 +164,7 @@ def _agree(run: _Run, group: MachineGroup) -> Begin | None:
     run.folder.last_checkpoint()  # damaged ones are put aside
     steps = run.folder.checkpoint_steps()
     has_last = run.config.train.steps in steps and not run.config.train.epochs  # which are no steps yet
-    group.member.knows(of_config(run.config))
+    group.member.knows(of_config(run.config, group.place.machines))
     group.member.can_begin(steps, copies=run.resume)
 
     def given_up() -> bool:

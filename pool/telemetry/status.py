@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from loader.exit_codes import EXIT_DONE, EXIT_SIGNALLED
+from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_DONE, EXIT_SIGNALLED
 from pool.run_folder import files
 
 STATUS = "status.json"
@@ -75,4 +75,5 @@ def state_of(status: Status | None, *, all_steps: bool) -> State:
         return "finished" if all_steps else "crashed"
     if status.exit_code == EXIT_DONE:
         return "finished"
-    return "stopped" if status.exit_code > EXIT_SIGNALLED else "crashed"
+    elsewhere = status.exit_code == EXIT_CRASH_LOOP and not status.reason  # another machine was stopped, or is lost
+    return "stopped" if elsewhere or status.exit_code > EXIT_SIGNALLED else "crashed"

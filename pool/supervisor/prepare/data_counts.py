@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loader.errors import DataError
+from loader.exit_codes import EXIT_DATA
 from loader.files.identity import DataFile
 from loader.plugins.error_text import error_line
 from loader.stream.sources import count_samples, whole_files
@@ -18,7 +19,7 @@ def with_steps(config: Config, files: Sequence[DataFile], signals: StopSignals |
     """Returns the config with train.steps in place of train.epochs, and a line that says how many; the config as it is
     if it has no epochs. `files`: of training.
 
-    Raises ConfigError; RunError for a signal to stop while samples are counted.
+    Raises ConfigError; RunError for damaged data, and for a signal to stop while samples are counted.
     """
     epochs, per_step = config.train.epochs, config.train.batches_per_step
     if not epochs:
@@ -61,7 +62,9 @@ def _count(
         return count_samples(config.data, whole, config.run.seed, validation=validation, look=look)
     except RunError:
         raise
-    except (DataError, ValueError) as error:
+    except DataError as error:
+        raise RunError(str(error), EXIT_DATA) from None
+    except ValueError as error:
         raise ConfigError(f"{key}: {error}") from None
     except Exception as error:  # a source of the user's may raise anything
         raise ConfigError(f"{key}: {error_line(error)}") from None

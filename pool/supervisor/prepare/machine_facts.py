@@ -21,11 +21,11 @@ _MOST_SHOWN = 200  # characters of a value
 _NOT_THE_SAME = (Effect.NONE, Effect.SAME_FILES, Effect.NUMERICS)
 
 
-def of_config(config: Config) -> list[Fact]:
-    """Returns the version of sparsepool, and the settings that change results."""
+def of_config(config: Config, machines: int) -> list[Fact]:
+    """Returns the version of sparsepool, the number of machines, and the settings that change results."""
     settings = config.model_dump(mode="json")
     keys = [key for key, field in walk(type(config)) if Effect.of(field) not in _NOT_THE_SAME]
-    facts = [Fact("sparsepool", version("sparsepool"))]
+    facts = [Fact("sparsepool", version("sparsepool")), Fact("--machines", str(machines))]
     return facts + [Fact(key, _shown(value_at(settings, key))) for key in keys]
 
 

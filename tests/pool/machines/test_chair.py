@@ -159,7 +159,7 @@ def test_two_that_say_to_be_the_same_machine() -> None:
     assert group.turn() == [None, None]
     group.chair.hear(1, rival.report, 1.0)
     decision = rival.hear(group.chair.orders(1, rival.report, 1.0))
-    assert decision == Refused("there is another machine 1 (--machine)")
+    assert decision == Refused("there is another machine 1 (--machine), at ")
 
 
 def test_a_first_machine_that_has_begun_anew_takes_over_the_generation() -> None:
@@ -200,3 +200,30 @@ def test_orders_for_a_dead_supervisor_are_not_followed() -> None:
     group = running()
     orders = group.chair.orders(1, group.members[1].report, 0.0)
     assert Member("another life", "").hear(replace(orders, generation=7)) is None
+
+
+def test_a_machine_that_is_refused_is_waited_for_and_nobody_begins() -> None:
+    group = Group(2)
+    for machine, member in enumerate(group.members):
+        member.knows([Fact("train.steps", str(10 + machine))])
+        member.can_begin([0])
+    assert group.turn() == [None, Refused("train.steps: 11 on machine 1, 10 on machine 0")]
+    assert group.turn()[0] is None
+    assert group.members[0].missing == (1,)
+
+
+def test_what_is_found_when_a_generation_lives_ends_it_and_says_why() -> None:
+    group = running()
+    group.members[0].knows([Fact("data.train", "a.csv")])
+    group.members[1].knows([Fact("data.train", "b.csv")])
+    why = "data.train: b.csv on machine 1, a.csv on machine 0"
+    assert group.turn() == [Break(f"machine 1 can't take part: {why}"), Refused(why)]
+    group.members[0].lost([0], [])
+    group.silent = {1}
+    assert group.turn() == [None, None]
+    assert group.members[0].missing == (1,)
+    group.silent = set()
+    group.members[1] = Member("another life", "")
+    group.members[1].knows([Fact("data.train", "a.csv")])
+    group.members[1].can_begin([0])
+    assert group.turns() == [[Begin(2, 0)], [Begin(2, 0)]]

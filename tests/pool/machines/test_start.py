@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.errors import ConfigError, ResourceError
+from pool.errors import ConfigError, UnavailableError
 from pool.machines.key import read_key, write_key
 from pool.machines.start import Given, join
 
@@ -73,18 +73,29 @@ def test_what_is_wrong_is_said(environment: dict[str, str], given: Given, what: 
         join(Given(given.machines, given.machine, given.first, given.interface, key), environment)
 
 
+@pytest.mark.parametrize("machine", [0, 1])
+def test_a_name_that_is_this_machine_s_own_loopback_is_refused(
+    machine: int, key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Debian's /etc/hosts has it."""
+    known = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda _, *rest, **more: known("127.0.1.1", *rest, **more))
+    with pytest.raises(ConfigError, match=r"--first: a is 127\.0\.[01]\.1 on this machine"):
+        join(Given(2, machine, "a", key=key), {})
+
+
 def test_a_port_in_use(key: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        with pytest.raises(ResourceError, match="Address already in use"):
+        with pytest.raises(UnavailableError, match="address already in use"):
             join(Given(2, 0, f"127.0.0.1:{other.getsockname()[1]}", key=key), {})
 
 
 def test_a_key_is_nobody_elses_to_read(key: Path, tmp_path: Path) -> None:
     assert len(read_key(key)) == 40
     assert key.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(ConfigError, match="File exists"):
+    with pytest.raises(ConfigError, match="is there already"):
         write_key(key)
     key.chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):

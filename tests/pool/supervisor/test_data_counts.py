@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from loader.exit_codes import EXIT_DATA
 from loader.files.identity import Component, DataFile, identify
 from loader.stream.sequential import batches_in_order
 from loader.stream.slots import allocate_slots
@@ -111,8 +112,9 @@ def test_damage_is_left_out_or_told(plain: Path, tmp_path: Path) -> None:
     bad.write_bytes(b"1 nonsense\n")
     used = data_config(source="rows", rows=ROWS, on_bad_data="skip")
     assert count_samples(used, [plain, bad], 1) == 20_003
-    with pytest.raises(ConfigError, match=r"^train\.epochs: .*bad\.svm: line 1, column 3: expected a feature number"):
+    with pytest.raises(RunError, match=r"bad\.svm: line 1, column 3: expected a feature number") as caught:
         with_steps(config(plain, epochs=1), identify([plain, bad]), None)
+    assert caught.value.exit_code == EXIT_DATA
 
 
 @pytest.mark.parametrize(
@@ -178,9 +180,10 @@ def test_a_signal_ends_the_count(plain: Path) -> None:
             with_steps(config(plain, epochs=1), identify([plain]), signals)
 
 
-def test_steps_and_epochs_exclude_one_another(plain: Path) -> None:
-    with pytest.raises(ConfigError, match=r"train\.epochs: 2, and train\.steps is set, too; leave one of them out"):
-        config(plain, epochs=2, steps=10)
+def test_epochs_take_the_place_of_steps(plain: Path) -> None:
+    one, _ = with_steps(config(plain, epochs=2, steps=10), identify([plain]), None)
+    other, _ = with_steps(config(plain, epochs=2), identify([plain]), None)
+    assert one == other
 
 
 def test_a_stage_says_its_steps(plain: Path) -> None:

@@ -91,7 +91,7 @@ inline namespace SPARSEPOOL_ISA {
     const char* const begin = score.data() + (score.starts_with('+') ? 1 : 0);
     const auto [end, error] = std::from_chars(begin, score.data() + score.size(), white_score);
     if (error != std::errc{} || end != score.data() + score.size()) {
-        return with_quoted("the score must be a whole number from -32768 to 32767", score);
+        return with_quoted("the score must be a whole number of centipawns from -32768 to 32767", score);
     }
     return turn_score(white_score, entry.position.side, entry.score) ? std::string() : kBadScore;
 }

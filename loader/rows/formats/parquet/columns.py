@@ -46,10 +46,12 @@ class Columns:
         mapped = name == LABEL and bool(self._settings.label_map)
         known = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind)
         if not (known or mapped):
-            raise ValueError(f"a column of numbers is expected, not of {kind}")
+            words = "; data.rows.label_map says what words mean" if name == LABEL else ""
+            raise ValueError(f"a column of numbers is expected, not of {kind}{words}")
         if column.null_count and name in (LABEL, WEIGHT, QID):
             first = pyarrow.compute.index(column.is_null(), True).as_py()
-            raise ValueError(f"{column.null_count} rows have none, row {first} is the first")
+            count = column.null_count
+            raise ValueError(f"row {first} has none" + (f", the first of {count}" if count > 1 else ""))
         if mapped and not types.is_floating(kind):
             return np.array(_as_texts(column), dtype=str)
         if name == QID:

@@ -87,8 +87,8 @@ def test_text_and_integers_are_hashed_as_in_a_text_file(tmp_path: Path) -> None:
     ("changed", "said"),
     [
         ({"clicked": None}, "no column 'clicked' (data.rows.columns.label); there are age, name, number, words"),
-        ({"clicked": ["a"] * COUNT}, "row group 0: label: a column of numbers is expected, not of string"),
-        ({"clicked": [None, *[1] * (COUNT - 1)]}, "row group 0: label: 1 rows have none, row 0 is the first"),
+        ({"clicked": ["a"] * COUNT}, "row group 0: label: a column of numbers is expected, not of string; data"),
+        ({"clicked": [None, *[1] * (COUNT - 1)]}, "row group 0: label: row 0 has none"),
         ({"clicked": [2] * COUNT}, "row group 0, row 0: expected a label of 0, 1 or -1 (data.rows.label)"),
         (
             {"number": [1.5] * COUNT},
