@@ -55,7 +55,7 @@ class Predictor:
         members = load_members(where, task, verb, choice)
         for each in members:
             each.model.eval()
-        return cls(members, tuple(_method_of(each, verb) for each in members), verb)
+        return cls(members, tuple(method_of(each, verb) for each in members), verb)
 
     def __str__(self) -> str:
         return described(self.members)
@@ -140,7 +140,7 @@ def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
         pipe.close()
 
 
-def _method_of(trained: Trained, verb: str) -> Method:
+def method_of(trained: Trained, verb: str) -> Method:
     """Returns the task's `predict`. Raises ConfigError."""
     method = getattr(trained.task, "predict", None)
     if method is None:
