@@ -30,9 +30,9 @@ from loader.rows.readers import without_labels
 from loader.stream.schema import BatchSchema, SparseBatch, SparseField
 from loader.stream.slots import allocate_slots, write_batch
 from loader.stream.sources import schema_of
-from pool.analysis.predict import Method, data_config, method_of
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained
+from pool.export.run import Method, data_config, method_of
 from pool.nn.batch import SparseInput, TensorBatch
 
 SUFFIX = ".onnx"
