@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +22,7 @@ from loader.cli.engine_options import (
     parse_options,
     plies_of,
 )
+from loader.command_line.json_line import json_line
 from loader.errors import InterruptedBySignalError, UsageError
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def play_match(
                 raise
             exit_code = interrupted.exit_code
     names = [str(nets[n]) if nets and n < len(nets) else players[n % len(players)] for n in range(2)]
-    sys.stdout.write(f"{names[0]} against {names[1]}\n{in_words(standing, test)}\n{as_json(standing, test)}\n")
+    sys.stdout.write(f"{names[0]} against {names[1]}\n{in_words(standing, test)}\n{as_json(standing, test)}")
     return exit_code
 
 
@@ -190,7 +190,7 @@ def as_json(standing: Standing, test: Sprt | None = None) -> str:
         accepted = test.accepted(standing.pairs)
         bounds = {"elo0": test.elo0, "elo1": test.elo1, "lower": LOWER, "upper": UPPER}
         by_test = {"llr": test.llr(standing.pairs), "sprt": {**bounds, "accepted": accepted}}
-    return json.dumps(
+    return json_line(
         {
             "elo": standing.elo,
             **by_error,

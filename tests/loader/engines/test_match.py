@@ -53,7 +53,7 @@ def test_the_error_is_that_of_pairs() -> None:
     even = played([[1, -1]] * 100)
     assert (even.elo, even.error) == (0.0, 0.0)
     assert "Elo +0.0 with no error known: all pairs ended alike" in in_words(even)
-    assert as_json(even) == '{"elo": 0.0, "score": 0.5, "wins": 100, "draws": 0, "losses": 100, "games": 200}'
+    assert as_json(even) == '{"elo": 0.0, "score": 0.5, "wins": 100, "draws": 0, "losses": 100, "games": 200}\n'
     drawn = random.Random(1)
     pairs = [[drawn.choice([-1, 0, 1]) for _ in range(2)] for _ in range(400)]
     standing = played(pairs)
