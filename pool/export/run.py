@@ -1,5 +1,5 @@
-"""What a checkpoint's run has besides its networks: the method of the task that says something of a batch, and the
-settings of the data that batches are made of."""
+"""The task and the data of a checkpoint's run, as predictions need them: the method that says something of a batch, and
+the settings that batches are made with."""
 
 from __future__ import annotations
 

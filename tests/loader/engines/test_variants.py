@@ -22,7 +22,7 @@ from loader.engines.opening import Openings, Variant, start_position
 from tests.support.programs.scripted_engine import write_engine
 
 ENDINGS = ("viri", "pgn", "plain", "montyvalue")
-SETTINGS = ["--nodes", "10", "--positions", "300", "--seed", "3", "--random-plies", "4"]
+SETTINGS = ["--nodes", "10", "--positions", "300", "--seed", "3", "--random-plies", "4", "--max-ply", "80"]
 
 
 @given(st.sampled_from([Variant.CHESS960, Variant.DFRC]), st.integers())
