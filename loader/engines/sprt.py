@@ -47,7 +47,7 @@ class Sprt:
 
 def _divisors(counts: Sequence[float], score: float) -> list[float]:
     """Returns what the frequencies of pairs are divided by for those of the likeliest distribution with a mean of
-    `score`: with its Lagrange multiplier t, 1 + t (points - score). The mean's error falls with t, between two poles."""
+    `score`: with its Lagrange multiplier t, 1 + t (points - score). The mean's error falls with t between two poles."""
     offsets = [points / (len(counts) - 1) - score for points in range(len(counts))]
     low, high = -1 / offsets[-1], -1 / offsets[0]
     for _ in range(_HALVINGS):
