@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from loader.cli.tool_options import Seed
 from loader.cli.verify import Files, Json
+from loader.command_line.json_line import json_line
 from loader.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def check_features(config: DataConfig) -> None:
 
 def report(result: BenchResult, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(asdict(result)) + "\n")
+        sys.stdout.write(json_line(asdict(result)))
         return
     from loader.cli.terminal import show_table
 

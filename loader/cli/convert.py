@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from enum import StrEnum
@@ -26,6 +25,7 @@ from loader.cli.tool_options import (
     target_for,
     working,
 )
+from loader.command_line.json_line import json_line
 
 if TYPE_CHECKING:
     from loader.chess.positions.format import Target
@@ -215,7 +215,7 @@ def count_files(
                 "positions": entries,
                 source.format.units: units,
             }
-            sys.stdout.write(json.dumps(counts) + "\n")
+            sys.stdout.write(json_line(counts))
         else:
             inside = f" in {units:,} {source.format.units}" if source.format.keeps_games else ""
             sys.stdout.write(f"{source.path}: {source.format.name}, {entries:,} positions{inside}\n")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -26,6 +27,9 @@ from loader.cli.engine_options import (
 )
 from loader.errors import UsageError
 
+if TYPE_CHECKING:
+    from loader.engines.opening import Variant
+
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
 ENDING = "End of a game"
@@ -38,7 +42,10 @@ def register(app: typer.Typer) -> None:
 
 def generate_file(
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE.binpack", help="File to write.", show_default=False)
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="File to write; its ending says the format.", show_default=False
+        ),
     ],
     engine: EngineProgram,
     positions: Annotated[
@@ -52,24 +59,45 @@ def generate_file(
     option: Options = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
     units_per_100cp: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
             max=10000,
             metavar="N",
-            help="Score stored for 100 printed centipawns (Stockfish 15.1: 361).",
+            help="Score stored for 100 printed centipawns (100; for binpack, packedsfen and plain 361, Stockfish "
+            "15.1's).",
             rich_help_panel=PANEL,
         ),
-    ] = 361,
+    ] = None,
+    variant: Annotated[
+        Literal["chess", "chess960", "dfrc"],
+        typer.Option(
+            help="What games without a book begin with: chess960 arranges pieces at random, dfrc those of each side.",
+            rich_help_panel=OPENING,
+        ),
+    ] = "chess",
     book: BookFile = None,
     random_plies: RandomPlies = None,
     opening_score: Annotated[
-        int,
-        typer.Option(min=0, max=32000, metavar="N", help="Openings beyond it are left out.", rich_help_panel=OPENING),
-    ] = 1000,
+        int | None,
+        typer.Option(
+            min=0,
+            max=32000,
+            metavar="N",
+            help="Openings beyond it are left out (1000; of centipawns 277).",
+            rich_help_panel=OPENING,
+        ),
+    ] = None,
     win_score: Annotated[
-        int, typer.Option(min=1, max=32000, metavar="N", help="Won at it or beyond ...", rich_help_panel=ENDING)
-    ] = 2500,
+        int | None,
+        typer.Option(
+            min=1,
+            max=32000,
+            metavar="N",
+            help="Won at it or beyond (2500; of centipawns 693) ...",
+            rich_help_panel=ENDING,
+        ),
+    ] = None,
     win_plies: Annotated[
         int,
         typer.Option(
@@ -77,8 +105,11 @@ def generate_file(
         ),
     ] = 4,
     draw_score: Annotated[
-        int, typer.Option(min=0, max=32000, metavar="N", help="Drawn within it ...", rich_help_panel=ENDING)
-    ] = 8,
+        int | None,
+        typer.Option(
+            min=0, max=32000, metavar="N", help="Drawn within it (8; of centipawns 2) ...", rich_help_panel=ENDING
+        ),
+    ] = None,
     draw_plies: Annotated[
         int,
         typer.Option(
@@ -93,12 +124,12 @@ def generate_file(
         typer.Option(min=1, max=16000, metavar="N", help="Games that last longer are drawn.", rich_help_panel=ENDING),
     ] = 400,
 ) -> int:
-    """Make a binpack file by self-play of a UCI engine.
+    """Make a file of positions by self-play of a UCI engine: binpack, or another format that has whole games.
 
     A game begins with a position of the book, or the start position, and random moves, which are not recorded. Then
-    every position is stored with the engine's move, its score in internal units, ply and the game's result (score
+    every position is stored with the engine's move, its score in units of the file, ply and the game's result (score
     and result from the side to move's point of view; a mate in n plies scores 32000 - n). Games end by the rules or
-    when the scores have settled them. Scores of the options below are in internal units.
+    when the scores have settled them. Scores of the options below are in units of the file.
 
     A search has 150 nodes unless --nodes or --depth say otherwise. The engine gets one thread and forgets everything
     between games, so the same engine, options and seed give the same file, for any number of --engines. A file that
@@ -109,24 +140,32 @@ def generate_file(
     command.
     """
     check_chess("generate")
-    from loader.chess.positions.format import BINPACK, target_of
     from loader.cli.position_progress import position_progress
-    from loader.engines.engine import EngineSettings, Limits
+    from loader.engines.engine import UNITS_PER_100CP, EngineSettings, Limits
     from loader.engines.game import GameSettings
     from loader.engines.generate import DROPPED, GAMES, POSITIONS, generate
-    from loader.engines.selfplay_settings import GenerateSettings
+    from loader.engines.opening import Variant
+    from loader.engines.rescore_settings import CENTIPAWN_FORMATS, CENTIPAWNS
+    from loader.engines.selfplay_settings import SCORES, SCORES_IN_CENTIPAWNS, GenerateSettings
     from loader.files.pipes import is_stream
 
     if is_stream(output):
         raise UsageError(f"{output}: is no file, and generate writes one, so that it can be gone on with: name it")
-    try:
-        target_of(output, BINPACK)
-    except UsageError:
-        raise UsageError(f"{output}: generate writes binpack: give NAME.binpack, and convert it then") from None
+    rules = Variant(variant)
+    format = _format_of(output, rules)
+    in_centipawns = format in CENTIPAWN_FORMATS
+    if units_per_100cp is None:
+        units_per_100cp = CENTIPAWNS if in_centipawns else UNITS_PER_100CP
+    given = (opening_score, win_score, draw_score)
+    usual = SCORES_IN_CENTIPAWNS if in_centipawns else SCORES
+    opening, win, draw = (other if score is None else score for score, other in zip(given, usual, strict=True))
+    options = parse_options(option or [], "--engines")
+    if rules.shows_rooks and "uci_chess960" not in [name.lower() for name, _ in options]:
+        options = (*options, ("UCI_Chess960", "true"))
     limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
-    game = GameSettings(limits, opening_score, win_score, win_plies, draw_score, draw_plies, draw_from_ply, max_ply)
+    game = GameSettings(limits, opening, win, win_plies, draw, draw_plies, draw_from_ply, max_ply)
     settings = GenerateSettings(
-        EngineSettings(engine, parse_options(option or [], "--engines"), units_per_100cp, timeout),
+        EngineSettings(engine, options, units_per_100cp, timeout),
         positions,
         seed,
         plies_of(random_plies, book),
@@ -134,6 +173,8 @@ def generate_file(
         append,
         book,
         game,
+        rules,
+        format,
     )
     began = time.monotonic()
     with position_progress(positions) as report:
@@ -144,3 +185,21 @@ def generate_file(
     noun = "game" if games == 1 else "games"
     sys.stdout.write(f"{output}: {made[POSITIONS]:,} positions of {games:,} {noun}{dropped} in {seconds:.0f} s\n")
     return 0
+
+
+def _format_of(output: Path, variant: Variant) -> str:
+    """Returns the name of the format. Raises UsageError for one that can't hold all that a game has."""
+    from loader.chess.filters import CHESS960
+    from loader.chess.positions.format import BINPACK, named_format, target_of, written_formats
+
+    able = [name for name in written_formats() if set(named_format(name).lacks) <= {CHESS960}]
+    if variant.shows_rooks:
+        able = [name for name in able if not named_format(name).lacks]
+    for option in (None, BINPACK):  # a name without an ending that says more is one of binpack
+        with contextlib.suppress(UsageError):
+            target = target_of(output, option)
+            if target.packing is None and target.format.name in able:
+                return target.format.name
+            break
+    games = "games" if variant is variant.CHESS else f"games of {variant}"
+    raise UsageError(f"{output}: generate writes {games} as {', '.join(able)}: give such a name, and convert it then")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 from loader.cli.filter_options import FilterOptions, with_filter_options
 from loader.cli.tool_options import ALL_THREADS, Format, Seed, Threads, working
 from loader.cli.verify import AnyFiles, Json, format_of
+from loader.command_line.json_line import json_line
 from loader.errors import UsageError
 from loader.files.pipes import input_of
 
@@ -102,7 +102,7 @@ def _show_positions(positions: FileStatistics) -> None:
 
 
 def _print_json(statistics: FileStatistics | Statistics) -> None:
-    sys.stdout.write(json.dumps(statistics.to_dict()) + "\n")
+    sys.stdout.write(json_line(statistics.to_dict()))
 
 
 def _folder_for(pictures: Path | None, files: Sequence[Path]) -> Path | None:

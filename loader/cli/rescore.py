@@ -37,7 +37,7 @@ def rescore_files(
             min=1,
             max=10000,
             metavar="N",
-            help="Score stored for 100 printed centipawns (100; for binpack and packedsfen 361, Stockfish 15.1's).",
+            help="Score stored for 100 printed centipawns (100; of binpack, packedsfen, plain 361, Stockfish 15.1's).",
             show_default=False,
         ),
     ] = None,

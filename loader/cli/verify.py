@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from loader.cli.tool_options import ALL_THREADS, AS_MANY_AS_CORES, Format, working
+from loader.command_line.json_line import json_line
 from loader.errors import DataError, UsageError
 from loader.files.pipes import Input, input_of
 
@@ -73,7 +73,7 @@ def verify_files(
         verdict = _verdict(each, input_format, threads)
         damaged |= not verdict.ok
         if as_json:
-            sys.stdout.write(json.dumps(_fields(verdict)) + "\n")
+            sys.stdout.write(json_line(_fields(verdict)))
         elif verdict.ok:
             sys.stdout.write(f"{verdict.file}: ok, {verdict.entries:,} entries\n")
         else:

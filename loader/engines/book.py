@@ -34,14 +34,16 @@ class Book:
         random.Random(f"{seed}/book").shuffle(numbers)
         return numbers
 
-    def board(self, number: int) -> chess.Board:
-        return parse_position(self.positions[number])
+    def board(self, number: int, *, chess960: bool = False) -> chess.Board:
+        board = parse_position(self.positions[number])
+        board.chess960 = chess960
+        return board
 
-    def check(self, max_ply: int) -> None:
+    def check(self, max_ply: int, *, chess960: bool = False) -> None:
         """Raises DataError that names the line of a position that is wrong, over, or at `max_ply` or beyond."""
         for number, line in enumerate(self.lines):
             try:
-                fault = why_no_opening(self.board(number), max_ply)
+                fault = why_no_opening(self.board(number, chess960=chess960), max_ply)
             except ValueError as error:
                 fault = str(error)
             if fault:
@@ -167,7 +169,7 @@ def why_no_opening(board: chess.Board, max_ply: int) -> str:
         chess960 = board.copy(stack=False)
         chess960.chess960 = True
         if chess960.is_valid():
-            return "a Chess960 position: binpack can't hold its castling rights; take it out of the book"
+            return "a Chess960 position, where no game of chess begins; take it out of the book"
         faults = [flag.name for flag in chess.Status if flag & board.status() and flag.name]
         return f"no legal position: {', '.join(faults).lower().replace('_', ' ')}"
     if not any(board.generate_legal_moves()) or board.halfmove_clock >= 100 or board.is_insufficient_material():

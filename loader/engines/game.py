@@ -107,7 +107,7 @@ def fair_opening(player: Player, settings: GameSettings, openings: Iterable[ches
     """The first opening that is not lost for a side. Raises EngineError."""
     player.new_game()
     for opening in openings:
-        score = player.search(opening.fen(), [], settings.limits).score
+        score = player.search(fen_of(opening), [], settings.limits).score
         if score is None or abs(score) <= settings.opening_score:  # no score: the game shows what it is worth
             return opening
     raise player.fault(f"no opening has a score within {settings.opening_score}")
@@ -117,12 +117,12 @@ def play_on(white: Player, black: Player, settings: GameSettings, board: chess.B
     """Plays a new game from `board` to its end: the positions and the result for white."""
     for each in (white, black):
         each.new_game()
-    start = board.fen()
+    start = fen_of(board)
     moves: list[str] = []
     played: list[Played] = []
     seen: Counter[str] = Counter()
     while True:
-        fen = board.fen()
+        fen = fen_of(board)
         seen[fen.rsplit(" ", 2)[0]] += 1
         result = result_by_rules(board, seen)
         if result is not None:
@@ -136,6 +136,11 @@ def play_on(white: Player, black: Player, settings: GameSettings, board: chess.B
             return played, result
         moves.append(move.uci())
         board.push(move)
+
+
+def fen_of(board: chess.Board) -> str:
+    """The position as a FEN; of Chess960 castling rights are the files of their rooks."""
+    return board.shredder_fen() if board.chess960 else board.fen()
 
 
 def legal_move(player: Player, board: chess.Board, text: str | None) -> chess.Move:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from loader import _native
-from loader.chess.positions.binpack_writer import encode, rechunk
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.file import fault_behind, raise_fault
-from loader.chess.positions.format import BINPACK, named_format
+from loader.chess.positions.format import named_format
+from loader.chess.positions.games_writer import encode, rechunk
 from loader.engines.book import Book, read_book
 from loader.engines.engine_pool import Attempt, EnginePool, try_engine
 from loader.engines.game import play_game
@@ -65,12 +65,12 @@ def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str,
         report.tell(f"{book.path}: left out, without a move: {book.empty:,} of its games")
     start = {GAMES: 0, POSITIONS: 0, DROPPED: 0, AFTER: size_of(out) if settings.append else 0}
     with WorkFile(out, settings.identity(book), start) as work:
-        if is_delivered(work, partial(rechunk, work.part)):
+        if is_delivered(work, partial(rechunk, work.part, settings.format)):
             work.remove()
             return work.state
         refuse_output(settings, work)
         if book is not None and not work.state[GAMES]:
-            book.check(settings.game.max_ply)
+            book.check(settings.game.max_ply, chess960=settings.variant.shows_rooks)
         with interruptible() as interruption, work_left(settings, work):
             play(settings, book, work, report, interruption)
             deliver(settings, work, interruption)
@@ -87,12 +87,12 @@ def refuse_output(settings: GenerateSettings, work: WorkFile) -> None:
     if not settings.append:
         refuse_existing(work.path)
     elif os.path.lexists(work.path) and APPENDED_AT not in work.state:
-        check_appendable(work.path)
+        check_appendable(work.path, settings.format)
 
 
-def check_appendable(path: Path) -> None:
-    """A binpack file whose chunks are whole and that may be written to."""
-    file = _native.open_entries(named_format(BINPACK).codec, path)
+def check_appendable(path: Path, format: str) -> None:
+    """A file of the format whose chunks are whole and that may be written to."""
+    file = _native.open_entries(named_format(format).codec, path)
     if file.num_chunks:  # what is no chunk is the last one
         raise_fault(fault_behind(_native.ChunkWalk(file, file.num_chunks - 1)))
     os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
@@ -119,7 +119,7 @@ def openings(settings: GenerateSettings, book: Book | None, after: int) -> Openi
     """Returns the openings. The same command, given again to append, makes other games: the seed is mixed with the
     bytes that were there."""
     seed = f"{settings.seed}+{after}" if after else f"{settings.seed}"
-    return Openings(seed, settings.random_plies, book)
+    return Openings(seed, settings.random_plies, book, settings.variant)
 
 
 def play(
@@ -145,7 +145,7 @@ def play(
                 dropped.append(number)
                 give_up_after(dropped, game)
                 continue
-            record(work, number, game.value, dropped, settings.positions)
+            record(work, number, game.value, dropped, settings)
             dropped = []
             report.progress(work.state[POSITIONS], f"{work.state[GAMES]:,} games")
             if work.state[POSITIONS] >= settings.positions:
@@ -153,14 +153,18 @@ def play(
     work.sync()
 
 
-def record(work: WorkFile, number: int, game: list[Entry], dropped: list[int], positions: int) -> None:
+def record(work: WorkFile, number: int, game: list[Entry], dropped: list[int], settings: GenerateSettings) -> None:
     """A game and the numbers of those dropped before it; of the last one as much as is needed."""
-    entries = game[: positions - work.state[POSITIONS]]
+    entries = game[: settings.positions - work.state[POSITIONS]]
     state = {key: value for key, value in work.state.items() if key != DROPPED_BEFORE}
     state |= {GAMES: number + 1, POSITIONS: state[POSITIONS] + len(entries)}
     if dropped:
         state |= {DROPPED: state[DROPPED] + len(dropped), DROPPED_BEFORE: dropped}
-    work.commit(encode(entries), state)
+    try:
+        encoded = encode(entries, settings.format)
+    except ValueError as error:
+        raise UsageError(f"{work.path}: a file of {settings.format} can't hold game {number}: {error}") from None
+    work.commit(encoded, state)
 
 
 def tell_faults(number: int, game: Game, report: Report) -> None:
@@ -180,7 +184,7 @@ def deliver(settings: GenerateSettings, work: WorkFile, interruption: Interrupti
     """To a new file, or to the end of the one that is there."""
 
     def blocks() -> Iterator[bytes]:
-        for block in rechunk(work.part):
+        for block in rechunk(work.part, settings.format):
             interruption.check()
             yield block
 

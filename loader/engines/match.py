@@ -14,6 +14,7 @@ from loader.engines.engine import Engine, EngineSettings
 from loader.engines.engine_pool import EnginePool, try_engine
 from loader.engines.game import GameSettings, fair_opening, play_on
 from loader.engines.opening import Openings
+from loader.engines.sprt import Sprt
 from loader.errors import EngineError, UsageError
 from loader.files.interruption import interruptible
 
@@ -31,6 +32,7 @@ class MatchSettings:
     random_plies: int = 8
     book: Path | None = None
     threads: int = 1
+    sprt: Sprt | None = None  # ends the match before all pairs are played
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ class Standing:
 
 
 def match(settings: MatchSettings, tell: Callable[[str], object]) -> Iterator[Standing]:
-    """Plays, and yields the standing after each pair of games.
+    """Plays, and yields the standing after each pair of games, in the order of their openings: so a test ends the
+    match behind the same pair, whichever games are done first.
 
     Raises EngineError if an engine can't be used, or fails twice in the same pair; InterruptedBySignalError; DataError
     for a book; UsageError for an option that an engine does not have, and for a book with fewer openings than pairs.
@@ -133,5 +136,5 @@ def match(settings: MatchSettings, tell: Callable[[str], object]) -> Iterator[St
                     raise EngineError(f"these games failed twice, at last with: {played.faults[-1]}")
                 standing = standing.after(played.value)
                 yield standing
-                if number + 1 == settings.pairs:
+                if number + 1 == settings.pairs or (settings.sprt and settings.sprt.accepted(standing.pairs)):
                     return

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from loader.chess.positions.format import BINPACK
 from loader.engines.book import Book
 from loader.engines.engine import EngineSettings
 from loader.engines.game import GameSettings
+from loader.engines.opening import Variant
 from loader.files.journal import Settings
 
+# Defaults of the scores that openings are left out beyond, and that games are won and drawn by.
+SCORES = (1000, 2500, 8)  # in internal units of Stockfish 15.1
+SCORES_IN_CENTIPAWNS = (277, 693, 2)
 VERSION = 1  # of the games: another one if the same settings make other games
 
 
@@ -25,6 +30,8 @@ class GenerateSettings:
     append: bool = False
     book: Path | None = None
     game: GameSettings = field(default_factory=GameSettings)
+    variant: Variant = Variant.CHESS
+    format: str = BINPACK  # of the output; no part of the identity, as its name says it
 
     def identity(self, book: Book | None) -> Settings:
         """All that the file's bytes depend on, by option; files by their content. Not --engines."""
@@ -32,6 +39,7 @@ class GenerateSettings:
         return {
             "games of version": VERSION,
             **self.engine.identity(),
+            **({} if self.variant is Variant.CHESS else {"--variant": str(self.variant)}),
             "--positions": self.positions,
             "--seed": self.seed,
             "--append": self.append,

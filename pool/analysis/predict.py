@@ -3,9 +3,8 @@ order."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -15,27 +14,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 
 from loader.files.identity import identify
 from loader.files.new_file import NewFile
 from loader.files.pipes import OutputPipe, output_pipe
 from loader.plugins.error_text import error_line
-from loader.plugins.interface import call_problem
 from loader.rows.readers import texts_of, without_labels
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
-from loader.stream.sources import SOURCES, built_in_formats, find_files
+from loader.stream.sources import find_files
 from pool.config.changes import Change
-from pool.config.load import changed_config
-from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, described, load_members
 from pool.export.member import NEWEST, Choice
+from pool.export.run import Method, data_config, method_of
 from pool.nn.batch import TensorBatch
-from pool.run_folder import strict_json
-
-Method = Callable[[nn.Module, TensorBatch], torch.Tensor]
 
 _SEPARATOR = re.compile(r"[\t\r\n]")
 _DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # a reader gets the same number back
@@ -55,7 +48,7 @@ class Predictor:
         members = load_members(where, task, verb, choice)
         for each in members:
             each.model.eval()
-        return cls(members, tuple(_method_of(each, verb) for each in members), verb)
+        return cls(members, tuple(method_of(each, verb) for each in members), verb)
 
     def __str__(self) -> str:
         return described(self.members)
@@ -138,42 +131,6 @@ def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
         yield pipe
     finally:
         pipe.close()
-
-
-def _method_of(trained: Trained, verb: str) -> Method:
-    """Returns the task's `predict`. Raises ConfigError."""
-    method = getattr(trained.task, "predict", None)
-    if method is None:
-        raise ConfigError(
-            f"{verb}: the task {trained.name} has no method predict(model, batch), which gives a tensor of [batch] or "
-            "[batch, k]: add it"
-        )
-    if problem := call_problem(method, ("model", "batch")):
-        raise ConfigError(f"{verb}: the task {trained.name}: its method predict {problem}")
-    predicts: Method = method
-    return predicts
-
-
-def data_config(trained: Trained, changes: Sequence[Change], verb: str, sections: Sequence[str] = ("data",)) -> Config:
-    """Returns the settings of the run's `sections`. Code that the checkpoint names is imported only if `changes` name
-    it."""
-    data = trained.config.get("data")
-    if not isinstance(data, Mapping):
-        raise strict_json.not_ours(trained.checkpoint, "config.data: a section is expected")
-    others = {name: trained.config.get(name) for name in sections}
-    tree = json.loads(json.dumps({"task": trained.name, **others, "data": {**data, "train": [], "validation": []}}))
-    named = {change.key: change.value for change in changes}
-    for key, known in (("source", SOURCES.bundled), ("format", (None, *built_in_formats()))):
-        value = data.get(key)
-        if value not in known and f"data.{key}" not in named:
-            raise ConfigError(
-                f"the data.{key} of {trained.checkpoint} is {strict_json.printable(str(value))}, which is no part of "
-                f"this program; {verb} runs it only if you name it too: "
-                f"--set data.{key}={strict_json.printable(str(value))}"
-            )
-    if wrong := [key for key in named if key.partition(".")[0] not in sections]:
-        raise ConfigError(f"--set {wrong[0]}: {verb} takes keys of {' and '.join(sections)} alone")
-    return changed_config(tree, changes, str(trained.checkpoint))
 
 
 def _predictions(

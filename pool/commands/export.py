@@ -38,6 +38,13 @@ def export(
             help="c or rust: also write a .h or .rs beside FILE with its shapes and scales, for an engine to include",
         ),
     ] = "none",
+    onnx: Annotated[
+        bool,
+        typer.Option(
+            "--onnx",
+            help="write what pool predict says as an ONNX model, FILE.onnx, of any task whose model torch can export",
+        ),
+    ] = False,
     permute: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,6 +81,8 @@ def export(
 
     if average and member is not None:
         raise ConfigError("--average: is of all members; leave out --member")
+    if onnx and header != "none":
+        raise ConfigError("--header: is of the task's own format; leave out --onnx")
     choice = Choice(parse_member(member), average=average, averaged=averaged)
     language = None if header == "none" else header
     pipe = output_pipe(output)
@@ -92,6 +101,7 @@ def export(
             choice,
             header=language,
             permute=permute or (),
+            onnx=onnx,
             say=lambda gained: news.write(f"{gained}\n"),
         )
         news.write(f"{output}: {place.stat().st_size:,} bytes, from {exported}\n")

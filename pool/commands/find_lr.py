@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loader.command_line.json_line import json_line
 from pool.commands.arguments import Force, Overrides, check_new
 from pool.errors import PoolError
 
@@ -60,7 +60,7 @@ def find_lr(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if as_json:
-        sys.stdout.write(json.dumps(asdict(test)) + "\n")
+        sys.stdout.write(json_line(asdict(test)))
     else:
         from pool.analysis.range_test import draw
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from loader.command_line.json_line import json_line
 from pool.commands.arguments import Force, check_new
 from pool.errors import ConfigError
 
@@ -58,7 +58,7 @@ def runs(
     if as_json:
         keys = differing([run.config for run in shown])
         for run in shown:
-            sys.stdout.write(json.dumps(as_data(run, keys)) + "\n")
+            sys.stdout.write(json_line(as_data(run, keys)))
     else:
         show(rows(shown))
     for line in incomparable(shown):
@@ -84,7 +84,7 @@ def status(
     if run.state is None:
         raise ConfigError(f"{folder / LOCK}: may not be opened, and without it nothing says whether the run goes on")
     if as_json:
-        sys.stdout.write(json.dumps(status_data(run)) + "\n")
+        sys.stdout.write(json_line(status_data(run)))
     else:
         sys.stdout.writelines(f"{line}\n" for line in status_lines(run))
     raise typer.Exit(STATE_CODES[run.state])

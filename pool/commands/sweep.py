@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from loader.command_line.json_line import json_line
 from pool.commands.arguments import AllowDifferentNumerics, Overrides, Resume, TraceFile
 
 # late imports: every command starts without what it does not use
@@ -78,7 +78,7 @@ def sweep(
     varied = [variation.key for variation in variations] + ([] if seeds == 1 else [SEED])
     if as_json:
         for row in as_data(result, varied):
-            sys.stdout.write(json.dumps(row) + "\n")
+            sys.stdout.write(json_line(row))
     else:
         show(rows(result, varied), left="member")
         sys.stdout.write(f"{result.note}\n")

@@ -12,6 +12,7 @@ from loader.plugins.error_text import error_line
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, load_trained
 from pool.export.member import NEWEST, Choice
+from pool.export.onnx import SUFFIX, write_onnx
 from pool.run_folder.strict_json import printable
 from pool.task.registry import task_module
 from pool.task.task import HeaderTask, ReorderingTask
@@ -29,11 +30,13 @@ def export_checkpoint(
     *,
     header: str | None = None,
     permute: Sequence[str] = (),
+    onnx: bool = False,
     say: Callable[[str], object] | None = None,
 ) -> Trained:
     """Writes the network of a checkpoint, or of the newest of a run's folder, and with `header` source code in that
     language that describes it beside it; returns the network. With `permute`, files of data, its units are first put
-    into a better order, and `say` is told what that gains.
+    into a better order, and `say` is told what that gains. With `onnx` the file is an ONNX model, of any task that
+    predicts.
 
     `description`: text that the file carries; None: that of the file which pool convert made the checkpoint of, else
     DESCRIPTION. `task`: the caller's name for the task, needed unless it is built in. Raises CheckpointError for a bad
@@ -42,7 +45,8 @@ def export_checkpoint(
     """
     trained = load_trained(where, task, choice)
     source = None if header is None else header_path(output, header)
-    _check_suffix(output, trained.name)
+    suffix = SUFFIX if onnx else getattr(task_module(trained.name), "EXPORT_SUFFIX", "")
+    _check_suffix(output, suffix, "ONNX models" if onnx else f"files of the task {printable(trained.name)}")
     for path in filter(None, (output, source)):
         _check_output(path)
     try:
@@ -51,7 +55,10 @@ def export_checkpoint(
             say(gained)
         source_text = "" if header is None else _header(trained, output, header)
         text = (trained.description or DESCRIPTION) if description is None else description
-        trained.task.export(trained.model, output, text)
+        if onnx:
+            write_onnx(trained, output, text)
+        else:
+            trained.task.export(trained.model, output, text)
         if output.is_file():
             _share(output)
         if source is not None:
@@ -95,13 +102,12 @@ def _reordered(trained: Trained, patterns: Sequence[str]) -> str:
     return trained.task.reorder(trained.model, patterns)
 
 
-def _check_suffix(output: Path, task: str) -> None:
+def _check_suffix(output: Path, suffix: str, what: str) -> None:
     """Raises ConfigError for a name that says that the file is something else."""
-    suffix = getattr(task_module(task), "EXPORT_SUFFIX", "")
     if suffix and output.suffix and output.suffix.lower() != suffix:
         raise ConfigError(
-            f"{output}: files of the task {printable(task)} end in {suffix}, and {output.suffix} is something else; "
-            f"name it {output.with_suffix(suffix).name}"
+            f"{output}: {what} end in {suffix}, and {output.suffix} is something else; name it "
+            f"{output.with_suffix(suffix).name}"
         )
 
 

@@ -15,7 +15,10 @@ NATIVE = "cpu"  # the kind of device that `pool._native` computes on
 
 def backend_of(device: torch.device) -> Backend:
     """Returns "cpu" where native code serves, "cuda" where kernels of `pool.kernels.cuda` can be launched, and "torch"
-    for all other devices. Back ends know certain dtypes; where theirs ends, torch serves."""
+    for all other devices, and while torch's exporter records operations. Back ends know certain dtypes; where theirs
+    ends, torch serves."""
+    if torch.compiler.is_exporting():
+        return "torch"
     if device.type == NATIVE:
         return "cpu"
     return "torch" if launcher(device) is None else "cuda"

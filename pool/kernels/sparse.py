@@ -217,9 +217,20 @@ def touched_rows_by_torch(sparse: SparseInput, grad_out: Tensor) -> Tensor:
 
 
 def _sum_rows(table: Tensor, index: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
+    if torch.compiler.is_exporting():
+        return _scatter_rows(table, index, offsets, values)
     if index.numel() == 0:
         return table.new_zeros(offsets.numel() - 1, table.shape[1])
     # embedding_bag takes signed integers only, and values in the table's dtype
     index, offsets = index.to(torch.int64), offsets.to(torch.int64)
     values = None if values is None else values.to(table.dtype)
     return embedding_bag(index, table, offsets, mode="sum", include_last_offset=True, per_sample_weights=values)
+
+
+def _scatter_rows(table: Tensor, index: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
+    """`_sum_rows` for exporters, which make a loop over the bags of embedding_bag."""
+    active = index.numel()
+    ends = torch.zeros(active + 1, dtype=torch.int64).index_add(0, offsets[1:], torch.ones_like(offsets[1:]))
+    bags = ends.cumsum(0)[:active]  # of each feature: how many bags end before it
+    rows = table[index] if values is None else table[index] * values.to(table.dtype).unsqueeze(1)
+    return table.new_zeros(offsets.numel() - 1, table.shape[1]).index_add(0, bags, rows)

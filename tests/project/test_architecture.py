@@ -268,6 +268,12 @@ def test_there_is_one_command_line_and_one_way_to_find_code_of_the_users() -> No
     assert places("look_in_current_folder(") == {"loader.plugins.modules", "loader.plugins.registry"}
 
 
+def test_commands_print_json_in_one_way() -> None:
+    """It writes what a strict reader takes: null for a number that is not finite."""
+    commands = ("loader.cli.", "pool.commands.", "pool.tasks.networks.")
+    assert not [name for name in places("json.dumps(") if name.startswith(commands)]
+
+
 def test_our_own_code_imports_names_from_where_they_lie() -> None:
     """The names that packages declare are for code from outside: through them there would be circles."""
     wrong = []

@@ -84,7 +84,7 @@ def written_format(name: str) -> PositionFormat:
     """Finds a format by its name, for an output. Raises UsageError."""
     format = named_format(name)
     if not format.is_written:
-        raise UsageError(f"{name} is read, and not written: write {', '.join(_written())}")
+        raise UsageError(f"{name} is read, and not written: write {', '.join(written_formats())}")
     return format
 
 
@@ -167,15 +167,15 @@ def refuse_games(target: PositionFormat) -> None:
     """Raises UsageError if no position of a file of that format can be left out."""
     if not target.codec.has_games:
         return
-    able = ", ".join(name for name in _written() if not named_format(name).codec.has_games)
+    able = ", ".join(name for name in written_formats() if not named_format(name).codec.has_games)
     raise UsageError(
         f"{target.name} holds whole games, of which no position can be left out: write {able} (-o with another ending)"
     )
 
 
-def _written() -> Sequence[str]:
+def written_formats() -> Sequence[str]:
     return [name for name in names_of_family(FAMILY) if named_format(name).is_written]
 
 
 def _endings() -> str:
-    return ", ".join(f"{name} ({format_by_name(name).SUFFIXES[0]})" for name in _written())
+    return ", ".join(f"{name} ({format_by_name(name).SUFFIXES[0]})" for name in written_formats())

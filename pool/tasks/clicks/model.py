@@ -167,7 +167,7 @@ def pair_scores(total: Tensor, bias: Tensor) -> Tensor:
 
 
 def _parts(total: Tensor, num_scores: int) -> Tensor:
-    return total.view(len(total), num_scores, -1)
+    return total.view(total.shape[0], num_scores, -1)
 
 
 class _PairScores(torch.autograd.Function):

@@ -17,12 +17,13 @@ from loader.stream.config import DataConfig
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
 from loader.stream.sources import find_files
-from pool.analysis.predict import Predictor, data_config
+from pool.analysis.predict import Predictor
 from pool.config.changes import Change
 from pool.config.load import changed_config, load_config
 from pool.config.schedule import MOST_STEPS
 from pool.config.tree import Config
 from pool.errors import ConfigError
+from pool.export.run import data_config
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.network import FileNetwork

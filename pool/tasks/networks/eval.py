@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from loader.command_line.json_line import json_line
 from pool.commands.arguments import Averaged, Member, NetworkConfig
 from pool.errors import ConfigError
 from pool.export.member import Choice, parse_member
@@ -116,7 +116,7 @@ def _show_json(rows: Iterator[_Evaluated]) -> None:
         if row.named.id:
             line["id"] = row.named.id
         line |= {"bucket": row.bucket, **row.terms, "value": row.value}
-        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.write(json_line(line))
 
 
 def _show_lines(rows: Iterator[_Evaluated], network: Network) -> None:

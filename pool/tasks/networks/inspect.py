@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from loader.command_line.json_line import json_line
 from loader.pictures import need_matplotlib
 from pool.commands.arguments import Force, NetworkConfig, check_new
 from pool.errors import ConfigError
@@ -62,7 +62,7 @@ def inspect(
         drawn = draw(network, facts, chosen, pictures, lambda paths: check_new(paths, force))
     if as_json:
         named = {"pictures": [str(path) for path in drawn]} if drawn else {}
-        sys.stdout.write(json.dumps({"file": str(net), **asdict(facts), **named}) + "\n")
+        sys.stdout.write(json_line({"file": str(net), **asdict(facts), **named}))
     else:
         written = ["", *(f"{path}: written" for path in drawn)] if drawn else []
         sys.stdout.write("".join(f"{line}\n" for line in (*_lines(facts), *written)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from loader.command_line.json_line import json_line
 from pool.commands.arguments import NetworkConfig, TrustedTask
 
 # late imports: torch
@@ -49,9 +49,7 @@ def validate(
         comparison = compare(nets, data, [Change.parse(text) for text in changes or ()], config, task, on_progress)
     if as_json:
         for net in comparison.nets:
-            sys.stdout.write(
-                json.dumps({**asdict(net), "samples": comparison.samples, "lambda": comparison.weight}) + "\n"
-            )
+            sys.stdout.write(json_line({**asdict(net), "samples": comparison.samples, "lambda": comparison.weight}))
         return
     rows = [
         [net.net, in_digits(net.loss), f"{net.mean_difference:.3f}", f"{net.largest_difference:.3f}"]

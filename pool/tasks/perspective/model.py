@@ -133,7 +133,8 @@ class PerspectiveModel(nn.Module):
 
     def _first(self, features: SparseInput) -> Tensor:
         """Returns [B, inputs of the next layer]: own perspectives, then the opponents'."""
-        return torch.cat(self._activated(self.l0(features)).chunk(2), dim=1)
+        x = self._activated(self.l0(features))
+        return torch.cat(x.view(2, -1, x.shape[1]).unbind(), dim=1)
 
     def _activated(self, sums: Tensor) -> Tensor:
         """Returns the activations of the first layer's sums, own perspectives first."""

@@ -73,8 +73,8 @@ def test_the_format_that_is_named_reads_what_no_format_claims(folder: Path, caps
         (("filter", "few.viri", "--viriformat", "rules.toml", "-o", "made.bf", "--lossy"), "rules.toml: min_ply: "),
         (("rescore", "few.viri", "-o", "made.viri", "--engine", "engine"), "./engine is the file here"),
         (
-            ("generate", "-o", "made.viri", "--engine", "engine", "--positions", "1"),
-            "made.viri: generate writes binpack",
+            ("generate", "-o", "made.bf", "--engine", "engine", "--positions", "1"),
+            "made.bf: generate writes games as binpack, montyvalue, packedsfen, pgn, plain, viriformat: give",
         ),
     ],
 )

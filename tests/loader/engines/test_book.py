@@ -61,8 +61,8 @@ WRONG: dict[str, str | bytes] = {
     "is compressed; give what `bzip2 -dc` makes of it": bz2.compress(START.encode()),
     "is compressed; give what `zstd -dc` makes of it": b"\x28\xb5\x2f\xfd\x04\x00",
     "'rnbqkbnr/pppпpppp/8/8/8/8/PPPPPPPP/RNBQKBNR'": START.replace("pppppppp", "pppпpppp"),
-    "line 1: a Chess960 position: binpack can't hold": "bbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR w HFhf - 0 1",
-    "line 2: a Chess960 position: binpack can't hold": f"{START}\nbbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR w KQkq -",
+    "line 1: a Chess960 position, where no": "bbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR w HFhf - 0 1",
+    "line 2: a Chess960 position, where no": f"{START}\nbbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR w KQkq -",
     "holds no positions": "\n# nothing\n",
 }
 

@@ -53,7 +53,7 @@ def test_the_error_is_that_of_pairs() -> None:
     even = played([[1, -1]] * 100)
     assert (even.elo, even.error) == (0.0, 0.0)
     assert "Elo +0.0 with no error known: all pairs ended alike" in in_words(even)
-    assert as_json(even) == '{"elo": 0.0, "score": 0.5, "wins": 100, "draws": 0, "losses": 100, "games": 200}'
+    assert as_json(even) == '{"elo": 0.0, "score": 0.5, "wins": 100, "draws": 0, "losses": 100, "games": 200}\n'
     drawn = random.Random(1)
     pairs = [[drawn.choice([-1, 0, 1]) for _ in range(2)] for _ in range(400)]
     standing = played(pairs)
@@ -107,6 +107,30 @@ def test_an_engine_that_fails_is_started_again_and_the_games_are_played_anew(
     assert "these games failed twice" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("bounds", "accepted"), [("600,1000", "H0 accepted, +600 Elo"), ("-1000,-600", "H1 accepted, -600 Elo")]
+)
+def test_a_test_ends_the_match_behind_the_pair_that_decides_it_with_any_number_of_threads(
+    bounds: str, accepted: str, engines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The engines play alike, so each pair speaks against both hypotheses, against one more: two pairs decide."""
+    words = ["match", *engines, "--nodes=10", f"--sprt={bounds}"]
+    found = []
+    for threads in ("1", "3"):
+        assert main([*words, f"--threads={threads}"]) == 0
+        found.append(capsys.readouterr().out)
+    assert found[0] == found[1]
+    numbers = json.loads(found[0].splitlines()[-1])
+    assert accepted in found[0]
+    assert numbers["sprt"]["accepted"] == accepted[:2]
+    assert abs(numbers["llr"]) >= numbers["sprt"]["upper"] == -numbers["sprt"]["lower"]
+    assert numbers["games"] == 4
+    assert main([*words, "--games=2"]) == 0
+    said = capsys.readouterr().out
+    assert "not decided" in said
+    assert json.loads(said.splitlines()[-1])["sprt"]["accepted"] is None
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_match_with_what_has_been_played(
     number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -150,6 +174,12 @@ def test_a_book_with_too_few_openings_is_refused(
         (["--engine=x", "a.nnue"], "a.nnue: no such file"),
         (["--engine=x", "--engine=y", "--games=3"], "--games: 3 games are no pairs: give an even number"),
         (["--engine=x", "a", "b", "c"], "c: a match is of two networks"),
+        (["--engine=x", "--engine=y", "--sprt=5"], "--sprt: '5' is not two numbers, as 0,5"),
+        (["--engine=x", "--engine=y", "--sprt=5,x"], "--sprt: '5,x' is not two numbers, as 0,5"),
+        (["--engine=x", "--engine=y", "--sprt=0,5,9"], "--sprt: '0,5,9' is not two numbers, as 0,5"),
+        (["--engine=x", "--engine=y", "--sprt=5,0"], "--sprt: 5,0: the first is to be less than the second"),
+        (["--engine=x", "--engine=y", "--sprt=nan,5"], "--sprt: nan,5: the first is to be less than the second"),
+        (["--engine=x", "--engine=y", "--sprt=0,1e9"], "both within +-1000"),
     ],
     ids=str,
 )
@@ -166,5 +196,8 @@ def test_stockfish_with_more_nodes_is_no_weaker_than_a_scripted_engine(
     if found is None:
         pytest.skip("needs the engine: apt-get install stockfish")
     other = write_engine(tmp_path / "other")
-    assert main(["match", f"--engine={found}", f"--engine={other}", "--games=4", "--nodes=200"]) == 0
-    assert result(capsys)["losses"] == 0
+    assert main(["match", f"--engine={found}", f"--engine={other}", "--games=60", "--nodes=200", "--sprt=0,200"]) == 0
+    numbers = result(capsys)
+    assert numbers["losses"] == 0
+    assert numbers["sprt"]["accepted"] == "H1"
+    assert numbers["games"] < 60

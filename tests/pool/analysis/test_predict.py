@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from loader.files.identity import identify
 from loader.stream.interface import Cursor
@@ -33,13 +34,15 @@ TOY = {"task": "tests.support.toy", "data": {"source": "tests.loader.stream.test
 OF_TOY = [Change.parse("data.source=tests.loader.stream.test_in_order:Numbers")]
 
 
-def saved(run: Path, tree: dict[str, Any]) -> Path:
-    """A checkpoint of a fresh model, as a run writes it."""
+def saved(run: Path, tree: dict[str, Any], change: Callable[[nn.Module], object] | None = None) -> Path:
+    """A checkpoint of a fresh model, as a run writes it; `change`: of the model before."""
     run.mkdir()
     config = parse_config(tree, "test")
     torch.manual_seed(0)
     task = make_task(config.task, config.model, config.loss)
     model = task.build_model()
+    if change is not None:
+        change(model)
     optimizer = OptimizerNumbers({}, [], [])
     return store.save(
         run / FOLDER,

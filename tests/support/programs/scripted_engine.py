@@ -33,6 +33,7 @@ OPTIONS = (
     "option name Style type combo default Solid var Solid var Very Risky",
     "option name Ponder type check default false",
     "option name Clear Hash type button",
+    "option name UCI_Chess960 type check default false",
 )
 
 
@@ -91,7 +92,7 @@ def answer(position: str, score: int | None, mute: int) -> None:
     import chess
 
     fen, _, moves = position.partition(" moves ")
-    board = chess.Board(fen)
+    board = chess.Board(fen, chess960=not set(fen.split()[2]) <= set("KQkq-"))
     for move in moves.split():
         board.push_uci(move)
     legal = list(board.legal_moves)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
+from loader.command_line.json_line import json_line
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.formats.format import OnProgress, Verdict
@@ -68,8 +68,8 @@ def dump(path: Path, limit: int | None) -> Iterator[bytes]:
     left = limit
     for table in there:
         for batch in table.slice(0, left).to_batches(_DUMPED):
-            lines = [json.dumps(row, default=str, ensure_ascii=False) for row in _printable(batch).to_pylist()]
-            yield "".join(f"{line}\n" for line in lines).encode()
+            lines = (json_line(row, ascii_only=False, other=str) for row in _printable(batch).to_pylist())
+            yield "".join(lines).encode()
         if left is not None:
             left -= min(left, table.num_rows)
         if left == 0:

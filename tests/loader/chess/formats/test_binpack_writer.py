@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader._native import play
-from loader.chess.positions.binpack_writer import encode, rechunk
 from loader.chess.positions.entry import Entry
+from loader.chess.positions.format import BINPACK
+from loader.chess.positions.games_writer import encode, rechunk
 from loader.chess.positions.inputs import entries
 from loader.errors import DataError
 from tests.loader.chess.formats.binpack_bytes import EXAMPLE, Stem, chunk
@@ -38,7 +39,7 @@ def same(entry: Entry) -> Entry:
 
 
 def round_trip(folder: Path, given_entries: list[Entry]) -> list[Entry]:
-    (folder / "out.binpack").write_bytes(encode(given_entries))
+    (folder / "out.binpack").write_bytes(encode(given_entries, BINPACK))
     return list(entries(folder / "out.binpack"))
 
 
@@ -95,7 +96,7 @@ def test_special_moves_occur_in_the_random_games() -> None:
 
 
 def test_reading_and_writing_real_data_gives_the_same_bytes(shared_data: Path) -> None:
-    assert b"".join(rechunk(shared_data / "small.binpack")) == (shared_data / "small.binpack").read_bytes()
+    assert b"".join(rechunk(shared_data / "small.binpack", BINPACK)) == (shared_data / "small.binpack").read_bytes()
 
 
 def test_writing_entries_from_text_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_the_worked_example_is_written_byte_for_byte(tmp_path: Path) -> None:
 
 def test_a_chunk_is_closed_before_the_first_chain_after_one_mebibyte(tmp_path: Path) -> None:
     (tmp_path / "four.binpack").write_bytes(4 * (SAMPLE / "train.binpack").read_bytes())
-    (tmp_path / "out.binpack").write_bytes(b"".join(rechunk(tmp_path / "four.binpack")))
+    (tmp_path / "out.binpack").write_bytes(b"".join(rechunk(tmp_path / "four.binpack", BINPACK)))
     file = BinpackFile(tmp_path / "out.binpack")
     sizes = [file.chunk(i)[1] for i in range(file.num_chunks)]
     assert len(sizes) >= 2
@@ -180,19 +181,19 @@ def test_rare_castling_rights_and_en_passant_squares_survive(tmp_path: Path) -> 
 def test_games_in_chunks_of_their_own_are_packed_as_if_written_one_after_another(tmp_path: Path) -> None:
     rng = random.Random(7)
     games = [random_game(rng, 60) for _ in range(40)]
-    (tmp_path / "games").write_bytes(b"".join(map(encode, games)))
+    (tmp_path / "games").write_bytes(b"".join(encode(game, BINPACK) for game in games))
     round_trip(tmp_path, [entry for game in games for entry in game])
-    assert b"".join(rechunk(tmp_path / "games")) == (tmp_path / "out.binpack").read_bytes()
-    (tmp_path / "games").write_bytes(encode(games[0]) + b"BI")
+    assert b"".join(rechunk(tmp_path / "games", BINPACK)) == (tmp_path / "out.binpack").read_bytes()
+    (tmp_path / "games").write_bytes(encode(games[0], BINPACK) + b"BI")
     with pytest.raises(DataError, match="expected the 8 bytes that a chunk begins with"):
-        list(rechunk(tmp_path / "games"))
+        list(rechunk(tmp_path / "games", BINPACK))
 
 
 def test_copying_a_damaged_file_says_where(tmp_path: Path) -> None:
     bad = tmp_path / "bad.binpack"
     bad.write_bytes(EXAMPLE + chunk(Stem({chess.E1: 10, chess.E8: 11}, count=1).bytes()))
     with pytest.raises(DataError, match=r"offset 72: move does not start on an own piece"):
-        list(rechunk(bad))
+        list(rechunk(bad, BINPACK))
     bad.write_bytes(EXAMPLE + b"BI")
     with pytest.raises(DataError, match="offset 64: expected the 8 bytes"):
-        list(rechunk(bad))
+        list(rechunk(bad, BINPACK))

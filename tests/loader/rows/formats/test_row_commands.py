@@ -135,8 +135,9 @@ def test_what_is_no_number_has_no_place_among_them(tmp_path: Path, capsys: Captu
     path = tmp_path / "a.csv"
     path.write_text("label,x,y\n1,nan,nan\n0,inf,NaN\n1,2,nan\n0,-1,nan\n1,NaN,nan\n")
     columns = {column["name"]: column for column in json.loads(said(capsys, "inspect", "--json", path)[1])["columns"]}
-    assert [columns["x"][key] for key in ("kind", "smallest", "largest")] == ["number", -1.0, float("inf")]
+    assert [columns["x"][key] for key in ("kind", "smallest", "largest")] == ["number", -1.0, None]
     assert [columns["y"][key] for key in ("kind", "smallest", "largest")] == ["number", None, None]
+    assert "number, -1 to inf" in said(capsys, "inspect", path)[1]
 
 
 def test_features_of_an_archive_are_told_in_numbers(tmp_path: Path, capsys: Capture) -> None:

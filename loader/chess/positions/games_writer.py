@@ -1,4 +1,5 @@
-"""Games as chunks of a binpack file, one after another as they are played, and put together into large ones."""
+"""Games as bytes of a file, one after another as they are played, and put together into units of the usual size: of
+binpack, chunks."""
 
 from __future__ import annotations
 
@@ -9,22 +10,22 @@ from typing import cast
 from loader import _native
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.file import raise_fault
-from loader.chess.positions.format import BINPACK, named_format
+from loader.chess.positions.format import named_format
 from loader.formats.errors import Fault
 
 
-def encode(chain: Iterable[Entry]) -> bytes:
-    """Entries as chunks of their own, a file by themselves. Raises ValueError if the format can't hold one."""
-    writer = named_format(BINPACK).make_writer()
+def encode(chain: Iterable[Entry], format: str) -> bytes:
+    """Entries as a file by themselves. Raises ValueError if the format can't hold one."""
+    writer = named_format(format).make_writer()
     for entry in chain:
         writer.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
     writer.finish()
     return writer.take()
 
 
-def rechunk(path: Path) -> Iterator[bytes]:
-    """The entries of a file in chunks of about 1 MiB, as one writer makes them. Raises DataError at damage."""
-    codec = named_format(BINPACK).codec
+def rechunk(path: Path, format: str) -> Iterator[bytes]:
+    """The entries of a file as one writer makes them, about 1 MiB at a time. Raises DataError at damage."""
+    codec = named_format(format).codec
     writer, file = codec.make_writer(), _native.open_entries(codec, path)
     for chunk in range(file.num_chunks):
         raise_fault(cast("Fault | None", _native.ChunkWalk(file, chunk).copy_to(writer)))

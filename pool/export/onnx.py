@@ -1,0 +1,246 @@
+"""A network as an ONNX file: what `pool predict` says of a batch, with the batch's arrays as inputs.
+
+torch's exporter records the operations of the task's `predict`. The sparse layer is recorded in plain torch: rows are
+gathered and added up per bag (pool.kernels.sparse). A second batch, of another size, shows that the file computes what
+the network does, before it gets its name.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch._dynamo.exc import UserError, UserErrorType
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from loader.plugins.error_text import error_line, place_of
+from loader.rows.readers import without_labels
+from loader.stream.schema import BatchSchema, SparseBatch, SparseField
+from loader.stream.slots import allocate_slots, write_batch
+from loader.stream.sources import schema_of
+from pool.errors import ConfigError, PoolError
+from pool.export.load import Trained
+from pool.export.run import Method, data_config, method_of
+from pool.nn.batch import SparseInput, TensorBatch
+
+SUFFIX = ".onnx"
+OUTPUT = "prediction"
+TOLERANCE = 1e-5  # of what the file gives: times the largest number, where that is more than 1
+MOST_BYTES = (1 << 31) - (1 << 20)  # of weights: protobuf's messages end at 2 GiB
+_MODULES = ("onnx", "onnxscript", "onnxruntime")
+_LOGGERS = ("torch.onnx", "torch.export", "torch.fx", "onnxscript", "onnx_ir")
+_ACTIVE = 5  # features of a bag of the batches that are made up
+_NO_FORM = re.compile(r"No ONNX function found for <\w+\(op='([^']+)'")
+
+T = TypeVar("T")
+Inputs = dict[str, Tensor]  # by name; see `inputs_of`
+
+
+def need_onnx() -> None:
+    """Raises ConfigError if a package of the extra is missing."""
+    if missing := [name for name in _MODULES if importlib.util.find_spec(name) is None]:
+        raise ConfigError(f"--onnx needs {missing[0]}: pip install 'sparsepool[onnx]'")
+
+
+def write_onnx(trained: Trained, path: Path, description: str) -> None:
+    """Writes the network's predictions as an ONNX model.
+
+    Its inputs are arrays of a batch of any size, named as in loader.stream.schema: `FIELD.offsets` [bags + 1],
+    `FIELD.features` [active] (int64), `FIELD.values` [active] (float32) if the field has values, and each dense number
+    [batch] by its name; fields that the prediction does not ask for are left out. The output is `prediction`.
+
+    Raises ConfigError for a task without `predict`, and for networks with output buckets; PoolError that names the
+    operation for a model that torch can't export, and for a file that gives other numbers than the network.
+    """
+    need_onnx()
+    config = data_config(trained, (), "export")
+    schema = schema_of(without_labels(config.data))
+    if schema.num_buckets > 1:
+        raise ConfigError(
+            f"export: --onnx: the network has {schema.num_buckets} output buckets, by which batches are ordered, and "
+            "which ONNX models don't know"
+        )
+    method = method_of(trained, "export")
+    trained.model.eval()
+    if (size := sum(tensor.nbytes for tensor in trained.model.state_dict().values())) > MOST_BYTES:
+        raise PoolError(f"{path}: not written: the model has {size:,} bytes, and an ONNX file holds {MOST_BYTES:,}")
+    try:
+        schema = _fields_asked(schema, trained.model, method)
+    except Exception as error:
+        raise PoolError(f"export: the task {trained.name}: {error_line(error)}") from None
+    module = _Prediction(trained.model, method, schema)
+    inputs = inputs_of(random_batch(schema, 3, seed=1))
+    with _quiet(), torch.no_grad():
+        try:
+            shapes = (_shapes(schema, inputs),)
+            recorded = torch.export.export(module, (inputs,), dynamic_shapes=shapes, strict=False)
+            program = torch.onnx.export(
+                recorded, verbose=False, input_names=list(inputs), output_names=[OUTPUT], dynamic_shapes=shapes
+            )
+        except Exception as error:
+            raise PoolError(f"{path}: not written: torch can't export the model: {_cause(error)}") from None
+        assert program is not None
+        program.model.doc_string = description
+        part = path.with_name(f".{path.name}.part")
+        try:
+            program.save(str(part))
+            _prove(part, trained.model, method, random_batch(schema, 7, seed=2))
+            part.replace(path)
+        except PoolError as error:
+            raise PoolError(f"{path}: not written: {error}") from None
+        finally:
+            part.unlink(missing_ok=True)
+
+
+class _Prediction(nn.Module):
+    """The task's `predict` as a function of a batch's arrays."""
+
+    def __init__(self, model: nn.Module, method: Method, schema: BatchSchema) -> None:
+        super().__init__()
+        self.model = model
+        self._method = method
+        self._schema = schema
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        sparse = {field.name: _sparse_input(field, inputs) for field in self._schema.sparse}
+        dense = {field.name: inputs[field.name] for field in self._schema.dense}
+        sizes = [sparse[field.name].num_bags // field.bags_per_sample for field in self._schema.sparse]
+        size = [*sizes, *(numbers.shape[0] for numbers in dense.values())][0]
+        return self._method(self.model, TensorBatch(0, sparse, dense, (0, size)))
+
+
+class _Asked(Mapping[str, T]):
+    """Fields, and the names of those that were asked for."""
+
+    def __init__(self, fields: Mapping[str, T]) -> None:
+        self._fields = fields
+        self.names = set[str]()
+
+    def __getitem__(self, name: str) -> T:
+        self.names.add(name)
+        return self._fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+
+def _fields_asked(schema: BatchSchema, model: nn.Module, method: Method) -> BatchSchema:
+    """Returns the schema with the fields alone that a prediction asks for: no labels. Raises what `method` does."""
+    batch = TensorBatch.from_numpy(random_batch(schema, 2, seed=0))
+    sparse, dense = _Asked(batch.sparse), _Asked(batch.dense)
+    with torch.no_grad():
+        method(model, replace(batch, sparse=sparse, dense=dense))
+    return replace(
+        schema,
+        sparse=tuple(field for field in schema.sparse if field.name in sparse.names),
+        dense=tuple(field for field in schema.dense if field.name in dense.names),
+    )
+
+
+def _sparse_input(field: SparseField, inputs: Inputs) -> SparseInput:
+    """The bags alone: what says in which bags a feature is, serves gradients."""
+    columns = cast(Tensor, None)
+    offsets, features = (inputs[f"{field.name}.{name}"] for name in ("offsets", "features"))
+    return SparseInput(offsets, features, columns, columns, columns, inputs.get(f"{field.name}.values"))
+
+
+def inputs_of(batch: SparseBatch) -> Inputs:
+    """Returns the arrays of a batch that the ONNX model takes, by the names of its inputs."""
+    inputs = {}
+    for name, view in batch.sparse.items():
+        inputs[f"{name}.offsets"] = torch.from_numpy(view.offsets.astype(np.int64))
+        inputs[f"{name}.features"] = torch.from_numpy(view.features.astype(np.int64))
+        if view.values is not None:
+            inputs[f"{name}.values"] = torch.from_numpy(view.values)
+    return inputs | {name: torch.from_numpy(array) for name, array in batch.dense.items()}
+
+
+def random_batch(schema: BatchSchema, size: int, seed: int) -> SparseBatch:
+    """Returns a batch of made-up samples; bags may be empty, but not all of a field."""
+    rng = np.random.default_rng(seed)
+    schema = replace(schema, batch_size=size)
+    rows: dict[str, tuple[npt.NDArray[Any], ...]] = {}
+    for field in schema.sparse:
+        most = min(_ACTIVE, field.max_active, field.num_features)
+        counts = rng.integers(0, most + 1, schema.num_bags(field))
+        counts[0] = most
+        bags = [np.sort(rng.choice(field.num_features, count, replace=False)) for count in counts]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        values = (rng.random(offsets[-1], np.float32),) if field.values else ()
+        rows[field.name] = (offsets, np.concatenate(bags), *values)
+    dense = {field.name: rng.random(size).astype(field.dtype) for field in schema.dense}
+    (slot,) = allocate_slots(schema, 1)
+    write_batch(schema, slot, 0, rows, dense)
+    return SparseBatch.view(schema, slot)
+
+
+def _shapes(schema: BatchSchema, inputs: Inputs) -> dict[str, dict[int, Any]]:
+    batch = torch.export.Dim("batch")
+    shapes: dict[str, dict[int, Any]] = {key: {0: batch} for key in inputs}
+    for field in schema.sparse:
+        bags = batch if field.bags_per_sample == 1 else field.bags_per_sample * batch
+        shapes[f"{field.name}.offsets"] = {0: bags + 1}
+        active = torch.export.Dim(f"{field.name}_active")
+        shapes |= {name: {0: active} for name in (f"{field.name}.features", f"{field.name}.values") if name in inputs}
+    return shapes
+
+
+def _prove(path: Path, model: nn.Module, method: Method, batch: SparseBatch) -> None:
+    """Raises PoolError if the file gives other numbers for the batch than the network."""
+    import onnxruntime  # late: an extra
+
+    with torch.no_grad():
+        expected = method(model, TensorBatch.from_numpy(batch)).numpy()
+    try:
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        wanted = {value.name for value in session.get_inputs()}
+        inputs = {name: tensor.numpy() for name, tensor in inputs_of(batch).items() if name in wanted}
+        (found,) = session.run(None, inputs)
+    except Exception as error:
+        raise PoolError(f"onnxruntime can't compute it: {error_line(error)}") from None
+    bound = TOLERANCE * max(1.0, float(np.abs(expected).max()))
+    if found.shape != expected.shape or not np.allclose(found, expected, rtol=0, atol=bound):
+        raise PoolError("as ONNX the model gives other numbers than the network")
+
+
+def _cause(error: BaseException) -> str:
+    """Says why torch can't, by the first of a chain of errors: which operation it is, or where the model's code is."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if (missing := _NO_FORM.search(str(error))) is not None:
+        return f"ONNX has no operation for {missing[1]}"
+    if isinstance(error, UserError) and error.error_type is UserErrorType.CONSTRAINT_VIOLATION:
+        return "it fixes the number of samples of a batch: ask for tensor.shape[0], which len(tensor) is no match for"
+    if isinstance(error, GuardOnDataDependentSymNode):
+        return f"a branch depends on numbers of the batch, where torch.where serves ({place_of(error)})"
+    return error_line(error)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter tells of its own work."""
+    levels = {name: logging.getLogger(name).level for name in _LOGGERS}
+    try:
+        for name in levels:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):  # a graph that can't be recorded is printed
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
