@@ -14,9 +14,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pool._native import structure
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, UInt64, run, structure
+from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, UInt64, run
 
 MOST = 64  # tensors of a launch
 LIMITS = {  # by type that a number is rounded to, to nearest even: the bits of the least that is infinite then

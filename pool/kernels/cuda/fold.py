@@ -10,8 +10,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from pool._native import structure
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, structure, width_of
+from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, width_of
 
 MOST_PLACES = 64  # from the first to the last gradient of one call, in a node of the tree
 _INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pool._native import structure
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, run, structure, width_of
+from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, run, width_of
 from pool.tasks.chess.cuda.in_effect import Changes, weights_in_effect_of
 from pool.tasks.chess.cuda.stack_form import StackForm, borders_of
 

@@ -8,7 +8,8 @@ from enum import IntEnum
 from functools import cached_property
 from itertools import accumulate, chain
 
-from pool.kernels.cuda.launcher import Float, UInt32, structure
+from pool._native import structure
+from pool.kernels.cuda.launcher import Float, UInt32
 
 MOST_HIDDEN = 4
 _HIDDEN_NBYTES = 20  # of Hidden in stacks.cuh

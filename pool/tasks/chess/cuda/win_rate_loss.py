@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pool._native import structure
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Float, run, structure
+from pool.kernels.cuda.launcher import Extent, Float, run
 
 _FILE = Path(__file__).with_suffix(".cu")
 PARTS = 128  # of win_rate_loss.cu
