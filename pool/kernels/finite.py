@@ -58,6 +58,7 @@ class Outcomes:
         self._has_kernels = backend_of(device) == "cuda"
         # of each gradient the last batch in which it was not finite, by number from 1; then the losses' bits
         self._found = torch.zeros(most, dtype=torch.int32, device=device)
+        self._flags = self._found.unbind()
         self._batch = 1
         self._batches: list[int] = []  # in which `_found` was looked at, in its order
         self._waiting: list[tuple[Tensor, int]] = []  # with its limit
@@ -81,7 +82,7 @@ class Outcomes:
             return rounded.isfinite().all()
         self._waiting.append((gradient, limit))
         self._batches.append(self._batch)
-        return self._found[len(self._batches) - 1]
+        return self._flags[len(self._batches) - 1]
 
     def gather(self, losses: Tensor, flags: Sequence[Tensor]) -> Tensor:
         """Returns numbers for `decode`, which reads their copy on the host. `flags`: what `check` gave, in its

@@ -144,10 +144,13 @@ def run(device: torch.device, source: Source, kernel: str, extent: Extent, *argu
     own.launch(source, kernel, extent, arguments)
 
 
-def width_of(columns: int, *tensors: Tensor | None) -> int:
+def width_of(columns: int, first: Tensor, *others: Tensor | None) -> int:
     """Returns how many numbers a thread may load at a time from rows of so many: 16 bytes of the first tensor's, else
-    one."""
-    present = [tensor for tensor in tensors if tensor is not None]
-    width = 16 // present[0].element_size()
-    apart = any(tensor.data_ptr() % (width * tensor.element_size()) for tensor in present)
-    return 1 if columns % width or apart else width
+    one. What torch has just allocated begins where any width may."""
+    width = 16 // first.element_size()
+    if columns % width:
+        return 1
+    for tensor in (first, *others):
+        if tensor is not None and tensor.data_ptr() % (width * tensor.element_size()):
+            return 1
+    return width
