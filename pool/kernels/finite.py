@@ -44,9 +44,10 @@ def find_infinite(
             limit=(UInt32, limits[begin : begin + MOST] or [0]),
         )
         last = losses[0] if losses and begin + MOST >= count else None
-        copied = 0 if last is None else len(last)
+        copied = 0 if last is None else last.numel()
         source = Source.of("finite.cu", BFLOAT16=0, WIDTH=1, TENSORS=max(1, len(some)))
-        arguments = listed, found[begin:], first[-1], batch, last, found[count:], copied
+        behind = None if last is None else found[count:]
+        arguments = listed, found[begin:] if begin else found, first[-1], batch, last, behind, copied
         run(device, source, "find_infinite", Extent(first[-1] + copied, 1), *arguments)
 
 
@@ -107,7 +108,8 @@ class Outcomes:
     def _look(self, losses: Sequence[Tensor]) -> None:
         """Checks the gradients of a batch, which are the last ones; the losses come behind them."""
         if self._waiting or losses:
-            place = self._found[len(self._batches) - len(self._waiting) :]
+            begin = len(self._batches) - len(self._waiting)
+            place = self._found[begin:] if begin else self._found
             tensors, limits = [each for each, _ in self._waiting], [limit for _, limit in self._waiting]
             find_infinite(place, tensors, limits, list(losses), self._batch)
             self._waiting = []

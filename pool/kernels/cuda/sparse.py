@@ -48,12 +48,13 @@ def column_sums(matrix: Tensor) -> Tensor:
     """[columns] of [rows, columns], float32 whatever the matrix is."""
     while True:
         rows, columns = matrix.shape
-        out = matrix.new_empty(-(-rows // ROWS), columns, dtype=torch.float32)
+        sums = -(-rows // ROWS)
+        out = matrix.new_empty(sums, columns, dtype=torch.float32)
         width = width_of(columns, matrix)
         source = Source.of("column_sums.cu", BFLOAT16=_is_bfloat16(matrix), WIDTH=width)
-        run(matrix.device, source, "column_sums", Extent(len(out), columns // width), matrix, out, rows, columns)
-        if len(out) <= 1:
-            return out[0] if len(out) else matrix.new_zeros(columns, dtype=torch.float32)
+        run(matrix.device, source, "column_sums", Extent(sums, columns // width), matrix, out, rows, columns)
+        if sums <= 1:
+            return out.view(columns) if sums else matrix.new_zeros(columns, dtype=torch.float32)
         matrix = out
 
 

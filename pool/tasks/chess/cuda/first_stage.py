@@ -73,10 +73,11 @@ def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activat
     bags, columns = kept.shape
     width = columns // 2 if activation == Activation.PAIRWISE else columns
     sums = torch.empty_like(kept)
-    partial = kept.new_empty(-(-bags // ROWS), columns, dtype=torch.float32)
+    parts = -(-bags // ROWS)
+    partial = kept.new_empty(parts, columns, dtype=torch.float32)
     index = torch.uint16  # which is no matter: backward reads none
     source, wide = sums_source(_FILE, kept, index, None, width, gradient, ACTIVATION=activation)
-    extent = Extent(len(partial), width // wide)
+    extent = Extent(parts, width // wide)
     run(
         kept.device, source, "first_stage_backward", extent,
         gradient, kept, sums, partial, float(highest), bags // 2, columns,

@@ -82,7 +82,7 @@ def weights_in_effect(
             at=(Pointer, weights),
             shared=(Pointer, shared),
             out=(Pointer, out),
-            period=(UInt32, [max(1, weight.numel() // len(weight)) for weight in weights]),
+            period=(UInt32, [max(1, weight.numel() // weight.shape[0]) for weight in weights]),
             way=(UInt32, ways),
             scale=(Float, scales),
             factor=(Float, factors),
