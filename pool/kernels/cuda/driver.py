@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import Any, Protocol
 
-
 _ADDRESSES_OF = 12_000  # CUDA's version: functions of one name have changed their parameters
 
 

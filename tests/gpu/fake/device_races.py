@@ -93,14 +93,12 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "store",
         "Queues(self.here, torch.Stream(device=device))",
         "Queues(torch.Stream(device=device), torch.Stream(device=device))",
-        mode="stepping is late",
     ),
     OneProcess(
         "a version is computed with before it is made",
         "weights",
         "            self._streams.here.wait_stream(self._streams.stepping)\n",
         "            pass\n",
-        mode="stepping is late",
     ),
     OneProcess(
         "a ring slot is filled again before its list of rows is copied",
@@ -134,7 +132,6 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "store",
         "LentMemory(self._weights, slots, self._queues)",
         "LentMemory(self._weights, slots)",
-        mode="stepping is late",
     ),
     OneProcess(
         "the worker waits for what the coordinator had queued when it began",
@@ -142,7 +139,6 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "            self._streams.here.wait_stream(self._streams.stepping)\n",
         "            self._begun = getattr(self, '_begun', None) or self._streams.stepping.record_event()\n"
         "            self._streams.here.wait_event(self._begun)\n",
-        mode="stepping is late",
     ),
     OneProcess(
         "a ring slot is filled again when copies of another stream are done",
@@ -163,7 +159,6 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "copies",
         "            stream.wait_stream(torch.accelerator.current_stream(device))\n",
         "            pass\n",
-        mode="stepping is late",
     ),
     OneProcess(
         "the optimizer's state is stepped before it is copied",
@@ -182,9 +177,9 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     OneProcess(
         "weights of a snapshot are copied behind the event that says they are",
         "copies",
-        "        _wait_on_devices(self._events())\n        weights = self._copied(\"weights\", state.weights)\n",
+        '        _wait_on_devices(self._events())\n        weights = self._copied("weights", state.weights)\n',
         "        early = self._events()\n        self._events = lambda: early\n        _wait_on_devices(early)\n"
-        "        weights = self._copied(\"weights\", state.weights)\n",
+        '        weights = self._copied("weights", state.weights)\n',
     ),
     OneProcess("a snapshot goes to memory that is not page-locked", "copies", "dtype, pin_memory=True", "dtype"),
     OneProcess(
@@ -377,7 +372,9 @@ def expected() -> Wanted:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     found = {}
     for k, touched_only in product((1, 2), (False, True)):
-        rig = SteppingRig(inputs(STEPS * PER_STEP * k), "host", batches_per_group=k, touched_only=touched_only, snapshot=True)
+        rig = SteppingRig(
+            inputs(STEPS * PER_STEP * k), "host", batches_per_group=k, touched_only=touched_only, snapshot=True
+        )
         found[k, touched_only] = rig.train()
         rig.close()
     return found
@@ -414,7 +411,10 @@ def difference(found: Trained, wanted: Trained) -> str:
     for i, (loss, other) in enumerate(zip(found.losses, wanted.losses, strict=True)):
         if loss != other:
             return f"loss {i} is {loss}, not {other}"
-    for when, own, others in (("", found.tensors, wanted.tensors), (" in the snapshot", found.snapshot, wanted.snapshot)):
+    for when, own, others in (
+        ("", found.tensors, wanted.tensors),
+        (" in the snapshot", found.snapshot, wanted.snapshot),
+    ):
         for name in own:
             if own[name] != others[name]:
                 return f"bits of {name}{when}"

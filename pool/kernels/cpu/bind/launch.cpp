@@ -84,7 +84,8 @@ void write(char code, nb::handle value, char* to) {
         const float found = number(value);
         std::memcpy(to, &found, sizeof found);
     } else {
-        const std::uint64_t found = code == 'P' ? address(value) : integer(value, code == 'I' ? UINT32_MAX : UINT64_MAX);
+        const std::uint64_t found =
+            code == 'P' ? address(value) : integer(value, code == 'I' ? UINT32_MAX : UINT64_MAX);
         std::memcpy(to, &found, size_of(code));  // little-endian
     }
 }
@@ -99,7 +100,8 @@ nb::bytes structure(const nb::kwargs& members) {
         arrays.emplace_back(code, checked(PySequence_Fast(nb::handle(pair[1]).ptr(), "values are a sequence")));
         const std::size_t width = size_of(code);
         widest = std::max(widest, width);
-        size = (size + width - 1) / width * width + width * std::size_t(PySequence_Fast_GET_SIZE(arrays.back().second.ptr()));
+        size = (size + width - 1) / width * width +
+               width * std::size_t(PySequence_Fast_GET_SIZE(arrays.back().second.ptr()));
     }
     size = (size + widest - 1) / widest * widest;
     const nb::object out = checked(PyBytes_FromStringAndSize(nullptr, Py_ssize_t(size)));
@@ -118,7 +120,7 @@ nb::bytes structure(const nb::kwargs& members) {
 
 // The arguments of one launch. Structures stay where Python has them: who gives them keeps them until the end.
 class Arguments {
- public:
+  public:
     Arguments(const std::string& parameters, nb::handle given)
         : values_(checked(PySequence_Fast(given.ptr(), "arguments are a sequence"))) {
         count_ = std::size_t(PySequence_Fast_GET_SIZE(values_.ptr()));
@@ -150,7 +152,7 @@ class Arguments {
         return {nb::bytes(words.data(), words.size()), {sizes_.begin(), sizes_.begin() + std::ptrdiff_t(count_)}};
     }
 
- private:
+  private:
     nb::object values_;
     std::size_t count_ = 0;
     std::array<std::array<char, 8>, kMostArguments> words_{};
@@ -160,7 +162,7 @@ class Arguments {
 
 // A kernel that is loaded in a context.
 class CudaKernel {
- public:
+  public:
     using GetCurrent = int (*)(void**);
     using Launch = int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
                            void**);
@@ -185,7 +187,7 @@ class CudaKernel {
                        0, reinterpret_cast<void*>(stream), arguments.pointers(), nullptr);
     }
 
- private:
+  private:
     GetCurrent get_current_;
     Launch launch_;
     void* context_;

@@ -35,12 +35,12 @@ class Changes:
 def weights_in_effect_of(changes: Changes, parameters: Sequence[Tensor], shared: Sequence[Tensor]) -> list[Tensor]:
     """Returns the parameters with `shared` added to the first ones, rounded and multiplied; what nothing is done to is
     the same tensor."""
-    which, *how = _changed(changes, len(parameters), len(shared))
+    do = _changed(changes, len(parameters), len(shared))
     out = list(parameters)
-    if which:
-        added = [shared[i] if i < len(shared) else None for i in which]
-        changed = weights_in_effect([out[i] for i in which], added, *how)
-        for i, tensor in zip(which, changed, strict=True):
+    if do.which:
+        added = [shared[i] if i < len(shared) else None for i in do.which]
+        changed = weights_in_effect([out[i] for i in do.which], added, do.scales, do.ways, do.factors)
+        for i, tensor in zip(do.which, changed, strict=True):
             out[i] = tensor
     return out
 
