@@ -12,6 +12,7 @@ and one line of JSON.
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import json
 import os
@@ -119,6 +120,8 @@ def measure(name: str, steps: int) -> dict[str, dict[str, float]]:
         for _ in range(WARM):
             step.seconds()
         launched[0] = 0
+        gc.collect()
+        gc.freeze()  # as the pool's processes do
         parts = [[1e6 * each for each in own] for own in zip(*(step.seconds() for _ in range(steps)), strict=True)]
     found = {
         part: {"median": statistics.median(own), "fastest": min(own)} for part, own in zip(PARTS, parts, strict=True)

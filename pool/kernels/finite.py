@@ -14,9 +14,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pool._native import structure
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, UInt64, run, structure
+from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, UInt64, run
 
 MOST = 64  # tensors of a launch
 LIMITS = {  # by type that a number is rounded to, to nearest even: the bits of the least that is infinite then
@@ -43,9 +44,10 @@ def find_infinite(
             limit=(UInt32, limits[begin : begin + MOST] or [0]),
         )
         last = losses[0] if losses and begin + MOST >= count else None
-        copied = 0 if last is None else len(last)
+        copied = 0 if last is None else last.numel()
         source = Source.of("finite.cu", BFLOAT16=0, WIDTH=1, TENSORS=max(1, len(some)))
-        arguments = listed, found[begin:], first[-1], batch, last, found[count:], copied
+        behind = None if last is None else found[count:]
+        arguments = listed, found[begin:] if begin else found, first[-1], batch, last, behind, copied
         run(device, source, "find_infinite", Extent(first[-1] + copied, 1), *arguments)
 
 
@@ -57,6 +59,7 @@ class Outcomes:
         self._has_kernels = backend_of(device) == "cuda"
         # of each gradient the last batch in which it was not finite, by number from 1; then the losses' bits
         self._found = torch.zeros(most, dtype=torch.int32, device=device)
+        self._flags = self._found.unbind()
         self._batch = 1
         self._batches: list[int] = []  # in which `_found` was looked at, in its order
         self._waiting: list[tuple[Tensor, int]] = []  # with its limit
@@ -80,7 +83,7 @@ class Outcomes:
             return rounded.isfinite().all()
         self._waiting.append((gradient, limit))
         self._batches.append(self._batch)
-        return self._found[len(self._batches) - 1]
+        return self._flags[len(self._batches) - 1]
 
     def gather(self, losses: Tensor, flags: Sequence[Tensor]) -> Tensor:
         """Returns numbers for `decode`, which reads their copy on the host. `flags`: what `check` gave, in its
@@ -105,7 +108,8 @@ class Outcomes:
     def _look(self, losses: Sequence[Tensor]) -> None:
         """Checks the gradients of a batch, which are the last ones; the losses come behind them."""
         if self._waiting or losses:
-            place = self._found[len(self._batches) - len(self._waiting) :]
+            begin = len(self._batches) - len(self._waiting)
+            place = self._found[begin:] if begin else self._found
             tensors, limits = [each for each, _ in self._waiting], [limit for _, limit in self._waiting]
             find_infinite(place, tensors, limits, list(losses), self._batch)
             self._waiting = []

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from benchmarks.gpu import atomic, busy
+from pool._native import grid
 from pool.kernels.cuda import launcher
 from pool.kernels.cuda.compiler import Compiler, Source
 from pool.kernels.cuda.launcher import Argument, Extent
@@ -26,7 +27,7 @@ class Recorder:
     def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
         form = source.kernels[kernel]
         assert len(arguments) == len(form.parameters)
-        self.launched.append((kernel, extent.blocks(form.threads), len(arguments)))
+        self.launched.append((kernel, grid(extent, form.threads), len(arguments)))
 
 
 @pytest.fixture

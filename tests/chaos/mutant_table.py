@@ -883,7 +883,7 @@ MUTANTS = (
         "thread without a context",
         "a kernel is launched in a thread in which nothing of torch has run, as it stands",
         "pool/kernels/cuda/driver.py",
-        'self._driver.call("cuCtxSetCurrent", self._retained())',
+        'self._driver.call("cuCtxSetCurrent", self.handle)',
         "pass",
         ("pytest", "-q", "-x", "tests/pool/kernels/cuda/test_launcher.py"),
     ),

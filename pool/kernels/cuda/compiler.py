@@ -37,7 +37,7 @@ class Kernel:
     """The declaration of a kernel."""
 
     threads: int  # of a block, at most
-    parameters: tuple[str, ...]  # codes of struct: of a pointer, a number, or "s": of a structure by value
+    parameters: str  # a code of struct for each: of a pointer, a number, or "s": of a structure by value
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ def _headers(folder: Path) -> Mapping[str, str]:
 @cache
 def _kernels(path: Path) -> Mapping[str, Kernel]:
     found = _KERNEL.findall(_text(path))
-    return {name: Kernel(int(threads), tuple(map(_code, words.split(",")))) for threads, name, words in found}
+    return {name: Kernel(int(threads), "".join(map(_code, words.split(",")))) for threads, name, words in found}
 
 
 def _code(parameter: str) -> str:

@@ -10,8 +10,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from pool._native import structure
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, structure, width_of
+from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, width_of
 
 MOST_PLACES = 64  # from the first to the last gradient of one call, in a node of the tree
 _INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
@@ -94,10 +95,10 @@ def leaves_of(places: Sequence[int]) -> tuple[int, list[int]]:
 def _sources(gradients: Sequence[Tensor], places: Sequence[int]) -> tuple[int, int, bytes]:
     """Returns how many leaves there are, whether any is bfloat16, and the gradients as kernels take them."""
     leaves, at = leaves_of(places)
+    assert {gradient.dtype for gradient in gradients} <= {torch.float32, torch.bfloat16}
     bits = sum(1 << place for place, each in zip(at, gradients, strict=True) if each.dtype == torch.bfloat16)
     sources: list[Tensor | None] = [None] * leaves
     for place, gradient in zip(at, gradients, strict=True):
-        assert gradient.dtype in (torch.float32, torch.bfloat16)
         sources[place] = gradient
     if not bits:
         return leaves, 0, structure(at=(Pointer, sources))
@@ -120,7 +121,7 @@ def _row_numbers(touched: Sequence[Tensor], places: Sequence[int], leaves: int, 
     listed = structure(at=(Pointer, lists), count=(UInt32, counts))
     numbers_of = torch.zeros(leaves, rows, dtype=torch.int32, device=touched[0].device)
     source = Source.of("find_rows.cu", BFLOAT16=0, WIDTH=1, LEAVES=leaves, INDEX=_INDEX[touched[0].dtype])
-    longest = max(1, *map(len, touched))
+    longest = max(1, *(numbers.numel() for numbers in touched))
     run(
         numbers_of.device,
         source,

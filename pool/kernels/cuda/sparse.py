@@ -24,7 +24,7 @@ def sum_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | 
     List l is numbers[offsets[l] : offsets[l + 1]] (uint16 or uint32; offsets uint32); values float32, as numbers."""
     lists, columns = _shape(table, offsets)
     out = table.new_empty(lists, columns)
-    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, out, start)
+    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, start)
     extent = Extent(lists, columns // width)
     run(table.device, source, "sum_lists", extent, table, numbers, offsets, values, start, out, lists, columns)
     return out
@@ -36,7 +36,7 @@ def sum_long_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tens
     out = table.new_empty(lists, columns)
     windows = -(-numbers.numel() // PIECE)
     partial = table.new_empty(2 * windows, columns, dtype=torch.float32)
-    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, out)
+    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns)
     groups = columns // width
     arguments = table, numbers, offsets, values, out, partial, lists, windows, columns
     run(table.device, source, "sum_pieces", Extent(lists + 2 * windows, groups), *arguments)
@@ -48,12 +48,13 @@ def column_sums(matrix: Tensor) -> Tensor:
     """[columns] of [rows, columns], float32 whatever the matrix is."""
     while True:
         rows, columns = matrix.shape
-        out = matrix.new_empty(-(-rows // ROWS), columns, dtype=torch.float32)
+        sums = -(-rows // ROWS)
+        out = matrix.new_empty(sums, columns, dtype=torch.float32)
         width = width_of(columns, matrix)
         source = Source.of("column_sums.cu", BFLOAT16=_is_bfloat16(matrix), WIDTH=width)
-        run(matrix.device, source, "column_sums", Extent(len(out), columns // width), matrix, out, rows, columns)
-        if len(out) <= 1:
-            return out[0] if len(out) else matrix.new_zeros(columns, dtype=torch.float32)
+        run(matrix.device, source, "column_sums", Extent(sums, columns // width), matrix, out, rows, columns)
+        if sums <= 1:
+            return out.view(columns) if sums else matrix.new_zeros(columns, dtype=torch.float32)
         matrix = out
 
 

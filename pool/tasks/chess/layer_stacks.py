@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -48,6 +48,20 @@ class Form:
     all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
     skips: int = 0  # outputs of the first hidden layer added to the result: 1, its last; 2, the one before it minus it
 
+    @cached_property
+    def on_cuda(self) -> stack_form.StackForm:
+        """The form as kernels for CUDA devices have it."""
+        hidden = (
+            stack_form.Hidden(
+                each.outputs,
+                each.outputs if each.active is None else each.active,
+                stack_form.Kind[each.activation.upper()],
+                each.square,
+            )
+            for each in self.hidden
+        )
+        return stack_form.StackForm(tuple(hidden), self.largest_input, self.all_activations, self.skips)
+
 
 CUT_ACTIVATIONS = "fake quantization of activations"
 
@@ -71,7 +85,7 @@ def path_of(kernels: Kernels, weight: Tensor) -> Backend:
 
 def serves_on_cuda(form: Form, x: Tensor, buckets: int) -> bool:
     """Says whether `outputs_on_cuda` takes this form, and stacks for so many buckets, behind x."""
-    return _cuda_form(form).serves and buckets <= layer_stacks.MOST_BUCKETS and layer_stacks.serves(x)
+    return form.on_cuda.serves and buckets <= layer_stacks.MOST_BUCKETS and layer_stacks.serves(x)
 
 
 def outputs_on_cuda(
@@ -81,30 +95,17 @@ def outputs_on_cuda(
     borders: Sequence[int],
     parameters: Sequence[Tensor],
     shared: tuple[Tensor, Tensor] | None = None,
-    rules: Iterable[Rounding | None] = (),
-    factor: float = 1.0,
+    changes: Changes | None = None,
 ) -> Tensor:
     """[samples]: what the stacks make of `x` [samples, inputs], the first layer's activations, plus `extra` [samples].
 
     parameters: weight and bias of each layer, [buckets, outputs, inputs] and [buckets, outputs]; to the first ones
-    `shared` is added, each is rounded by its rule, if there are any, and the first weight is multiplied by `factor`."""
-    changes = Changes(factor, tuple(map(_rule, rules)))
-    return layer_stacks.layer_stacks(_cuda_form(form), x, extra, borders, parameters, shared, changes)
+    `shared` is added, then they are changed."""
+    return layer_stacks.layer_stacks(form.on_cuda, x, extra, borders, parameters, shared, changes)
 
 
-def _rule(rule: Rounding | None) -> tuple[float, int]:
-    return (1.0, 0) if rule is None else (rule.scale, WAYS.index(rule.way))
-
-
-@lru_cache(maxsize=64)
-def _cuda_form(form: Form) -> stack_form.StackForm:
-    hidden = (
-        stack_form.Hidden(
-            each.outputs,
-            each.outputs if each.active is None else each.active,
-            stack_form.Kind[each.activation.upper()],
-            each.square,
-        )
-        for each in form.hidden
-    )
-    return stack_form.StackForm(tuple(hidden), form.largest_input, form.all_activations, form.skips)
+def changes_of(rules: Iterable[Rounding | None], factor: float = 1.0) -> Changes:
+    """Returns for `outputs_on_cuda`: each parameter is rounded by its rule, if it has one, and the first weight is
+    multiplied by `factor`."""
+    each = tuple((1.0, 0) if rule is None else (rule.scale, WAYS.index(rule.way)) for rule in rules)
+    return Changes(factor, each if any(way for _, way in each) else ())

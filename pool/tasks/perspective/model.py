@@ -19,6 +19,7 @@ from pool.tasks.chess.cuda import first_stage
 from pool.tasks.chess.layer_stacks import (
     CUT_ACTIVATIONS,
     Kernels,
+    changes_of,
     kernels_for,
     outputs_on_cuda,
     path_of,
@@ -69,6 +70,7 @@ class PerspectiveModel(nn.Module):
         self._product_one = rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else None
         self._kernels = kernels_for(kernels, CUT_ACTIVATIONS if cuts else unserved(shape))
         self._form = form_of(shape)
+        self._changes = changes_of(chain.from_iterable(layer.rules for layer in self._stacks()))
         self._columns = {number: torch.from_numpy(order) for number, order in kernel_columns(shape).items()}
         self.reset_parameters()
 
@@ -154,8 +156,7 @@ class PerspectiveModel(nn.Module):
         if not serves_on_cuda(self._form, x, self.shape.buckets):
             return self._layers(x, borders)
         parameters = self._in_kernel_order([layer.whole() for layer in self._stacks()])
-        rules = list(chain.from_iterable(layer.rules for layer in self._stacks()))
-        return outputs_on_cuda(self._form, x, None, borders, parameters, rules=rules if any(rules) else ())
+        return outputs_on_cuda(self._form, x, None, borders, parameters, changes=self._changes)
 
     def _layers(self, x: Tensor, borders: Sequence[int]) -> Tensor:
         """Returns [B] of what `_first` gives; samples borders[b] .. borders[b + 1] belong to bucket b."""

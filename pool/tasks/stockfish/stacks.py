@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.tasks.chess.layer_stacks import Form, Hidden, outputs_on_cuda
+from pool.tasks.chess.layer_stacks import Form, Hidden, changes_of, outputs_on_cuda
 from pool.tasks.chess.training.fake_quantization import clip_sum, floored, rounded
 from pool.tasks.stockfish.quantization import roundings
 from pool.tasks.stockfish.versions import FC_1_OUT, NUM_BUCKETS, Version
@@ -36,6 +36,8 @@ class LayerStacks(nn.Module):
         self.fc_2_bias = nn.Parameter(torch.empty(NUM_BUCKETS))
         self.shared_weight = nn.Parameter(torch.empty(outputs, l1)) if shared_fc_0 else None
         self.shared_bias = nn.Parameter(torch.empty(outputs)) if shared_fc_0 else None
+        self.form = _form_of(version)  # of the fused kernels, with `parameters_in_effect`
+        self._changes = changes_of([self._rules.get(name) for name in self._own_parameters()], version.product_factor)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -79,23 +81,6 @@ class LayerStacks(nn.Module):
             return self.fc_0_weight, self.fc_0_bias
         return self.fc_0_weight + self.shared_weight, self.fc_0_bias + self.shared_bias
 
-    @property
-    def form(self) -> Form:
-        """The computation of the fused kernels, with `parameters_in_effect`."""
-        version = self.version
-        fc_0 = Hidden(version.fc_0_out, "both", active=version.paired, square=version.square_factor(0))
-        fc_1 = Hidden(FC_1_OUT, "crelu")
-        if version.all_activations:
-            fc_1 = Hidden(FC_1_OUT, "both", square=version.square_factor(1))
-        return Form(
-            first="pairwise",
-            hidden=(fc_0, fc_1),
-            largest_sum=version.largest_float_sum,
-            largest_input=version.largest_float_input,
-            all_activations=version.all_activations,
-            skips=version.skips,
-        )
-
     def fc_0_weights(self) -> list[Tensor]:
         """Returns the weights of the buckets and of the shared layer, [..., l1] each."""
         return [weight for weight in (self.fc_0_weight, self.shared_weight) if weight is not None]
@@ -137,9 +122,7 @@ class LayerStacks(nn.Module):
         own = self._own_parameters()
         both = self.shared_weight, self.shared_bias
         shared = None if both[0] is None or both[1] is None else (both[0], both[1])
-        rules = [self._rules[name] for name in own] if self._rules else ()
-        factor = self.version.product_factor
-        return outputs_on_cuda(self.form, inputs, extra, borders, tuple(own.values()), shared, rules, factor)
+        return outputs_on_cuda(self.form, inputs, extra, borders, tuple(own.values()), shared, self._changes)
 
     def _bucket(self, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
         """Computes one bucket's layers: [n, l1] -> [n]."""
@@ -166,3 +149,18 @@ class LayerStacks(nn.Module):
     def _cut(self, x: Tensor) -> Tensor:
         """Cuts off what integers do not hold."""
         return floored(x, self.version.input_one)
+
+
+def _form_of(version: Version) -> Form:
+    fc_0 = Hidden(version.fc_0_out, "both", active=version.paired, square=version.square_factor(0))
+    fc_1 = Hidden(FC_1_OUT, "crelu")
+    if version.all_activations:
+        fc_1 = Hidden(FC_1_OUT, "both", square=version.square_factor(1))
+    return Form(
+        first="pairwise",
+        hidden=(fc_0, fc_1),
+        largest_sum=version.largest_float_sum,
+        largest_input=version.largest_float_input,
+        all_activations=version.all_activations,
+        skips=version.skips,
+    )

@@ -24,6 +24,7 @@ DEVICE_MODES = {
     "the worker's computing is late": Mode(late="here"),
     "stepping is late": Mode(late="here of the first"),
     "stepping on the last device is late": Mode(late="here of the last"),
+    "snapshots are late": Mode(late="copies"),
 }
 
 
@@ -92,14 +93,12 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "store",
         "Queues(self.here, torch.Stream(device=device))",
         "Queues(torch.Stream(device=device), torch.Stream(device=device))",
-        mode="stepping is late",
     ),
     OneProcess(
         "a version is computed with before it is made",
         "weights",
         "            self._streams.here.wait_stream(self._streams.stepping)\n",
         "            pass\n",
-        mode="stepping is late",
     ),
     OneProcess(
         "a ring slot is filled again before its list of rows is copied",
@@ -113,6 +112,81 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "            then()  # who reads it waits on the device\n",
         "            host_event(self._streams.outward).synchronize()\n            then()\n",
         mode="at once",
+    ),
+    OneProcess(
+        "the worker's stream waits for the one that adds up, not the other way round",
+        "store",
+        "self.here.wait_stream(self._queues.writing)",
+        "self._queues.writing.wait_stream(self.here)",
+        mode="the worker's copies are late",
+    ),
+    OneProcess(
+        "of a step the first gradient alone is waited for",
+        "store",
+        "        if self._queues is not None:\n            self.here.wait_stream",
+        "        if self._queues is not None and self.is_settled:\n            self.here.wait_stream",
+        mode="the worker's copies are late",
+    ),
+    OneProcess(
+        "the worker is not told of the coordinator's streams",
+        "store",
+        "LentMemory(self._weights, slots, self._queues)",
+        "LentMemory(self._weights, slots)",
+    ),
+    OneProcess(
+        "the worker waits for what the coordinator had queued when it began",
+        "weights",
+        "            self._streams.here.wait_stream(self._streams.stepping)\n",
+        "            self._begun = getattr(self, '_begun', None) or self._streams.stepping.record_event()\n"
+        "            self._streams.here.wait_event(self._begun)\n",
+    ),
+    OneProcess(
+        "a ring slot is filled again when copies of another stream are done",
+        "store",
+        "host_event(self._inward, spins=self._spins)",
+        "host_event(self._outward, spins=self._spins)",
+    ),
+    OneProcess(
+        "memory of a gradient that the worker copies is used again",
+        "worker",
+        "        gradient.record_stream(self._streams.outward)\n",
+        "",
+        mode="the worker's copies are late",
+    ),
+    # --- snapshots, copied while the next step is made ---
+    OneProcess(
+        "a snapshot is copied before its version is made",
+        "copies",
+        "            stream.wait_stream(torch.accelerator.current_stream(device))\n",
+        "            pass\n",
+    ),
+    OneProcess(
+        "the optimizer's state is stepped before it is copied",
+        "copies",
+        "        _wait_on_devices(self._events())\n",
+        "",
+        mode="snapshots are late",
+    ),
+    OneProcess(
+        "weights of a snapshot are overwritten before they are copied",
+        "copies",
+        "        _wait_on_devices(self.arrived)\n",
+        "        pass\n",
+        mode="snapshots are late",
+    ),
+    OneProcess(
+        "weights of a snapshot are copied behind the event that says they are",
+        "copies",
+        '        _wait_on_devices(self._events())\n        weights = self._copied("weights", state.weights)\n',
+        "        early = self._events()\n        self._events = lambda: early\n        _wait_on_devices(early)\n"
+        '        weights = self._copied("weights", state.weights)\n',
+    ),
+    OneProcess("a snapshot goes to memory that is not page-locked", "copies", "dtype, pin_memory=True", "dtype"),
+    OneProcess(
+        "the host waits for each tensor of a snapshot",
+        "copies",
+        "place.copy_(part.detach(), non_blocking=True)",
+        "place.copy_(part.detach())",
     ),
     # --- what comes from host memory ---
     Local("rows are added before they are there", "store", "        here.wait_stream(self._inward)\n", ""),
@@ -298,7 +372,9 @@ def expected() -> Wanted:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     found = {}
     for k, touched_only in product((1, 2), (False, True)):
-        rig = SteppingRig(inputs(STEPS * PER_STEP * k), "host", batches_per_group=k, touched_only=touched_only)
+        rig = SteppingRig(
+            inputs(STEPS * PER_STEP * k), "host", batches_per_group=k, touched_only=touched_only, snapshot=True
+        )
         found[k, touched_only] = rig.train()
         rig.close()
     return found
@@ -310,7 +386,8 @@ def observed(code: Code, kind: Kind, mode: Mode, seed: int, wanted: Wanted) -> s
     k = 1 + seed % 2
     rig = None
     try:
-        rig = SteppingRig(inputs(STEPS * PER_STEP * k), kind, code, batches_per_group=k)
+        given = inputs(STEPS * PER_STEP * k)
+        rig = SteppingRig(given, kind, code, batches_per_group=k, snapshot=kind == "one process")
         rig.make_late(mode.late)
         found = rig.train()
     except Exception as error:
@@ -334,7 +411,14 @@ def difference(found: Trained, wanted: Trained) -> str:
     for i, (loss, other) in enumerate(zip(found.losses, wanted.losses, strict=True)):
         if loss != other:
             return f"loss {i} is {loss}, not {other}"
-    return next((f"bits of {name}" for name, data in wanted.tensors.items() if found.tensors[name] != data), "")
+    for when, own, others in (
+        ("", found.tensors, wanted.tensors),
+        (" in the snapshot", found.snapshot, wanted.snapshot),
+    ):
+        for name in own:
+            if own[name] != others[name]:
+                return f"bits of {name}{when}"
+    return ""
 
 
 def found_by(race: DeviceRace, wanted: Wanted, run: int = 0) -> str:

@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
+from pool._native import grid, pack_arguments
 from pool.kernels.cuda import launcher
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.driver import PrimaryContext
-from pool.kernels.cuda.launcher import Argument, ArgumentMemory, Extent
+from pool.kernels.cuda.launcher import Argument, Extent
 from tests.gpu.fake import fakegpu
 from tests.pool.kernels.cuda.on_cpu import library
 
@@ -47,9 +48,8 @@ class FakeLauncher:
         if extent.items == 0:
             return
         form = source.kernels[kernel]
-        blocks, threads = extent.blocks(form.threads)
-        memory = ArgumentMemory(form.parameters)
-        memory.put(arguments)
+        blocks, threads = grid(extent, form.threads)
+        words, sizes = pack_arguments(form.parameters, arguments)
         function = ctypes.cast(library(source, sanitized=False).launch, ctypes.c_void_p).value
         with torch.accelerator.device_index(self._device.index):
             self._context.bind()
@@ -58,8 +58,8 @@ class FakeLauncher:
                 function,
                 kernel,
                 [*blocks, *threads],
-                torch.frombuffer(bytearray(memory.words), dtype=torch.int64),
-                memory.sizes,
+                torch.frombuffer(bytearray(words), dtype=torch.int64),
+                sizes,
             )
 
 

@@ -28,6 +28,7 @@ HOMES = {
     "arrivals": "pool.device.event_waiter",
     "batches": "pool.device.batches",
     "coordinator": "pool.exchange.device.coordinator",
+    "copies": "pool.coordinator.exchange_setup.copies",
     "homes": "pool.exchange.device.homes",
     "host": "pool.exchange.host.coordinator",
     "step": "pool.worker.compute",

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from loader.stream.schema import BatchSchema, SparseBatch
 from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream
+from pool.coordinator.exchange_setup import copies
 from pool.device import batches, event_waiter
 from pool.device.names import parse_device
 from pool.device.precision import DenseProducts
@@ -90,6 +91,7 @@ class Code:
     arrivals: Any = event_waiter
     batches: Any = batches
     coordinator: Any = coordinator
+    copies: Any = copies
     homes: Any = homes
     host: Any = host
     step: Any = compute

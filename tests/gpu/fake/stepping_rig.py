@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pool.checkpoint.store import Checkpoint
 from pool.config.load import parse_config
-from pool.coordinator.exchange_setup.copies import FromDevices
+from pool.coordinator.exchange_setup.copies import Copied
 from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Fold, TakeBuffers, Update
 from pool.coordinator.update.stopwatch import Stopwatch
@@ -43,6 +43,7 @@ class Trained:
     tensors: dict[str, bytes]  # weights and state of the optimizer
     counted: fakegpu.Counters  # of the steps
     waits: dict[str, int]  # for the device, by who waited
+    snapshot: dict[str, bytes]  # the same after the first step, if it was asked for
 
 
 class SteppingRig(WorkerRig):
@@ -64,9 +65,14 @@ class SteppingRig(WorkerRig):
         early: bool = True,
         touched_only: bool = False,
         gradient_dtype: str = "float32",
+        snapshot: bool = False,
     ) -> None:
         """`early`: the first group of a step is folded before the second is there; `touched_only`: the optimizer is
-        that of `shared rows`."""
+        that of `shared rows`; `snapshot`: the state after the first step is copied while the second is made (`host`,
+        `one process`)."""
+        assert not snapshot or kind in ("host", "one process"), "others do not order who writes behind the copy"
+        self._takes_snapshot = snapshot
+        self._snapshot: Copied | None = None
         self._kind = kind
         self._early, self._touched_only = early, touched_only or kind == "shared rows"
         self._is_shared = kind in ("shared", "shared rows")
@@ -92,6 +98,8 @@ class SteppingRig(WorkerRig):
             for slot, batch in zip(self._ring, given.batches, strict=True):
                 slot[:] = batch
             self._models: Models = self._boss.submit(self._made_models).result()
+            devices = [torch.device(device) for device in DEVICES]
+            self._copies = self._code.copies.FromDevices(devices)
             self._begin_worker()
             self._boss.submit(self._begin).result()
         except BaseException:
@@ -105,6 +113,7 @@ class SteppingRig(WorkerRig):
             "outward": lambda: own.outward,
             "here": lambda: own.here,
             "here of the first": self._boss.submit(lambda: self._homes.first.here).result,
+            "copies": lambda: self._copies._streams[torch.device(DEVICES[0])],
             "here of the last": self._boss.submit(lambda: self._homes.stores[-1].here).result,
         }
         fakegpu.make_late(streams[name]() if name else None)
@@ -127,7 +136,8 @@ class SteppingRig(WorkerRig):
                 self._die()
         counted = fakegpu.counters() - before
         waited = {who: count - waits.get(who, 0) for who, count in self._waits().items()}
-        return Trained(losses, self._boss.submit(self._tensors).result(), counted, waited)
+        taken = {} if self._snapshot is None else self._boss.submit(_bytes_of, self._snapshot).result()
+        return Trained(losses, self._boss.submit(self._tensors).result(), counted, waited, taken)
 
     def divided_state(self) -> dict[str, list[torch.Tensor]]:
         """Of the optimizer, the parts of what lies on several devices, by name."""
@@ -236,13 +246,18 @@ class SteppingRig(WorkerRig):
 
     def _commit(self, step: int) -> None:
         self._models.commit(step)
+        if self._snapshot is not None:
+            self._snapshot.superseded()
+        elif self._takes_snapshot:
+            self._snapshot = self._copy_of_state()
         self._models.publish(step + 1)
 
     def _tensors(self) -> dict[str, bytes]:
-        copied = FromDevices([torch.device(device) for device in DEVICES]).begin(self._state())
-        copied.wait()
-        tensors = {**copied.state.weights, **copied.state.optimizer_tensors}
-        return {name: tensor.detach().numpy().tobytes() for name, tensor in tensors.items()}
+        return _bytes_of(self._copy_of_state())
+
+    def _copy_of_state(self) -> Copied:
+        copied: Copied = self._copies.begin(self._state())
+        return copied
 
     def _state(self) -> Checkpoint:
         facts: dict[str, Any] = dict.fromkeys(field.name for field in fields(Checkpoint))
@@ -318,6 +333,12 @@ class _NoMetrics:
 
 _NO_METRICS: Any = _NoMetrics()
 _TRACE: Any = Trace(Path(), Peer(WORKER), on=False)
+
+
+def _bytes_of(copied: Copied) -> dict[str, bytes]:
+    copied.wait()
+    tensors = {**copied.state.weights, **copied.state.optimizer_tensors}
+    return {name: tensor.detach().numpy().tobytes() for name, tensor in tensors.items()}
 
 
 def _use_devices() -> None:

@@ -186,7 +186,8 @@ STUB cuGetProcAddress_v2(const char* symbol, void** function, int, std::uint64_t
         dladdr(reinterpret_cast<const void*>(&cuInit), &info);
         return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     }();
-    *function = dlsym(self, symbol);
+    const bool itself = std::string_view(symbol) == "cuGetProcAddress";  // of CUDA 12: that name's second version
+    *function = dlsym(self, itself ? "cuGetProcAddress_v2" : symbol);
     if (found != nullptr) *found = *function == nullptr ? 1 : 0;
     return *function == nullptr ? kNotFound : kSuccess;
 }

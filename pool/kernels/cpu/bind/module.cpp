@@ -21,6 +21,7 @@ NB_MODULE(_native, module) {
     bind_fold(module);
     bind_optimizers(module);
     bind_memory(module);
+    bind_launch(module);
     bind_crash_point(module);
 #define SPARSEPOOL_PLUGIN(name) sparsepool::name::bind(module);
 #include "tasks.inc"

@@ -66,7 +66,7 @@ def bucket_difference_forward(table: Tensor, numbers: Tensor, offsets: Tensor, b
 
 def bucket_difference_backward(gradient: Tensor, numbers: Tensor, borders: Sequence[int]) -> Tensor:
     """The gradient of the sums. Of `numbers` the type counts alone: one source serves both directions."""
-    samples, buckets = len(gradient), len(borders) - 1
+    samples, buckets = gradient.shape[0], len(borders) - 1
     out = gradient.new_empty(2 * samples, buckets)
     arguments = gradient, borders_of(borders), out, samples
     source = _source(borders, numbers)

@@ -59,7 +59,7 @@ def first_stage(
     Bags as in `sum_lists`."""
     samples, columns, width = _shape(table, offsets, activation)
     kept, out = table.new_empty(2 * samples, columns), table.new_empty(samples, 2 * width)
-    source, wide = sums_source(_FILE, table, numbers.dtype, None, width, bias, kept, out, ACTIVATION=activation)
+    source, wide = sums_source(_FILE, table, numbers.dtype, None, width, bias, ACTIVATION=activation)
     extent = Extent(2 * samples, width // wide)
     run(
         table.device, source, "first_stage", extent,
@@ -73,10 +73,11 @@ def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activat
     bags, columns = kept.shape
     width = columns // 2 if activation == Activation.PAIRWISE else columns
     sums = torch.empty_like(kept)
-    partial = kept.new_empty(-(-bags // ROWS), columns, dtype=torch.float32)
+    parts = -(-bags // ROWS)
+    partial = kept.new_empty(parts, columns, dtype=torch.float32)
     index = torch.uint16  # which is no matter: backward reads none
-    source, wide = sums_source(_FILE, kept, index, None, width, gradient, sums, ACTIVATION=activation)
-    extent = Extent(len(partial), width // wide)
+    source, wide = sums_source(_FILE, kept, index, None, width, gradient, ACTIVATION=activation)
+    extent = Extent(parts, width // wide)
     run(
         kept.device, source, "first_stage_backward", extent,
         gradient, kept, sums, partial, float(highest), bags // 2, columns,

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from pool._native import structure
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, structure
+from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run
 from pool.kernels.cuda.sparse import INDEX
 
 _WEIGHTS, _ROWS = (Path(__file__).with_name(name) for name in ("weights_in_effect.cu", "rounded_rows.cu"))
@@ -20,7 +23,7 @@ WAYS = ("", "half to even", "half away from zero", "towards zero")  # numbered a
 Rule = tuple[float, str] | None  # scale and way of rounding; None: as it is
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Changes:
     """How parameters, in their order, are changed: `factor` multiplies the first; before that each is rounded by scale
     and way of `WAYS`, none at all if there are no rules."""
@@ -32,19 +35,32 @@ class Changes:
 def weights_in_effect_of(changes: Changes, parameters: Sequence[Tensor], shared: Sequence[Tensor]) -> list[Tensor]:
     """Returns the parameters with `shared` added to the first ones, rounded and multiplied; what nothing is done to is
     the same tensor."""
-    rules = changes.rules or ((1.0, 0),) * len(parameters)
-    factors = [changes.factor, *[1.0] * (len(parameters) - 1)]
-    added = [*shared, *[None] * (len(parameters) - len(shared))]
+    do = _changed(changes, len(parameters), len(shared))
     out = list(parameters)
-    which = [i for i in range(len(out)) if rules[i][1] or factors[i] != 1 or added[i] is not None]
-    if which:
-        scales, ways = zip(*(rules[i] for i in which), strict=True)
-        changed = weights_in_effect(
-            [out[i] for i in which], [added[i] for i in which], scales, ways, [factors[i] for i in which]
-        )
-        for i, tensor in zip(which, changed, strict=True):
+    if do.which:
+        added = [shared[i] if i < len(shared) else None for i in do.which]
+        changed = weights_in_effect([out[i] for i in do.which], added, do.scales, do.ways, do.factors)
+        for i, tensor in zip(do.which, changed, strict=True):
             out[i] = tensor
     return out
+
+
+class _Changed(NamedTuple):
+    """Which parameters something is done to, and what."""
+
+    which: Sequence[int]
+    scales: Sequence[float]
+    ways: Sequence[int]
+    factors: Sequence[float]
+
+
+@cache
+def _changed(changes: Changes, count: int, shared: int) -> _Changed:
+    rules = changes.rules or ((1.0, 0),) * count
+    factors = [changes.factor, *[1.0] * (count - 1)]
+    which = [i for i in range(count) if rules[i][1] or factors[i] != 1 or i < shared]
+    scales, ways = [rules[i][0] for i in which], [rules[i][1] for i in which]
+    return _Changed(which, scales, ways, [factors[i] for i in which])
 
 
 def weights_in_effect(
@@ -66,7 +82,7 @@ def weights_in_effect(
             at=(Pointer, weights),
             shared=(Pointer, shared),
             out=(Pointer, out),
-            period=(UInt32, [max(1, weight[0].numel()) for weight in weights]),
+            period=(UInt32, [max(1, weight.numel() // weight.shape[0]) for weight in weights]),
             way=(UInt32, ways),
             scale=(Float, scales),
             factor=(Float, factors),

@@ -7,17 +7,19 @@ changed before they are in effect, or have a part that all buckets share. The sa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pool._native import structure
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, run, structure, width_of
+from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, run, width_of
 from pool.tasks.chess.cuda.in_effect import Changes, weights_in_effect_of
 from pool.tasks.chess.cuda.stack_form import StackForm, borders_of
 
@@ -26,6 +28,7 @@ MOST_BUCKETS = 64
 SLICE = 128  # inputs that a thread multiplies and adds up, of long rows
 TILE = 8  # of stacks.cuh
 SAMPLES = 64  # of stacked_linear.cu
+_NO_FORM, _NO_CHANGES = StackForm(()), Changes()
 
 
 def serves(x: Tensor) -> bool:
@@ -50,7 +53,7 @@ def layer_stacks(
     those of the first layer in each bucket. Gradients are those of the parameters in effect.
     """
     every = (*parameters, *(shared or ()))
-    out: Tensor = _LayerStacks.apply(form, changes or Changes(), x, extra, tuple(borders), len(parameters), *every)  # type: ignore[no-untyped-call]
+    out: Tensor = _LayerStacks.apply(form, changes or _NO_CHANGES, x, extra, tuple(borders), len(parameters), *every)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -89,10 +92,10 @@ def stacks_backward(
     samples, inputs = x.shape
     buckets, from_, wide = len(borders) - 1, borders_of(borders), form.outputs[0]
     pieces = [0, *accumulate(-(-(end - begin) // SAMPLES) for begin, end in pairwise(borders))]
-    cut, columns = borders_of(pieces), form.columns(inputs)
+    cut, row = borders_of(pieces), _row_of(form, inputs)
     of_x, gradients = torch.empty_like(x), [torch.empty_like(parameter) for parameter in parameters]
-    slopes, sums = x.new_empty(samples, form.row + 4), x.new_empty(pieces[-1] * columns[-1])
-    width = width_of(inputs, x, parameters[0], of_x, sums)
+    slopes, sums = x.new_empty(samples, form.row + 4), x.new_empty(pieces[-1] * row.numbers)
+    width = width_of(inputs, x, parameters[0])
     source, groups = _products(form, buckets, width), inputs // width
     run(
         x.device, _stacks(form, buckets), "stacks_backward", Extent(samples, 1),
@@ -102,23 +105,38 @@ def stacks_backward(
         x.device, source, "stacked_inputs", Extent(samples, groups),
         slopes, parameters[0], from_, of_x, samples, inputs, wide, form.row + 4,
     )  # fmt: skip
-    tiles = sum(-(-outputs // TILE) for outputs in form.outputs)
     run(
-        x.device, source, "stacked_pieces", Extent(pieces[-1] * tiles, max(groups, *form.inputs(0))),
-        x, kept, slopes, form.structure, from_, cut, structure(at=(UInt32, columns)), sums, inputs,
+        x.device, source, "stacked_pieces", Extent(pieces[-1] * row.tiles, max(groups, row.widest)),
+        x, kept, slopes, form.structure, from_, cut, row.columns, sums, inputs,
     )  # fmt: skip
     run(
-        x.device, source, "stacked_sums", Extent(buckets * columns[-1], 1),
-        sums, cut, structure(at=(UInt32, columns)), structure(at=(Pointer, gradients)), factor,
+        x.device, source, "stacked_sums", Extent(buckets * row.numbers, 1),
+        sums, cut, row.columns, structure(at=(Pointer, gradients)), factor,
     )  # fmt: skip
     return [of_x, *gradients]
+
+
+class _Row(NamedTuple):
+    """The gradients of one stack's parameters, all one after the other."""
+
+    columns: bytes  # where each parameter's begin
+    numbers: int
+    tiles: int  # of outputs, of all layers
+    widest: int  # inputs of a layer behind the first one
+
+
+@cache
+def _row_of(form: StackForm, inputs: int) -> _Row:
+    columns = form.columns(inputs)
+    tiles = sum(-(-outputs // TILE) for outputs in form.outputs)
+    return _Row(structure(at=(UInt32, columns)), columns[-1], tiles, max(form.inputs(0)))
 
 
 def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """The sums over the buckets of [buckets, outputs, inputs] and [buckets, outputs]."""
     buckets, outputs, inputs = weight.shape
-    of_weight, of_bias = torch.empty_like(weight[0]), torch.empty_like(bias[0])
-    source = _products(StackForm(()), buckets, 1)
+    of_weight, of_bias = weight.new_empty(outputs, inputs), bias.new_empty(outputs)
+    source = _products(_NO_FORM, buckets, 1)
     run(
         weight.device, source, "shared_sums", Extent(outputs * (inputs + 1), 1),
         weight, bias, of_weight, of_bias, outputs * inputs, outputs,
@@ -160,9 +178,11 @@ def _addresses(parameters: Sequence[Tensor]) -> bytes:
     return structure(weight=(Pointer, parameters[::2]), bias=(Pointer, parameters[1::2]))
 
 
+@cache
 def _products(form: StackForm, buckets: int, width: int) -> Source:
     return Source.of(_LINEAR, BFLOAT16=0, WIDTH=width, BUCKETS=buckets, **form.constants)
 
 
+@cache
 def _stacks(form: StackForm, buckets: int) -> Source:
     return Source.of(_STACKS, BFLOAT16=0, WIDTH=4, BUCKETS=buckets, **form.constants)

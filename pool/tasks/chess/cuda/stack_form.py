@@ -8,7 +8,8 @@ from enum import IntEnum
 from functools import cached_property
 from itertools import accumulate, chain
 
-from pool.kernels.cuda.launcher import Float, UInt32, structure
+from pool._native import structure
+from pool.kernels.cuda.launcher import Float, UInt32
 
 MOST_HIDDEN = 4
 _HIDDEN_NBYTES = 20  # of Hidden in stacks.cuh
@@ -37,9 +38,10 @@ class Hidden:
         return 2 * self.active if self.kind == Kind.BOTH else self.active
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StackForm:
-    """Hidden layers, the wide one first, then a layer with one output. Without hidden layers that is the wide one."""
+    """Hidden layers, the wide one first, then a layer with one output. Without hidden layers that is the wide one. What
+    a launch needs of a form is kept by its identity."""
 
     hidden: tuple[Hidden, ...]
     highest: float = 1.0

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pool._native import structure
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Float, run, structure
+from pool.kernels.cuda.launcher import Extent, Float, run
 
 _FILE = Path(__file__).with_suffix(".cu")
 PARTS = 128  # of win_rate_loss.cu
@@ -49,7 +50,7 @@ def win_rate_forward(
     output: Tensor, score: Tensor, result: Tensor, share: float | Tensor, settings: Sequence[float], weighs: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The mean; the gradient of each sample's own loss, [samples]; what that is to be divided by."""
-    samples = len(output)
+    samples = output.numel()
     losses, slopes = torch.empty_like(output), torch.empty_like(output)
     weights = torch.empty_like(output) if weighs else None
     parts, mean, total = output.new_empty(2, PARTS), output.new_empty(()), output.new_empty(())
@@ -66,8 +67,8 @@ def win_rate_forward(
 def win_rate_backward(gradient: Tensor, slopes: Tensor, total: Tensor) -> Tensor:
     """The gradient of `output`, given that of the mean."""
     out, source = torch.empty_like(slopes), _source(torch.int16, torch.int8)  # the types are no matter here
-    arguments = gradient, slopes, total, out, len(slopes)
-    run(slopes.device, source, "win_rate_backward", Extent(len(slopes), 1), *arguments)
+    arguments = gradient, slopes, total, out, slopes.numel()
+    run(slopes.device, source, "win_rate_backward", Extent(slopes.numel(), 1), *arguments)
     return out
 
 

@@ -8,12 +8,14 @@ import os
 import subprocess
 from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 import torch
 
+from pool._native import grid, pack_arguments
 from pool.kernels.cuda.compiler import COMMON, PACKAGE, Source
-from pool.kernels.cuda.launcher import Argument, ArgumentMemory, Extent
+from pool.kernels.cuda.launcher import Argument, Extent
 from tests.support.paths import ROOT
 
 SHIM = Path(__file__).parent / "shim.h"
@@ -39,16 +41,17 @@ class CpuLauncher:
         if extent.items == 0:
             return
         form = source.kernels[kernel]
-        blocks, threads = extent.blocks(self.threads or form.threads)
-        memory = ArgumentMemory(form.parameters)
-        memory.put(arguments)
+        blocks, threads = grid(extent, self.threads or form.threads)
+        words, sizes = pack_arguments(form.parameters, arguments)
+        memory = ctypes.create_string_buffer(words, len(words))
+        places = accumulate((-(-size // 8) * 8 for size in sizes[:-1]), initial=ctypes.addressof(memory))
         status = library(source, self.sanitized).launch(
             kernel.encode(),
             (ctypes.c_uint * 2)(*blocks),
             (ctypes.c_uint * 2)(*threads),
-            ctypes.c_void_p(memory.address),
-            (ctypes.c_uint * len(memory.sizes))(*memory.sizes),
-            len(memory.sizes),
+            (ctypes.c_void_p * len(sizes))(*places),
+            (ctypes.c_uint * len(sizes))(*sizes),
+            len(sizes),
             int(self.backward),
         )
         assert status == 0, f"{source}: {kernel}: {status}"

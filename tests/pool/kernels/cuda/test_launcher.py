@@ -10,20 +10,24 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from enum import IntEnum
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pool._native import grid, pack_arguments, structure
 from pool.device.precision import choose_computing
 from pool.errors import RunError
 from pool.kernels import backend
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda import launcher
 from pool.kernels.cuda.compiler import CompileError, Compiler, Kernel, Source, kept_in
-from pool.kernels.cuda.launcher import ArgumentMemory, CudaLauncher, Extent, Pointer, UInt32, structure
+from pool.kernels.cuda.launcher import CudaLauncher, Extent, Pointer, UInt32
 from pool.kernels.sparse import forward
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
@@ -33,46 +37,69 @@ from tests.pool.kernels.sparse_inputs import random_input
 SOURCE = Source.of("column_sums.cu", BFLOAT16=0, WIDTH=4)
 
 
+class Status(IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_INVALID_IMAGE = 200
+    CUDA_ERROR_INVALID_CONTEXT = 201
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+
+
 class Driver(ModuleType):
-    CUresult = SimpleNamespace(CUDA_SUCCESS=0, CUDA_ERROR_OUT_OF_MEMORY=2)
+    CUresult = Status
 
     def __init__(self) -> None:
         super().__init__("cuda.bindings.driver")
         self.loaded: list[bytes] = []
+        self.functions: list[str] = []  # by number from 1
         self.launched: list[tuple[Any, ...]] = []
-        self.status: Any = 0
+        self.status = Status.CUDA_SUCCESS
         self.refused = 0  # programs, from now on
-        self.contexts = {threading.get_ident(): 1}  # that are current, by thread
+        self.contexts = {threading.get_ident(): 110}  # that are current, by thread
+        self.entries: dict[bytes, Any] = {
+            b"cuCtxGetCurrent": ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))(self._current),
+            b"cuLaunchKernel": ctypes.CFUNCTYPE(
+                ctypes.c_int, ctypes.c_uint64, *[ctypes.c_uint] * 7, *[ctypes.c_uint64] * 3
+            )(self._launch),
+        }
+
+    def cuGetProcAddress(self, name: bytes, version: int, flags: int) -> tuple[Any, ...]:  # noqa: N802
+        assert (version, flags) == (12_000, 0)
+        return Status.CUDA_SUCCESS, ctypes.cast(self.entries[name], ctypes.c_void_p).value, 0
 
     def cuModuleLoadData(self, image: bytes) -> tuple[Any, ...]:  # noqa: N802
         self.loaded.append(image)
         self.refused -= 1
-        return (SimpleNamespace(name="CUDA_ERROR_INVALID_IMAGE"),) if self.refused >= 0 else (0, "module")
+        return (Status.CUDA_ERROR_INVALID_IMAGE,) if self.refused >= 0 else (Status.CUDA_SUCCESS, "module")
 
     def cuModuleGetFunction(self, module: str, name: bytes) -> tuple[Any, ...]:  # noqa: N802
-        return 0, f"{module}.{name.decode()}"
+        self.functions.append(f"{module}.{name.decode()}")
+        return Status.CUDA_SUCCESS, len(self.functions)
 
     def cuCtxGetCurrent(self) -> tuple[Any, ...]:  # noqa: N802
-        return 0, self.contexts.get(threading.get_ident(), 0)
+        return Status.CUDA_SUCCESS, self.contexts.get(threading.get_ident(), 0)
 
     def cuDeviceGet(self, index: int) -> tuple[Any, ...]:  # noqa: N802
-        return 0, 10 + index
+        return Status.CUDA_SUCCESS, 10 + index
 
     def cuDevicePrimaryCtxRetain(self, device: int) -> tuple[Any, ...]:  # noqa: N802
-        return 0, 10 * device
+        return Status.CUDA_SUCCESS, 10 * device
 
     def cuCtxSetCurrent(self, context: Any) -> tuple[Any, ...]:  # noqa: N802
         self.contexts[threading.get_ident()] = context
-        return (0,)
+        return (Status.CUDA_SUCCESS,)
 
-    def cuLaunchKernel(self, function: str, *rest: Any) -> tuple[Any, ...]:  # noqa: N802
-        assert self.contexts.get(threading.get_ident()), "no context is current"
+    def _current(self, context: Any) -> int:
+        context[0] = self.contexts.get(threading.get_ident(), 0)
+        return Status.CUDA_SUCCESS
+
+    def _launch(self, function: int, *rest: int) -> int:
         *grid, pointers, _extra = rest
         values = (ctypes.c_void_p * 4).from_address(pointers)
         kinds: tuple[Any, ...] = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32)
         read = [kind.from_address(value or 0).value for kind, value in zip(kinds, values, strict=True)]
-        self.launched.append((function, *grid, read))
-        return (self.status,)
+        self.launched.append((self.functions[function - 1], *grid, read))
+        return self.status
 
 
 @pytest.fixture
@@ -124,48 +151,46 @@ def mixed(tmp_path: Path) -> Kernel:
 
 
 def test_arguments_lie_as_the_source_declares_them(mixed: Kernel) -> None:
-    assert mixed == Kernel(64, ("P", "I", "s", "f", "Q", "P"))
-    tensor, memory = torch.zeros(8), ArgumentMemory(mixed.parameters)
-    for _ in range(2):  # the second time in the same memory
-        memory.put([tensor, 7, structure(at=(Pointer, [None, tensor]), n=(UInt32, [9])), 0.5, 1 << 40, None])
-    assert memory.sizes == [8, 4, 24, 4, 8, 8]
-    pointers = (ctypes.c_void_p * 6).from_address(memory.address)
-    read = [ctypes.string_at(at or 0, size) for at, size in zip(pointers, memory.sizes, strict=True)]
+    assert mixed == Kernel(64, "PIsfQP")
+    tensor = torch.zeros(8)
+    pair = structure(at=(Pointer, [None, tensor]), n=(UInt32, [9]))
+    words, sizes = pack_arguments(mixed.parameters, [tensor, 7, pair, 0.5, 1 << 40, None])
+    assert sizes == [8, 4, 24, 4, 8, 8]
     address = tensor.data_ptr()
-    assert [struct.unpack(code, each) for code, each in zip(("P", "I", "2PI0Q", "f", "Q", "P"), read, strict=True)] == [
-        (address,), (7,), (0, address, 9), (0.5,), (1 << 40,), (0,),
-    ]  # fmt: skip
+    assert struct.unpack("<Q I4x 2QI4x f4x Q Q", words) == (address, 7, 0, address, 9, 0.5, 1 << 40, 0)
 
 
-@pytest.mark.parametrize("wrong", [
-    [None, 0.5, b"12345678", 0.5, 1, None],
-    [None, -1, b"12345678", 0.5, 1, None],
-    [None, 1, b"12345678", 0.5, 1 << 64, None],
-    [None, 1, 5, 0.5, 1, None],
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("I"), st.lists(st.integers(0, 2**32 - 1), max_size=5)),
+            st.tuples(st.sampled_from("PQ"), st.lists(st.integers(0, 2**64 - 1), max_size=5)),
+            st.tuples(st.just("f"), st.lists(st.floats(width=32), max_size=5)),
+        ),
+        max_size=6,
+    )
+)
+def test_a_structure_lies_as_in_c(members: list[tuple[str, list[Any]]]) -> None:
+    form = "".join(f"{len(values)}{code}" for code, values in members)
+    wide = "0Q" if any(code in "PQ" for code, _ in members) else ""
+    values = [value for _, own in members for value in own]
+    named = {f"m{number}": member for number, member in enumerate(members)}
+    assert structure(**named) == struct.Struct(form + wide).pack(*values)
+
+
+@pytest.mark.parametrize(("wrong", "said"), [
+    ([None, 0.5, b"12345678", 0.5, 1, None], "'float' object cannot be interpreted as an integer"),
+    ([None, -1, b"12345678", 0.5, 1, None], "-1 is not in 0 .. 4294967295"),
+    ([None, 1 << 32, b"12345678", 0.5, 1, None], "4294967296 is not in 0 .. 4294967295"),
+    ([None, 1, b"12345678", 0.5, 1 << 64, None], "18446744073709551616 is not in 0 .. 18446744073709551615"),
+    ([None, 1, b"12345678", 1e39, 1, None], r"1e\+39 is no float32"),
+    ([None, 1, 5, 0.5, 1, None], "argument 2 is no structure"),
+    ([None, 1, b"12345678", 0.5, 1], "5 arguments for 6 parameters"),
+    ([torch.zeros(2, 2).t(), 1, b"12345678", 0.5, 1, None], "a tensor is not contiguous"),
 ])  # fmt: skip
-def test_what_a_kernel_does_not_take_is_refused(mixed: Kernel, wrong: list[Any]) -> None:
-    with pytest.raises(struct.error):
-        ArgumentMemory(mixed.parameters).put(wrong)
-
-
-def test_arguments_that_are_too_many_or_no_rows_one_after_the_other_are_refused(mixed: Kernel) -> None:
-    with pytest.raises(ValueError, match="argument 2 is longer"):
-        ArgumentMemory(mixed.parameters[:1]).put([None, 1])
-    with pytest.raises(AssertionError):
-        ArgumentMemory(mixed.parameters[:1]).put([torch.zeros(2, 2).t()])
-
-
-def test_each_thread_has_memory_of_its_own(mixed: Kernel) -> None:
-    """While one launches, another may write the arguments of its own launch."""
-    memory = ArgumentMemory(mixed.parameters)
-    arguments: list[Any] = [None, 1, b"12345678", 0.5, 1, None]
-
-    def address() -> int:
-        memory.put(arguments)
-        return memory.address
-
-    with ThreadPoolExecutor(1) as thread:
-        assert thread.submit(address).result() != address()
+def test_what_a_kernel_does_not_take_is_refused(mixed: Kernel, wrong: list[Any], said: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=said):
+        pack_arguments(mixed.parameters, wrong)
 
 
 def test_the_same_source_is_the_same_object() -> None:
@@ -183,8 +208,16 @@ def test_a_thread_without_a_context_gets_the_devices_own(driver: Driver) -> None
 
     with ThreadPoolExecutor(1) as thread:
         assert thread.submit(launch).result() == 110
-    assert launch() == 1
+    assert launch() == 110
     assert len(driver.launched) == 2
+
+
+def test_nothing_is_launched_in_another_context(driver: Driver) -> None:
+    """Which nothing of torch's has made current, so that it stays."""
+    driver.contexts[threading.get_ident()] = 7
+    with pytest.raises(RuntimeError, match=r"CUDA error: CUDA_ERROR_INVALID_CONTEXT \(cuLaunchKernel\)"):
+        CudaLauncher(torch.device("cuda:1")).launch(SOURCE, "column_sums", Extent(1, 1), [None, None, 5, 6])
+    assert not driver.launched
 
 
 def test_nothing_to_do_is_not_launched(driver: Driver) -> None:
@@ -194,7 +227,7 @@ def test_nothing_to_do_is_not_launched(driver: Driver) -> None:
 
 def test_an_error_of_the_driver_is_named(driver: Driver) -> None:
     made = CudaLauncher(torch.device("cuda:1"))
-    driver.status = SimpleNamespace(name="CUDA_ERROR_ILLEGAL_ADDRESS")
+    driver.status = Status.CUDA_ERROR_ILLEGAL_ADDRESS
     with pytest.raises(RuntimeError, match=r"CUDA error: CUDA_ERROR_ILLEGAL_ADDRESS \(cuLaunchKernel\)"):
         made.launch(SOURCE, "column_sums", Extent(1, 1), [None, None, 5, 6])
 
@@ -236,7 +269,14 @@ def test_a_kernel_that_does_not_compile_ends_the_run_with_one_line() -> None:
     (129, 3, (5, 1), (4, 32)),
 ])  # fmt: skip
 def test_narrow_rows_share_a_block(items: int, groups: int, blocks: tuple[int, int], threads: tuple[int, int]) -> None:
-    assert Extent(items, groups).blocks(128) == (blocks, threads)
+    assert grid(Extent(items, groups), 128) == (blocks, threads)
+
+
+def test_a_grid_has_an_end() -> None:
+    said = r"^274877906816 items of 2 groups take 4294967294 x 1 blocks of 128 threads; a grid has 2147483647 x 65535$"
+    with pytest.raises(ValueError, match=said):
+        grid(Extent(128 * (2**31 - 1), 2), 128)
+    assert grid(Extent(64 * (2**31 - 1), 2), 128) == ((2**31 - 1, 1), (2, 64))
 
 
 @pytest.mark.usefixtures("forgets")

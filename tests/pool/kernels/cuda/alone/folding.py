@@ -212,7 +212,7 @@ def test_any_number_of_touched_rows_has_a_grid(cpu: CpuLauncher, monkeypatch: py
     grids = {}
 
     def note(source: Source, kernel: str, extent: Extent, _: Sequence[Argument]) -> None:
-        grids[kernel] = extent.blocks(source.kernels[kernel].threads)
+        grids[kernel] = _native.grid(extent, source.kernels[kernel].threads)
 
     monkeypatch.setattr(cpu, "launch", note)
     count = 65_535 * 128 + 1
