@@ -46,7 +46,7 @@ def weights_in_effect_of(changes: Changes, parameters: Sequence[Tensor], shared:
 
 
 class _Changed(NamedTuple):
-    """Which parameters something is done to, and what."""
+    """The parameters that something is done to, and what."""
 
     which: Sequence[int]
     scales: Sequence[float]
