@@ -98,7 +98,7 @@ class MachineGroup:
 
     @property
     def _where(self) -> str:
-        """What can be seen of a connection that is not made: a wrong address or key, a firewall."""
+        """Says what there is to compare if no connection is made: the address, besides the key and firewalls."""
         return f"listens at {self._hub.address}" if self._chair is not None else f"calls machine 0 at {self._first}"
 
     @property
