@@ -74,7 +74,7 @@ def printed(fen: str) -> int:
     return zlib.crc32(chess.Board(fen).fen().encode()) % 401 - 200
 
 
-@pytest.mark.parametrize(("ending", "units"), [("binpack", 361), ("viri", 100), ("txt.gz", 100)])
+@pytest.mark.parametrize(("ending", "units"), [("binpack", 361), ("viri", 100), ("txt.gz", 100), ("pgn", 100)])
 def test_scores_are_the_engines_in_the_formats_units_and_all_else_stays(
     ending: str, units: int, games: Path, engine: Path, tmp_path: Path
 ) -> None:
