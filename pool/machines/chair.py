@@ -35,6 +35,7 @@ class Chair:
         self._broken = ""
         self._ended = ""
         self._finished = False
+        self.refused: dict[int, str] = {}  # machines that can't take part as they were heard last, and why
         self._lack: dict[int, CheckpointPlace] = {}  # by machine: what it has to copy before all can begin
 
     def hear(self, machine: int, report: MachineReport, now: float) -> None:
@@ -84,8 +85,10 @@ class Chair:
     def _forget_refused(self) -> None:
         """A machine that can't take part is waited for as one that is not there; its generation is over."""
         for machine, known in list(self._known.items()):
+            self.refused.pop(machine, None)
             if why := self._refusal(machine, known.report):
                 del self._known[machine]
+                self.refused[machine] = why
                 if self._generation and not self._broken:
                     self._broken = f"machine {machine} can't take part: {why}"
 

@@ -104,7 +104,9 @@ class MachineGroup:
     @property
     def waits_for(self) -> str:
         """The machines that are not heard, in words; empty: all are."""
-        return named((0,)) if self.first_is_gone else named(self.member.missing)
+        missing = named((0,)) if self.first_is_gone else named(self.member.missing)
+        refused = {} if self._chair is None else self._chair.refused
+        return f"{missing}, which can't take part: {'; '.join(refused.values())}" if missing and refused else missing
 
     @property
     def first_is_gone(self) -> bool:

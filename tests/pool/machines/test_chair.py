@@ -210,6 +210,12 @@ def test_a_machine_that_is_refused_is_waited_for_and_nobody_begins() -> None:
     assert group.turn() == [None, Refused("train.steps: 11 on machine 1, 10 on machine 0")]
     assert group.turn()[0] is None
     assert group.members[0].missing == (1,)
+    assert group.chair.refused == {1: "train.steps: 11 on machine 1, 10 on machine 0"}
+    group.members[1] = Member("another life", "")
+    group.members[1].can_begin([0])
+    group.now += PATIENCE
+    assert group.turns() == [[Begin(1, 0)], [Begin(1, 0)]]
+    assert not group.chair.refused
 
 
 def test_what_is_found_when_a_generation_lives_ends_it_and_says_why() -> None:
