@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loader.errors import UsageError
+
+if TYPE_CHECKING:
+    from loader.chess.positions.format import PositionFormat
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
@@ -48,6 +51,18 @@ Timeout = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+UnitsPer100cp = Annotated[
+    int | None,
+    typer.Option(
+        "--units-per-100cp",
+        min=1,
+        max=10000,
+        metavar="N",
+        help="Score stored for 100 printed centipawns (100; of binpack, packedsfen, plain 361, Stockfish 15.1's).",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
 BookFile = Annotated[
     Path | None,
     typer.Option("--book", metavar="FILE", help="Positions to begin with: EPD, FEN or PGN.", rich_help_panel=OPENING),
@@ -76,6 +91,15 @@ def plies_of(random_plies: int | None, book: Path | None) -> int:
     if random_plies is not None:
         return random_plies
     return DEFAULT_PLIES if book is None else 0
+
+
+def units_of(format: PositionFormat, given: int | None) -> int:
+    """Returns the score that is stored for 100 centipawns: the format's, if none is given."""
+    from loader.engines.engine import UNITS_PER_100CP
+
+    if given is not None:
+        return given
+    return 100 if format.in_centipawns else UNITS_PER_100CP
 
 
 def parse_options(given: list[str], more: str) -> tuple[tuple[str, str], ...]:

@@ -13,7 +13,6 @@ import typer
 from loader.cli.engine_options import (
     DEFAULT_TIMEOUT,
     OPENING,
-    PANEL,
     BookFile,
     Depth,
     EngineProgram,
@@ -21,13 +20,16 @@ from loader.cli.engine_options import (
     Options,
     RandomPlies,
     Timeout,
+    UnitsPer100cp,
     check_chess,
     parse_options,
     plies_of,
+    units_of,
 )
 from loader.errors import UsageError
 
 if TYPE_CHECKING:
+    from loader.chess.positions.format import PositionFormat
     from loader.engines.opening import Variant
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
@@ -58,17 +60,7 @@ def generate_file(
     depth: Depth = None,
     option: Options = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
-    units_per_100cp: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=10000,
-            metavar="N",
-            help="Score stored for 100 printed centipawns (100; for binpack, packedsfen and plain 361, Stockfish "
-            "15.1's).",
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
+    units_per_100cp: UnitsPer100cp = None,
     variant: Annotated[
         Literal["chess", "chess960", "dfrc"],
         typer.Option(
@@ -141,11 +133,10 @@ def generate_file(
     """
     check_chess("generate")
     from loader.cli.position_progress import position_progress
-    from loader.engines.engine import UNITS_PER_100CP, EngineSettings, Limits
+    from loader.engines.engine import EngineSettings, Limits
     from loader.engines.game import GameSettings
     from loader.engines.generate import DROPPED, GAMES, POSITIONS, generate
     from loader.engines.opening import Variant
-    from loader.engines.rescore_settings import CENTIPAWN_FORMATS, CENTIPAWNS
     from loader.engines.selfplay_settings import SCORES, SCORES_IN_CENTIPAWNS, GenerateSettings
     from loader.files.pipes import is_stream
 
@@ -153,11 +144,8 @@ def generate_file(
         raise UsageError(f"{output}: is no file, and generate writes one, so that it can be gone on with: name it")
     rules = Variant(variant)
     format = _format_of(output, rules)
-    in_centipawns = format in CENTIPAWN_FORMATS
-    if units_per_100cp is None:
-        units_per_100cp = CENTIPAWNS if in_centipawns else UNITS_PER_100CP
     given = (opening_score, win_score, draw_score)
-    usual = SCORES_IN_CENTIPAWNS if in_centipawns else SCORES
+    usual = SCORES_IN_CENTIPAWNS if format.in_centipawns else SCORES
     opening, win, draw = (other if score is None else score for score, other in zip(given, usual, strict=True))
     options = parse_options(option or [], "--engines")
     if rules.shows_rooks and "uci_chess960" not in [name.lower() for name, _ in options]:
@@ -165,7 +153,7 @@ def generate_file(
     limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
     game = GameSettings(limits, opening, win, win_plies, draw, draw_plies, draw_from_ply, max_ply)
     settings = GenerateSettings(
-        EngineSettings(engine, options, units_per_100cp, timeout),
+        EngineSettings(engine, options, units_of(format, units_per_100cp), timeout),
         positions,
         seed,
         plies_of(random_plies, book),
@@ -174,7 +162,7 @@ def generate_file(
         book,
         game,
         rules,
-        format,
+        format.name,
     )
     began = time.monotonic()
     with position_progress(positions) as report:
@@ -187,19 +175,18 @@ def generate_file(
     return 0
 
 
-def _format_of(output: Path, variant: Variant) -> str:
-    """Returns the name of the format. Raises UsageError for one that can't hold all that a game has."""
+def _format_of(output: Path, variant: Variant) -> PositionFormat:
+    """Decides on the format. Raises UsageError for one that can't hold all that a game has."""
     from loader.chess.filters import CHESS960
     from loader.chess.positions.format import BINPACK, named_format, target_of, written_formats
 
-    able = [name for name in written_formats() if set(named_format(name).lacks) <= {CHESS960}]
-    if variant.shows_rooks:
-        able = [name for name in able if not named_format(name).lacks]
+    allowed = set() if variant.shows_rooks else {CHESS960}
+    able = [name for name in written_formats() if allowed.issuperset(named_format(name).lacks)]
     for option in (None, BINPACK):  # a name without an ending that says more is one of binpack
         with contextlib.suppress(UsageError):
             target = target_of(output, option)
             if target.packing is None and target.format.name in able:
-                return target.format.name
+                return target.format
             break
     games = "games" if variant is variant.CHESS else f"games of {variant}"
     raise UsageError(f"{output}: generate writes {games} as {', '.join(able)}: give such a name, and convert it then")

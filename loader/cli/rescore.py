@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from loader.cli.engine_options import DEFAULT_TIMEOUT, Depth, EngineProgram, Nodes, Options, Timeout, parse_options
+from loader.cli.engine_options import (
+    DEFAULT_TIMEOUT,
+    Depth,
+    EngineProgram,
+    Nodes,
+    Options,
+    Timeout,
+    UnitsPer100cp,
+    parse_options,
+    units_of,
+)
 from loader.cli.tool_options import Files, Format, Lossy, OutputFile, To, file_target, prepared
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
@@ -31,16 +41,7 @@ def rescore_files(
     ] = 1,
     option: Options = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
-    units_per_100cp: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=10000,
-            metavar="N",
-            help="Score stored for 100 printed centipawns (100; of binpack, packedsfen, plain 361, Stockfish 15.1's).",
-            show_default=False,
-        ),
-    ] = None,
+    units_per_100cp: UnitsPer100cp = None,
     input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
@@ -68,17 +69,17 @@ def rescore_files(
     from loader.chess.positions.input import open_sources
     from loader.cli.position_progress import position_progress
     from loader.cli.terminal import byte_progress
-    from loader.engines.engine import UNITS_PER_100CP, EngineSettings, Limits
+    from loader.engines.engine import EngineSettings, Limits
     from loader.engines.rescore import POSITIONS, UNSCORED, prepare, rescore
-    from loader.engines.rescore_settings import CENTIPAWN_FORMATS, CENTIPAWNS, RescoreSettings
+    from loader.engines.rescore_settings import RescoreSettings
 
     sources = open_sources(files, input_format)
     target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy)
-    if units_per_100cp is None:
-        units_per_100cp = CENTIPAWNS if target.format.name in CENTIPAWN_FORMATS else UNITS_PER_100CP
     settings = RescoreSettings(
-        EngineSettings(engine, parse_options(option or [], "--threads"), units_per_100cp, timeout),
+        EngineSettings(
+            engine, parse_options(option or [], "--threads"), units_of(target.format, units_per_100cp), timeout
+        ),
         Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth),
         threads,
         drop_unscored,

@@ -13,8 +13,6 @@ from loader.files.journal import Settings
 from loader.files.part import read_part
 
 VERSION = 2  # another one if the same settings make other scores
-CENTIPAWNS = 100  # units of 100 centipawns in a format that has them
-CENTIPAWN_FORMATS = ("bulletformat", "viriformat", "marlinformat", "text", "montyvalue", "pgn")
 _PER_TASK = 100_000  # nodes that a task has, about
 _MOST = 64  # positions of a task
 _AT_ONCE = 1 << 24  # bytes of a file

@@ -56,6 +56,12 @@ class PositionFormat:
         """True if a unit is what is left of a game, not a single position."""
         return self.codec.keeps_games
 
+    @property
+    def in_centipawns(self) -> bool:
+        """True if scores are centipawns, False if they are Stockfish's internal units."""
+        unit: str = getattr(format_by_name(self.name), "SCORE_UNIT")  # noqa: B009 (no part of every format)
+        return unit == "centipawns"
+
     def make_writer(self) -> _native.EntryWriter:
         return self.codec.make_writer()
 
