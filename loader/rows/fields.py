@@ -57,7 +57,7 @@ def _table(settings: RowsConfig, name: str, fields: Sequence[str]) -> SparseFiel
 def row_shape(settings: RowsConfig) -> _native.RowShape:
     """Returns the fields for the native part, which has them in the order of their numbers."""
     ranges = settings.ranges()
-    by_number = sorted(ranges, key=lambda name: ranges[name])
+    by_number = settings.by_number()
     shape = _native.RowShape()
     shape.label = _KINDS[settings.label]
     shape.num_classes = settings.num_classes
@@ -69,9 +69,7 @@ def row_shape(settings: RowsConfig) -> _native.RowShape:
         _native.RowField(name, *ranges[name], settings.has_values(name), settings.most_active(name))
         for name in by_number
     ]
-    begins = {name: by_number.index(fields[0]) for name, fields in settings.tables().items()}
-    shape.tables = [
-        _native.RowTable(name, begin, begin + len(settings.tables()[name])) for name, begin in begins.items()
-    ]
+    begins = ((name, by_number.index(fields[0]), len(fields)) for name, fields in settings.tables().items())
+    shape.tables = [_native.RowTable(name, begin, begin + count) for name, begin, count in begins]
     shape.first_number = 0 if settings.zero_based else 1
     return shape

@@ -115,6 +115,11 @@ class RowsConfig(Section):
         """The fields by name: first feature number, and the one behind the last."""
         return self.fields or {DEFAULT_FIELD: (0, self.num_features)}
 
+    def by_number(self) -> list[str]:
+        """The fields in the order of their numbers."""
+        ranges = self.ranges()
+        return sorted(ranges, key=ranges.__getitem__)
+
     def tables(self) -> dict[str, tuple[str, ...]]:
         """The fields of batches in the order of `fields`, each with the fields of rows that share its table."""
         table_of = {field: name for name, fields in self.shared_tables.items() for field in fields}
@@ -192,7 +197,7 @@ class RowsConfig(Section):
             return f"{listed} have different numbers of features, and a table has one"
         if len(set(map(self.has_values, fields))) > 1:
             return f"data.rows.values names some of {listed}; name all or none"
-        by_number = sorted(self.fields, key=self.fields.__getitem__)
+        by_number = self.by_number()
         first = by_number.index(fields[0])
         if tuple(by_number[first : first + len(fields)]) != fields:
             return f"the numbers of {listed} must follow one another in that order (data.rows.fields)"
