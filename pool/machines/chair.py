@@ -50,9 +50,9 @@ class Chair:
 
     def look(self, now: float) -> None:
         """Decides what follows from what was heard."""
+        self._forget_refused()
         if self._ended or self._finished:
             return
-        self._forget_refused()
         if self._generation and not self._broken:
             self._broken = self._why_broken(now)
         self._finished = self._all(lambda report: report.finished and report.lost == self._generation)
@@ -68,8 +68,8 @@ class Chair:
             there = self._known[machine]
             refused = f"there is another machine {machine} (--machine), at {there.report.address}"
             return MachineOrders(report.life, refused=refused if there.heard > since else "")
-        if refused := self._refusal(machine, report):
-            return MachineOrders(report.life, refused=refused)
+        if machine in self.refused:
+            return MachineOrders(report.life, refused=self.refused[machine])
         return MachineOrders(
             report.life,
             self._generation,

@@ -5,7 +5,6 @@ Number, index and first machine are taken from torchrun's, Slurm's or Kubernetes
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import re
 import socket
@@ -132,16 +131,9 @@ def _own_address(interface: str | None, first: str) -> str:
             own: str = any_socket.getsockname()[0]
     except OSError as error:
         raise ConfigError(f"--first: {first}: {error.strerror}") from None
-    if ip_address(own).is_loopback and first != "localhost" and not _is_address(first):
+    if ip_address(own).is_loopback and first not in ("localhost", address[0]):  # a name that stands for it here
         raise ConfigError(
             f"--first: {first} is {own} on this machine, where no other reaches it; give --interface, or the address "
             "of the first machine"
         )
     return own
-
-
-def _is_address(host: str) -> bool:
-    with contextlib.suppress(ValueError):
-        ip_address(host)
-        return True
-    return False

@@ -109,7 +109,7 @@ class Supervisor:
             group.watch(self._poller)
         self._ended_coordinator: tuple[Peer, str] | None = None  # that waits for the other machines, and why
         self._complete_since = time.monotonic()  # when a machine was first missed, or now
-        self._broken = (0, "")  # the generation of machines that was broken last, and why
+        self._broken = 0  # the generation of machines whose end was said last
         self._waits_for = ""  # other machines, in words
         self._missed = ""  # the same, once they are waited for no more
         self.last_report: RunReport | None = None
@@ -331,8 +331,8 @@ class Supervisor:
             case Over():
                 return self._exit_code
             case Break():
-                if self._broken != (broken := (group.member.generation, decision.why)):  # said until it is done
-                    self._broken = broken
+                if self._broken != group.member.generation:  # it is ordered until it is done
+                    self._broken = group.member.generation
                     self._progress.say(decision.why)
                 self._kill_coordinator("has to begin anew with those of the other machines")
             case Begin():
