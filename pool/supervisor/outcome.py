@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from loader.exit_codes import EXIT_DONE, EXIT_SIGNALLED
+from loader.exit_codes import EXIT_DONE
 from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import FOLDER, LAST
 from pool.config.tree import Config
@@ -20,6 +20,7 @@ from pool.protocol.messages import RunReport
 from pool.supervisor.processes.program import Program, ended
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
+from pool.telemetry.status import was_stopped
 
 LONGEST = 60.0  # seconds that the program may take
 _LOOK = 0.5  # seconds between two looks at its logs
@@ -29,7 +30,7 @@ _LOOK = 0.5  # seconds between two looks at its logs
 class Outcome:
     """The end of a run, as the program gets it. Paths are absolute; None: there is none."""
 
-    outcome: str  # finished, stopped (by a signal) or failed
+    outcome: str  # finished, stopped (by a signal, or since another machine was) or failed
     exit_code: int  # of `pool train`
     reason: str | None  # why it failed: what is on stderr
     run: str  # the run folder
@@ -40,7 +41,7 @@ class Outcome:
     best_checkpoint: str | None  # the one that validated best
     best_metric: str | None  # by this number
     best_value: float | None
-    resume: str | None  # the command that goes on with the run
+    resume: str | None  # the command that goes on with the run, if it is on one machine
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"
@@ -60,7 +61,7 @@ def outcome_of(
     saved = folder.linked_step(LAST)
     best = -1 if report is None else report.best_step
     return Outcome(
-        outcome="finished" if code == EXIT_DONE else "stopped" if code > EXIT_SIGNALLED else "failed",
+        outcome="finished" if code == EXIT_DONE else "stopped" if was_stopped(code, reason) else "failed",
         exit_code=code,
         reason=reason or None,
         run=str(run),

@@ -75,5 +75,10 @@ def state_of(status: Status | None, *, all_steps: bool) -> State:
         return "finished" if all_steps else "crashed"
     if status.exit_code == EXIT_DONE:
         return "finished"
-    elsewhere = status.exit_code == EXIT_CRASH_LOOP and not status.reason  # another machine was stopped, or is lost
-    return "stopped" if elsewhere or status.exit_code > EXIT_SIGNALLED else "crashed"
+    return "stopped" if was_stopped(status.exit_code, status.reason) else "crashed"
+
+
+def was_stopped(exit_code: int, reason: str) -> bool:
+    """Tells whether a run has ended in order before its last step: by a signal, or as another machine was stopped or
+    lost, which is no failure here and has no reason."""
+    return exit_code > EXIT_SIGNALLED or (exit_code == EXIT_CRASH_LOOP and not reason)
