@@ -23,13 +23,14 @@ from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 
 ONE_PROCESS, TWO_CARDS = 0.95, 1.6  # aims: of the loop's speed; times one card's speed
-EXCHANGES = ("host", "device")  # of several cards, whatever `auto` takes on this machine
+EXCHANGES = ("host", "device", "local")  # of one card, whatever `auto` takes on this machine
+OF_SEVERAL = (("host", ""), ("device", "first"), ("device", "all"))  # and on which cards
 LONGEST = 240  # seconds of a run
 
 
-def settings(machine: Machine, devices: Sequence[int], exchange: str) -> str:
-    """Of a run that has a batch for each device in a step."""
-    names = json.dumps([f"{machine.kind}:{index}" for index in devices])
+def settings(machine: Machine, devices: Sequence[int], exchange: str, where: str = "") -> str:
+    """Of a run that has a batch for each device in a step. `where`: which of them add up: first or all."""
+    names = [f"{machine.kind}:{index}" for index in devices]
     return f"""
 task = "stockfish"
 model.l1 = {machine.size.width}
@@ -40,19 +41,20 @@ optimizer.name = "pool.optim.Adam"
 train.steps = {machine.size.steps}
 train.batches_per_step = {len(devices)}
 train.checkpoint_every = 0
-pool.devices = {names}
+pool.devices = {json.dumps(names)}
 pool.exchange = "{exchange}"
+pool.coordinator_device = "{names[0] if where == "first" else where}"
 pool.snapshot_steps = 1000000
 testing.device_module = {json.dumps(machine.module)}
 """
 
 
 @cache
-def positions_per_second(machine: Machine, devices: Sequence[int], exchange: str) -> float:
+def positions_per_second(machine: Machine, devices: Sequence[int], exchange: str, where: str = "") -> float:
     """Of a run's later steps. Raises RuntimeError with the end of what a failed run says."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "run.toml"
-        config.write_text(f'run.dir = "{folder}/run"\n{settings(machine, devices, exchange)}', encoding="utf-8")
+        config.write_text(f'run.dir = "{folder}/run"\n{settings(machine, devices, exchange, where)}', encoding="utf-8")
         command = [sys.executable, "-m", "pool", "train", str(config)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LONGEST)
         if done.returncode:
@@ -85,7 +87,7 @@ def loop_positions_per_second(machine: Machine) -> float:
 
 
 def one_worker(machine: Machine) -> Iterator[Line]:
-    pools = {exchange: positions_per_second(machine, range(1), exchange) for exchange in (*EXCHANGES, "local")}
+    pools = {exchange: positions_per_second(machine, range(1), exchange) for exchange in EXCHANGES}
     loop = loop_positions_per_second(machine)  # after the runs: from now on this process has the card open
     yield Line("the same loop in one process", f"{loop:,.0f} positions/s")
     for exchange, pool in pools.items():
@@ -96,10 +98,11 @@ def one_worker(machine: Machine) -> Iterator[Line]:
 def several_cards(machine: Machine) -> Iterator[Line]:
     if machine.count < 2:
         raise SkippedError("one card")
-    for exchange in EXCHANGES:
-        one = positions_per_second(machine, range(1), exchange)
+    one = positions_per_second(machine, range(1), "local")
+    for exchange, where in OF_SEVERAL:
         for count in sorted({2, machine.count}):
-            several = positions_per_second(machine, range(count), exchange)
+            several = positions_per_second(machine, range(count), exchange, where)
             aim = TWO_CARDS / 2 * count
             found = f"{several / one:.2f} times one card ({several:,.0f} positions/s)"
-            yield Line(f"{count} cards, a batch each, exchange {exchange}", found, f"{aim:.1f}", several / one >= aim)
+            what = f"{count} cards, a batch each, exchange {exchange} {where}".rstrip()
+            yield Line(what, found, f"{aim:.1f}", several / one >= aim)

@@ -364,19 +364,19 @@ class PoolConfig(Section):
     exchange: Annotated[
         Literal["auto", "host", "device", "local"],
         Field(
-            description="where gradients are added up and weights are stepped: the host's memory, or an accelerator's "
-            "(its workers use the weights where they lie); local: the only worker's, by its own process; auto: local, "
-            "or with several workers a device, where that can be done and where processes can share its memory, which "
-            "is tried once for each driver"
+            description="where gradients are added up and weights are stepped: the host's memory, or the accelerators' "
+            "(their workers use the weights where they lie); local: the only worker's, by its own process; auto: "
+            "local, or with several workers device, where that can be done and where processes can share such memory, "
+            "which is tried once for each driver"
         ),
         Effect.NONE,
     ] = "auto"
     coordinator_device: Annotated[
         str,
         Field(
-            description="the accelerator of the exchange on a device; not set: that of the first worker; all: those of "
-            "all workers, each of which adds up and steps a share of the weights' rows, if what they copy to one "
-            "another arrives, which is tried once, too"
+            description="the accelerator of the exchange on a device; not set: those of all workers, each of which "
+            "adds up and steps a share of the weights' rows, if what they copy to one another arrives, which is tried "
+            "once, too, and otherwise that of the first worker; all: those of all workers, or an error"
         ),
         Effect.NONE,
     ] = ""

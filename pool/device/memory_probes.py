@@ -16,12 +16,11 @@ from torch import Tensor
 
 from pool.device.plugins import add_devices
 from pool.device.proof import OPENED, WRITTEN
-from pool.device.second_process import NotTriedError, Reply, SecondProcess, serve
+from pool.device.second_process import Reply, SecondProcess, serve
 from pool.device.shared_memory import Exported, shared_memory_of
 
 FIRST, SECOND = 0x5A, 0xA5  # values
 _NBYTES = 2 << 20
-_BUSY = "busy or unavailable"
 
 
 class MemoryProcess(SecondProcess):
@@ -58,10 +57,6 @@ def sharing_problems(device: str, module: str, deadline: float) -> dict[str, str
                 os.close(memory.fd)
     except RuntimeError as error:
         found[WRITTEN if OPENED in found else OPENED] = str(error)
-    except NotTriedError as error:
-        if _BUSY in str(error):
-            raise NotTriedError(f"{error}; in exclusive mode it takes one process: nvidia-smi -c DEFAULT") from None
-        raise
     return found
 
 

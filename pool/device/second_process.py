@@ -27,6 +27,7 @@ Reply = tuple[str, Sequence[int]]  # text, and descriptors that are sent with it
 
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)  # others come from outside
 _LONGEST = 1 << 14  # bytes of a message
+_BUSY = "busy or unavailable"
 _GRACE = 5.0  # seconds in which a killed process is dead, unless it is stuck in a driver
 
 
@@ -97,8 +98,11 @@ class SecondProcess:
         if not note:
             raise self._death()
         said = _Message(**json.loads(note))
+        if said.problem and not said.may_pass:
+            raise RuntimeError(said.problem)
         if said.problem:
-            raise (NotTriedError if said.may_pass else RuntimeError)(said.problem)
+            hint = "; in exclusive mode it takes one process: nvidia-smi -c DEFAULT" if _BUSY in said.problem else ""
+            raise NotTriedError(said.problem + hint)
         return said.text, fds
 
     def _death(self) -> Exception:

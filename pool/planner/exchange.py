@@ -29,9 +29,9 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
     asked, workers = config.pool.exchange, [parse_device(spec) for spec in devices]
     if asked == "host" or (asked == "auto" and not any(worker.is_accelerator for worker in workers)):
         return HOST
-    homes = _homes(config, workers)
-    home = homes[0]
-    alone = [worker.torch_name for worker in workers] == [home.torch_name]
+    homes: Sequence[Device] = _homes(config, workers)
+    home, names = homes[0], [worker.torch_name for worker in workers]
+    alone = names == [home.torch_name]
     local = asked == "local" or (asked == "auto" and alone)
     problem = next(_problems(config, workers, home, plans, is_there=not missing, shared=not local), None)
     if asked == "local" and problem is None and not alone:
@@ -42,15 +42,25 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
         raise ConfigError(f"{KEY}: {asked} can't be had: {problem}; host is another choice, auto chooses")
     if local:
         return Exchange((home.torch_name,), ((0,),), missing, one_process=True)
-    verdict = Verdict(proven=False, why=missing) if missing else _proof(config, homes)
+    homes, verdict = (homes, Verdict(proven=False, why=missing)) if missing else _tried(config, homes)
     if asked == "auto" and not verdict.proven:
         anyway = f' ({KEY} = "device" takes it all the same)' if len(homes) == 1 else ""
         return Exchange(why=verdict.why + anyway)
     if not verdict.proven and not missing:  # a copy that does not arrive may raise no error
         raise ConfigError(f"pool.coordinator_device: {ALL} can't be had: {verdict.why}; one device can, by its name")
-    names = [worker.torch_name for worker in workers]
     own = (tuple(i for i, name in enumerate(names) if name == home.torch_name) for home in homes)
     return Exchange(tuple(home.torch_name for home in homes), tuple(own), verdict.why)
+
+
+def _tried(config: Config, homes: Sequence[Device]) -> tuple[Sequence[Device], Verdict]:
+    """Returns the first one alone where several can't be had and are not insisted on. Raises ConfigError."""
+    verdict = _proof(config, homes)
+    if verdict.proven or len(homes) == 1 or config.pool.coordinator_device == ALL:
+        return homes, verdict
+    one, alone = _proof(config, homes[:1]), f"{homes[0].torch_name} alone, as {verdict.why}"
+    if one.proven:
+        verdict = Verdict(proven=True, why=f"{one.why}; {alone}" if one.why else alone)
+    return homes[:1], verdict
 
 
 def _proof(config: Config, homes: Sequence[Device]) -> Verdict:
@@ -77,8 +87,8 @@ def _homes(config: Config, workers: Sequence[Device]) -> list[Device]:
     """The coordinator's devices, at least one. Raises ConfigError."""
     name = config.pool.coordinator_device
     accelerators = list({worker.torch_name: worker for worker in workers if worker.is_accelerator}.values())
-    if not name or name == ALL:
-        return (accelerators if name else accelerators[:1]) or [workers[0]]
+    if name in ("", ALL):
+        return accelerators or [workers[0]]
     try:
         home = parse_device(name)
     except ConfigError:

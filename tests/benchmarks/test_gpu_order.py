@@ -37,8 +37,8 @@ def test_gpu_check_has_its_kernels_behind_all_runs() -> None:
 def test_gpu_bench_measures_in_its_own_process_behind_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
-    def run(_: Machine, devices: range, exchange: str) -> float:
-        done.append(f"{len(devices)} on {exchange}")
+    def run(_: Machine, devices: range, exchange: str, where: str = "") -> float:
+        done.append(f"{len(devices)} on {exchange} {where}")
         return 1.0
 
     def loop(_: Machine) -> float:

@@ -44,6 +44,12 @@ SPARSE: dict[str, Any] = {
 DEATHS = ["coordinator.after_publish@4=kill", "worker.after_bucket@9=kill"]
 SEVERAL: dict[str, dict[str, Any]] = {
     "two, host": {**TWO, "pool.exchange": "host", "train.batches_per_group": 2, "testing.crash_points": DEATHS},
+    "two, the first device": {
+        **TWO,
+        "pool.exchange": "device",
+        "pool.coordinator_device": "fakegpu:0",
+        "testing.crash_points": DEATHS,
+    },
     "two, device": {**TWO, "pool.exchange": "device", "testing.crash_points": DEATHS},
     "one, local": {"pool.exchange": "local", "testing.crash_points": DEATHS[:1]},
     "four, shared out": {
@@ -182,16 +188,17 @@ def new_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_auto_takes_a_device_when_it_has_found_out_that_its_memory_can_be_shared(
     new_cache: Path, whole_run: WholeRun, tmp_path: Path
 ) -> None:
-    """I2, and once: the next run reads what is noted."""
-    first = run_well(tmp_path / "first", {**ONE, **TWO})
+    """I2, and once: the next run reads what is noted. Several devices need more than one."""
+    first = run_well(tmp_path / "first", {**ONE, **TWO, "pool.coordinator_device": "fakegpu:0"})
     tried = r"; gradients are added up on fakegpu:0: shared memory was tried now, in \d+\.\d s, fake GPU, driver 1: "
     assert re.search(f"{tried}{OPENED}; {WRITTEN}; data.threads", first.out)
-    second = run(tmp_path / "second", {**ONE, "pool.coordinator_device": "all", **TWO}, "--check")
+    second = run(tmp_path / "second", {**ONE, **TWO}, "--check")
     assert second.code == 0, second.err
     assert "rows; shared memory was tried now, in " in " ".join(second.out.split())
     (record,) = json.loads(new_cache.read_text())
     assert record["problems"] == {OPENED: "", WRITTEN: "", COPIED: ""}
     third = run_well(tmp_path / "third", {**ONE, **TWO})
+    assert "; gradients are added up on fakegpu:0, fakegpu:1: shared memory was tried on " in third.out
     assert f"shared memory was tried on {record['day']}, fake GPU, driver 1: {OPENED}; {WRITTEN}" in third.out
     assert first.digest() == third.digest() == whole_run({**ONE, "pool.exchange": "host"}).digest()
 
@@ -268,7 +275,7 @@ def test_a_clipped_gradient_has_the_bits_of_the_hosts(
     one = run_well(tmp_path / "one", {**settings, "pool.exchange": "host"})
     assert one.digest() != run_well(tmp_path / "whole", {**whole, "pool.exchange": "host"}).digest()
     monkeypatch.setenv("FAKEGPU", "delay_us=500,seed=5,devices=4")
-    for name, home in (("two", ""), ("shared", "all")):
+    for name, home in (("first", "fakegpu:0"), ("shared", "")):
         there = {**TWO, "pool.exchange": "device", "pool.coordinator_device": home, "pool.gradient_slots": 1}
         ended = run_well(tmp_path / name, {**settings, **there, "testing.crash_points": DEATHS[:1]})
         assert ended.digest() == one.digest()
@@ -358,8 +365,9 @@ def test_a_gpu_that_is_lost_is_left_out_and_the_run_ends_with_the_bits_of_the_ot
     whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In both lives of its worker it is lost while that computes, for which the other leaves it time."""
+    apart = {"pool.devices": ["fakegpu:0?slow=4:3000", "fakegpu:1"], "pool.coordinator_device": "fakegpu:0"}
     monkeypatch.setenv("FAKEGPU", "lost_devices=2,lost_after=150")
-    two = run_well(tmp_path / "two", {**ONE, "pool.devices": ["fakegpu:0?slow=4:3000", "fakegpu:1"]})
+    two = run_well(tmp_path / "two", {**ONE, **apart})
     lives = [line for line in two.out.splitlines() if "worker 1 (incarnation" in line]
     assert len(lives) == 2, two.out
     lost = "fakegpu:1 can't be used: RuntimeError: FAKEGPU error: CUDA-capable device(s) is/are busy or unavailable"
@@ -376,8 +384,8 @@ def test_when_the_coordinators_gpu_is_lost_the_run_goes_on_where_a_worker_is_lef
     """From its newest snapshot in host memory, with the bits of the undisturbed run; a third worker lives on. The
     card's second life ends by its worker or by the coordinator, whichever is faster, or the run has ended by then."""
     monkeypatch.setenv("FAKEGPU", "devices=3,lost_devices=1,lost_after=800")
-    devices = {"pool.devices": THREE}
-    ended = run_well(tmp_path / "run", {**ONE, **devices, "pool.exchange": "device", "pool.snapshot_steps": 1})
+    first = {"pool.devices": THREE, "pool.exchange": "device", "pool.coordinator_device": "fakegpu:0"}
+    ended = run_well(tmp_path / "run", {**ONE, **first, "pool.snapshot_steps": 1})
     lines = ended.out.splitlines()
     (last,) = [line for line in lines if line.endswith("; gradients are added up on fakegpu:1: fakegpu:0 is lost")]
     assert last.startswith("coordinator (incarnation ")

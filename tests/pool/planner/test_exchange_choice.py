@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ HALVES = [make_plan([TensorSpec("bias", (4,), "bfloat16", 2)], [], [512])]
 
 
 WHY = "shared memory was tried on 2026-11-23"
+DIFFER = "5 of 2,097,176 bytes differ when sent"
+ANYWAY = ' (pool.exchange = "device" takes it all the same)'
 
 
 class Proofs:
@@ -30,10 +33,11 @@ class Proofs:
     def __init__(self) -> None:
         self.asked: list[tuple[list[str], str, float]] = []
         self.answer = Verdict(proven=True, why=WHY)
+        self.of_several: Verdict | None = None  # if it is another one
 
     def __call__(self, devices: Sequence[torch.device], module: str, seconds: float) -> Verdict:
         self.asked.append(([str(device) for device in devices], module, seconds))
-        return self.answer
+        return self.answer if len(devices) == 1 or self.of_several is None else self.of_several
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +57,22 @@ def chosen(*names: str, plans: Any = PLANS, **settings: Any) -> Exchange:
     return choose_exchange(parse_config(tree, "test"), names, plans)
 
 
-def test_auto_takes_the_first_workers_device() -> None:
-    found = chosen("cuda:1", "cuda:0", "cuda:1")
-    assert found == Exchange(("cuda:1",), workers=((0, 2),), why=WHY)
-    assert found.workers_there == (0, 2)
-    assert str(found) == f"gradients are added up on cuda:1: {WHY}"
+@pytest.mark.parametrize("settings", [{}, {"coordinator_device": "all"}, {"exchange": "device"}], ids=str)
+def test_the_devices_of_all_workers_are_taken(settings: dict[str, str]) -> None:
+    found = chosen("cuda:1", "cuda:0", "cuda:1", pool=settings)
+    assert found == Exchange(("cuda:1", "cuda:0"), workers=((0, 2), (1,)), why=WHY)
+    assert found.workers_there == (0, 1, 2)
+    assert str(found) == f"gradients are added up on cuda:1, cuda:0: {WHY}"
+
+
+def test_where_copies_between_cards_do_not_arrive_the_first_one_is_taken(proofs: Proofs) -> None:
+    proofs.of_several = Verdict(proven=False, why=DIFFER)
+    alone = f"cuda:1 alone, as {DIFFER}"
+    one = Exchange(("cuda:1",), workers=((0, 2),), why=f"{WHY}; {alone}")
+    assert chosen("cuda:1", "cuda:0", "cuda:1") == one
+    assert chosen("cuda:1", "cuda:0", "cuda:1", pool={"exchange": "device"}) == replace(one, why=alone)
+    proofs.answer = proofs.of_several = Verdict(proven=False, why="it holds 00")
+    assert chosen("cuda:1", "cuda:0") == Exchange(why=f"it holds 00{ANYWAY}")
 
 
 def test_auto_takes_the_only_workers_process_and_has_nothing_to_try_for_that(proofs: Proofs) -> None:
@@ -92,36 +107,29 @@ def test_a_device_that_the_machine_has_not_is_named() -> None:
         chosen("cuda:1", pool={"coordinator_device": "cuda:2"})
 
 
-def test_all_takes_the_devices_of_all_workers() -> None:
-    found = chosen("cuda:1", "cuda:0", "cuda:1", pool={"coordinator_device": "all"})
-    assert found == Exchange(("cuda:1", "cuda:0"), workers=((0, 2), (1,)), why=WHY)
-    assert str(found) == f"gradients are added up on cuda:1, cuda:0: {WHY}"
-
-
 def test_all_is_refused_where_copies_between_cards_do_not_arrive(proofs: Proofs) -> None:
     """Where one device alone is taken, which nobody has to have seen."""
-    proofs.answer = Verdict(proven=False, why="5 of 2,097,176 bytes differ when sent")
+    proofs.of_several = Verdict(proven=False, why=DIFFER)
     several = {"coordinator_device": "all"}
-    assert chosen("cuda:1", "cuda:0", pool=several) == Exchange(why="5 of 2,097,176 bytes differ when sent")
+    assert chosen("cuda:1", "cuda:0", pool=several) == Exchange(why=DIFFER)
     with pytest.raises(ConfigError) as error:
         chosen("cuda:1", "cuda:0", pool={**several, "exchange": "device"})
-    assert str(error.value) == (
-        "pool.coordinator_device: all can't be had: 5 of 2,097,176 bytes differ when sent; one device can, by its name"
-    )
+    assert str(error.value) == (f"pool.coordinator_device: all can't be had: {DIFFER}; one device can, by its name")
     assert chosen("cuda:1", "cuda:1", pool={**several, "exchange": "device"}).on_device
 
 
 def test_what_is_seen_of_the_devices_is_asked_for_where_it_decides(proofs: Proofs) -> None:
     """The half of the time that the planner has is left for all else."""
-    chosen("cuda:1", "cuda:0", pool={"start_timeout": 30})
+    chosen("cuda:1", "cuda:1", pool={"start_timeout": 30})
+    chosen("cuda:1", "cuda:0")
     chosen("cuda:1", "cuda:0", pool={"coordinator_device": "all"})
-    chosen("cuda:1", "cuda:0", pool={"coordinator_device": "all", "exchange": "device"})
     chosen("cuda:1", "cuda:0", pool={"exchange": "device"})
+    chosen("cuda:1", "cuda:0", pool={"exchange": "device", "coordinator_device": "cuda:0"})
     chosen("cuda:1", pool={"exchange": "host"})
     chosen("cpu")
     chosen("cuda:1", "cuda:0", optimizer={"name": "pool.optim.FTRL"})
     both = ["cuda:1", "cuda:0"], "tests.other", 60.0
-    assert proofs.asked == [(["cuda:1"], "tests.other", 15.0), both, both]
+    assert proofs.asked == [(["cuda:1"], "tests.other", 15.0), both, both, both]
 
 
 def test_devices_that_the_machine_lacks_are_not_tried(proofs: Proofs) -> None:
@@ -139,9 +147,7 @@ def test_on_cpus_there_is_nothing_to_choose_or_to_say() -> None:
 
 def test_auto_does_not_take_what_does_not_work(proofs: Proofs) -> None:
     proofs.answer = Verdict(proven=False, why="it holds 00")
-    assert str(chosen("cuda:0", "cuda:1")) == (
-        'gradients are added up on the host: it holds 00 (pool.exchange = "device" takes it all the same)'
-    )
+    assert str(chosen("cuda:0", "cuda:0")) == f"gradients are added up on the host: it holds 00{ANYWAY}"
     assert chosen("cuda:0", pool={"exchange": "device"}) == Exchange(("cuda:0",), workers=((0,),))
 
 
