@@ -26,6 +26,7 @@ from pool.checkpoint.state import (
     RunState,
     SavedState,
     encode_state,
+    fields_of,
     known_once,
     read_state,
     verify,
@@ -89,24 +90,11 @@ def load(path: Path) -> Checkpoint:
         files = [name for name in (WEIGHTS, OPTIMIZER, AVERAGE) if name in state.files]
         tensors = {name: known_once(load_file(path / name), state) for name in files}
     return Checkpoint(
-        step=state.step,
-        cursor=state.cursor,
-        config=state.config,
-        fingerprint=state.fingerprint,
-        data=state.data,
-        mixture=state.mixture,
-        scales=state.scales,
+        **fields_of(RunFacts, state),
+        **fields_of(RunState, state),
         weights=tensors[WEIGHTS],
-        optimizer=state.optimizer,
         optimizer_tensors=tensors[OPTIMIZER],
         average=tensors.get(AVERAGE, {}),
-        averaged=state.averaged,
-        validation=state.validation,
-        goal=state.goal,
-        tied=state.tied,
-        transient=state.transient,
-        validations=state.validations,
-        members=state.members,
     )
 
 
@@ -162,22 +150,9 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         tables = {name: torch.from_numpy(words) for name, words in checkpoint.chunk_sums.items()}
         sums[CHUNK_SUMS] = tensor_file.write(beside / CHUNK_SUMS, tensor_bytes(tables))
     state = SavedState(
-        step=checkpoint.step,
-        cursor=checkpoint.cursor,
-        config=checkpoint.config,
-        fingerprint=checkpoint.fingerprint,
-        data=checkpoint.data,
-        mixture=checkpoint.mixture,
-        scales=checkpoint.scales,
-        optimizer=checkpoint.optimizer,
+        **fields_of(RunFacts, checkpoint),
+        **fields_of(RunState, checkpoint),
         files=sums,
-        validation=checkpoint.validation,
-        goal=checkpoint.goal,
-        tied=checkpoint.tied,
-        transient=checkpoint.transient,
-        validations=checkpoint.validations,
-        members=checkpoint.members,
-        averaged=checkpoint.averaged,
         description=checkpoint.description,
     )
     try:
