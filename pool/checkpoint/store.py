@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from pool.checkpoint import folder, tensor_file
+from pool.checkpoint.compare_tensors import Forms, form
 from pool.checkpoint.state import (
     AVERAGE,
     BEST,
@@ -178,6 +179,10 @@ def tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> list[TensorBytes]:
         data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
         result.append(TensorBytes(name, DTYPES[tensor.dtype], tensor.element_size(), tuple(tensor.shape), data))
     return result
+
+
+def forms_of_tensors(tensors: Mapping[str, torch.Tensor]) -> Forms:
+    return {name: form(str(tensor.dtype).removeprefix("torch."), tensor.shape) for name, tensor in tensors.items()}
 
 
 def _is_there(target: Path) -> bool:

@@ -8,6 +8,8 @@ import torch
 from torch import nn
 
 from loader.plugins.error_text import PluginError, definition_of
+from pool.checkpoint.compare_tensors import first_difference
+from pool.checkpoint.store import forms_of_tensors
 from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import TakeBuffers
 from pool.coordinator.update.bucket_step import choose
@@ -182,17 +184,10 @@ class TrainedMember:
     def _take(self, weights: Mapping[str, torch.Tensor]) -> None:
         assert self._made is not None
         tensors = self._named(self._made)
-        if tensors.keys() != weights.keys():
-            different = sorted(tensors.keys() ^ weights.keys())
-            raise CheckpointError(f"weights of the checkpoint are not those of the config's model: {different[0]}")
+        if difference := first_difference(forms_of_tensors(weights), forms_of_tensors(tensors)):
+            raise CheckpointError(f"weights are not the model's: {difference}")
         for name, tensor in tensors.items():
-            saved = weights[name]
-            if saved.shape != tensor.shape or saved.dtype != tensor.dtype:
-                raise CheckpointError(
-                    f"{name}: {tuple(saved.shape)} {saved.dtype} in the checkpoint, "
-                    f"{tuple(tensor.shape)} {tensor.dtype} in the config's model"
-                )
-            tensor.copy_(saved)
+            tensor.copy_(weights[name])
 
     def _after_step(self, version: int) -> None:
         """The task may change weights: of a parameter that it does change, any row."""

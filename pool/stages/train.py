@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loader.exit_codes import EXIT_DONE
+from pool.checkpoint.compare_tensors import Forms, first_difference, forms_of
 from pool.checkpoint.folder import linked_step
 from pool.checkpoint.state import FOLDER, LAST
 from pool.config.tree import Config
 from pool.errors import ConfigError, RunError
-from pool.exchange.plan import Tensor
 from pool.stages import end
 from pool.stages.key import keys
 from pool.stages.recipe import Recipe, Stage
@@ -100,15 +100,18 @@ def train_stages(
 def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
     """Shows a page about each stage, as `pool train --check` does of a run, and checks that each can begin with what
     the one before it will leave. Raises what `preparation.check` raises."""
-    made: dict[str, dict[str, Tensor]] = {}
+    made: dict[str, Forms] = {}
     for place in places(recipe):
         stage = place.stage
         show(f"{'' if not made else chr(10)}Stage {stage.name}: {place.state}\n")
         config = _config(place, stage.start, stage.config.train.start_weights if stage.start else "newest")
         plans = preparation.check(config, show).planned.plans
-        made[stage.name] = {tensor.name: tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers)}
-        if stage.parent is not None:
-            _compare(stage, stage.parent, made)
+        made[stage.name] = forms_of(tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers))
+        parent = stage.parent
+        if parent is not None and (difference := first_difference(made[parent.name], made[stage.name])):
+            raise ConfigError(
+                f"stage {stage.name}: its model is not that of {parent.name}, which it starts from: {difference}"
+            )
 
 
 def table(recipe: Recipe) -> list[tuple[str, ...]]:
@@ -194,16 +197,6 @@ def _set_aside(wanted: Sequence[Place], rerun: str) -> None:
 
 def _numbered(folder: Path, number: int) -> Path:
     return folder.with_name(f"{folder.name}.{number}")
-
-
-def _compare(stage: Stage, parent: Stage, made: Mapping[str, Mapping[str, Tensor]]) -> None:
-    now, then = made[stage.name], made[parent.name]
-    for name in (*now, *then):
-        own, other = now.get(name), then.get(name)
-        if own is None or other is None or (own.shape, own.dtype) != (other.shape, other.dtype):
-            raise ConfigError(
-                f"stage {stage.name}: its model is not that of {parent.name}, which it starts from: {name}"
-            )
 
 
 def _say(line: str) -> None:
