@@ -145,6 +145,16 @@ def fields_of(kind: type[RunState | RunFacts], state: RunState | RunFacts) -> di
     return {field.name: getattr(state, field.name) for field in fields(kind)}
 
 
+def describe_data(train: Sequence[DataFile], validation: Sequence[DataFile]) -> dict[str, Any]:
+    """Returns the fields of RunFacts that describe a run's data."""
+    return {
+        "data": describe_files(train),
+        "mixture": describe_mixture(train),
+        "scales": describe_scales(train),
+        "validation": describe_files(validation),
+    }
+
+
 def describe_files(files: Sequence[DataFile]) -> list[tuple[str, int]]:
     """Describes files for RunFacts.data: other names or sizes are other data."""
     return [(file.path.name, file.size) for file in files]

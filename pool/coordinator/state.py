@@ -10,7 +10,7 @@ import torch
 
 from pool.checkpoint import store
 from pool.checkpoint.plateau import Plateau
-from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files, describe_mixture, describe_scales
+from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_data
 from pool.checkpoint.validations import NONE, Goal, Validations, comparable
 from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Commit, ReduceRates, Validated
@@ -123,10 +123,7 @@ class State:
             cursor=self._cursor,
             config=self._own.config.model_dump(mode="json"),
             fingerprint=self._own.fingerprint,
-            data=describe_files(self._own.train_files),
-            mixture=describe_mixture(self._own.train_files),
-            scales=describe_scales(self._own.train_files),
-            validation=describe_files(self._own.validation_files),
+            **describe_data(self._own.train_files, self._own.validation_files),
             goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
             weights=self._models.weights(),
