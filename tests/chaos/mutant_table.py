@@ -672,8 +672,8 @@ MUTANTS = (
         "frozen member stepped",
         "a member that is frozen takes part in the next step",
         "pool/coordinator/scheduler/scheduler.py",
-        "            frozen=self._frozen,\n",
-        "            frozen=(),\n",
+        "self._step = StepBook(self.step, self.rules, self._frozen)\n",
+        "self._step = StepBook(self.step, self.rules)\n",
     ),
     Mutant(
         "frozen members forgotten",

@@ -82,11 +82,10 @@ class StepScheduler:
         self._groups = rules.groups
         self._work: dict[_Key, Work] = {}  # of steps `step` and `step + 1`
         self._attempts = generation  # no number twice: a worker may die of a batch of an earlier incarnation
-        self._member_of = rules.member_of or (0,) * rules.num_buckets
         self._training = set(range(rules.members)) - set(frozen)
         self._faults = FaultTracker(unused or (0,) * rules.members)
         self._earlier_deaths = deaths
-        self._step = self._open_step()
+        self._step = StepBook(step, rules, self._frozen)
         self._from_others: dict[tuple[int, int], OtherShare] = {}  # (step, machine): what the step does not know yet
         self._draining = False
         self._last: int | None = None  # the last step that is done, of several machines that were told to stop
@@ -495,19 +494,6 @@ class StepScheduler:
         self._step.freeze(member)
         return Freeze(self.step, member)
 
-    def _open_step(self) -> StepBook:
-        eager = self.rules.on_bad_batch == "stop"
-        return StepBook(
-            self.step,
-            self._groups,
-            self._member_of,
-            frozen=self._frozen,
-            has_buffers=self.rules.has_buffers,
-            eager=eager,
-            share=self.rules.share,
-            others=self.rules.other_shares,
-        )
-
     @property
     def _frozen(self) -> tuple[int, ...]:
         return tuple(m for m in range(self.rules.members) if m not in self._training)
@@ -553,7 +539,7 @@ class StepScheduler:
         step, cursor = self.step, self.train.cursor(end)
         self._faults.committed(step, [self.rules.batches_per_step * each for each in lost])
         self.step += 1
-        self._step = self._open_step()
+        self._step = StepBook(self.step, self.rules, self._frozen)
         ready = self.train.filled - end
         return Commit(step, losses, cursor, self._faults.unused, self._validation_due, ready, metrics)
 
