@@ -272,7 +272,7 @@ class Coordinator:
                 self._checkpoints.saved,
                 self._state.epoch,
                 median_of(self._state.learning_rates),
-                self._checkpoints.best,
+                self._checkpoints.best_on_disk,
                 self._checkpoints.goal.metric,
             )
             waits, waits_for_nets = self._checkpoints.waits, self._waits_for_nets
