@@ -51,15 +51,7 @@ class Record:
             return
         (commit, learning_rates), self._open = self._open, None
         crash_point("coordinator.before_record")
-        self._metrics.committed(
-            commit.step,
-            commit.losses,
-            commit.next_cursor.epoch,
-            learning_rates,
-            self._traffic(),
-            ready=commit.ready,
-            metrics=commit.metrics,
-        )
+        self._metrics.committed(commit, learning_rates, self._traffic())
         with self._trace.span("snapshot, if due", step=commit.step):
             self.checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
         if commit.step == self._first_step:  # all that stays is there now, optimizer state too
