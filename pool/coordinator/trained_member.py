@@ -20,7 +20,7 @@ from pool.ensemble.member import Member
 from pool.errors import CheckpointError
 from pool.exchange.interface import CoordinatorExchange
 from pool.exchange.plan import Plan
-from pool.exchange.tensors import carried, replace_tensors, tied_names, trained, transient_names
+from pool.exchange.tensors import all_tensors, carried, replace_tensors, tied_names, trained, transient_names
 from pool.nn.generators import seed_for
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.joined_state import State
@@ -64,7 +64,7 @@ class TrainedMember:
         self.steps = choose(config, plan, self.optimizers, exchange, stopwatch)
         self.average: WeightAverage | None = None
         if config.train.average.kind is not None:
-            names = [prefix + name for name, _ in (*trained(self._model), *carried(self._model))]
+            names = [prefix + name for name, _ in all_tensors(self._model)]
             place, parameters = exchange.average(), len(self._parameters)
             self.average = WeightAverage(config.train.average, names, place, parameters)
         self._buffers_taken = False
@@ -226,8 +226,7 @@ def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Mo
     if weights[0].device.type == "cpu":
         return member.model
     model = member.another_model()
-    names = [name for name, _ in (*trained(model), *carried(model))]
-    replace_tensors(model, [(name, tensor.data) for name, tensor in zip(names, weights, strict=True)])
+    replace_tensors(model, [tensor.data for tensor in weights])
     return model
 
 
