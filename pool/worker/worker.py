@@ -191,13 +191,9 @@ class Worker:
             assignment,
             frozen=job.frozen,
             announce=lambda bucket: self._mailbox.bucket(job, bucket),
-            begin=self._begin,
+            begin=self._in_work.next,
             meanwhile=self._prepare_next,
         )
-
-    def _begin(self, batch: int) -> None:
-        """The next of an assignment's batches."""
-        self._in_work.next(batch)
 
     def _prepare(self, job: Job) -> None:
         assignment = job.assignment

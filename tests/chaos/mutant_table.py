@@ -283,7 +283,7 @@ MUTANTS = (
         "taken back, not answered",
         "a worker says only when asked a second time that a batch taken back is not read any more",
         "pool/worker/job_queue.py",
-        "return orders.wants_answer and self._settled == self._number",
+        "return orders.wants_answer and self.settled == self._number",
         "return False",
         ("pytest", "-q", "-x", "tests/pool/worker/test_job_queue.py", "-k", "want_an_answer"),
     ),
