@@ -25,6 +25,9 @@ def short_run(run_dir: str, steps: int, others: Mapping[str, Any]) -> list[Chang
         "train.checkpoint_every": 0,
         "train.checkpoint_minutes": 0,
         "train.on_end": [],
+        "train.export_every": 0,
+        "train.on_export": [],
+        "train.export_weights": None,
         **others,
     }
     return [Change(key, value, is_toml=True) for key, value in values.items()]
