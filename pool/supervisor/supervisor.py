@@ -102,7 +102,7 @@ class Supervisor:
         self._stop = StopPlan(pool.stop_timeout)
         self._service = ServiceManager()
         self._exporter = Exporter(run.config.telemetry.prometheus, str(folder.path), progress.say)
-        self._nets = NumberedNets(run, folder, self._poller, progress.say, run.saved)
+        self._nets = NumberedNets(run, folder, self._poller, progress.say)
         self._loader = SlowLoader(run.decoding_threads)
         self._group = group
         if group is not None:
