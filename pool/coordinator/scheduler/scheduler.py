@@ -324,19 +324,17 @@ class StepScheduler:
         return bool(batches) and batches[-1] < self.train.filled
 
     def _take_back_next_step(self) -> None:
-        """Batches of the next step are given out early; their gradient slots can be had back. Who prepares one, or
-        begins it since the version comes to him before these orders, goes on reading for a while: the ring keeps the
-        batch (`WorkerPool.first_read`), its result names an attempt that nobody waits for, and what comes next into its
-        gradient slot the same worker computes after it."""
+        """Revokes the batches of the next step, which are assigned early, to free their gradient slots. A worker may
+        still read one: the ring keeps it so long (`WorkerPool.first_read`). Its result is of an attempt that nobody
+        waits for, and the same worker computes what the slot gets next after it."""
         for key, work in list(self._work.items()):
             if work.assignment.step > self.step:
                 self._workers.take_back(work.worker, work.assignment)
                 del self._work[key]
 
     def _make_room(self) -> bool:
-        """A group that a dead worker had may be missing in the sums while all others' slots are full of groups behind
-        it: then the last of these is given up, to be computed again, for nobody knows when a successor comes, if ever.
-        True if there was one to give up."""
+        """Gives up the last finished group, to be computed again, if all slots hold groups behind one that a dead
+        worker had: its successor, which would have slots, may never come. True if there was one to give up."""
         missing = next(self._missing, None)
         if missing is None or not self._workers.out_of_slots:
             return False
