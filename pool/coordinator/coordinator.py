@@ -267,26 +267,24 @@ class Coordinator:
         now = time.monotonic()
         if finished or now >= self._next_report:
             self._next_report = now + REPORT_SECONDS
+            checkpoints, machines = self._checkpoints, self._machines
             report = self._metrics.report(
                 self._scheduler.step,
-                self._checkpoints.saved,
+                checkpoints.saved,
                 self._state.epoch,
                 median_of(self._state.learning_rates),
-                self._checkpoints.best_on_disk,
-                self._checkpoints.goal.metric,
+                checkpoints.best_on_disk,
+                checkpoints.goal.metric,
             )
-            waits, waits_for_nets = self._checkpoints.waits, self._waits_for_nets
-            address = "" if self._machines is None else self._machines.hub.address
-            self._supervisor.send(
-                replace(
-                    report,
-                    finished=finished,
-                    waits_for_disk=waits,
-                    waits_for_nets=waits_for_nets,
-                    address=address,
-                    stopped_elsewhere=self._scheduler.stopped_elsewhere,
-                )
+            report = replace(
+                report,
+                finished=finished,
+                waits_for_disk=checkpoints.waits,
+                waits_for_nets=self._waits_for_nets,
+                address="" if machines is None else machines.hub.address,
+                stopped_elsewhere=self._scheduler.stopped_elsewhere,
             )
+            self._supervisor.send(report)
 
 
 def _history(start: CoordinatorStart, models: Models) -> History | None:

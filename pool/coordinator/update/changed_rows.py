@@ -23,7 +23,7 @@ class ChangedRows:
         self.rows = rows
         self._newly = np.zeros(words, np.uint64)  # not in `_since` yet
         self._lists: list[Touched] = []  # not in `_newly` yet
-        self._since: list[Rows] = [np.zeros(words, np.uint64) for _ in range(copies)]  # it was made
+        self._since: list[Rows] = [np.zeros(words, np.uint64) for _ in range(copies)]  # of each copy: since it was made
 
     def mark(self, touched: Touched) -> None:
         """Marks rows as changed, by feature number; within the table, ascending. The list is kept until `settle`."""
