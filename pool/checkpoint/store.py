@@ -55,16 +55,8 @@ class Checkpoint(RunState, RunFacts):
     divided: Mapping[str, Sequence[torch.Tensor]] = field(default_factory=dict)
 
 
-def save(
-    where: Path,
-    checkpoint: Checkpoint,
-    keep: int,
-    keep_every: int = 0,
-    wanted: folder.Wanted = folder.nothing_wanted,
-) -> Path:
-    """Writes step-N in `where`, points `last` to it, and `best` if none before it validated better; then removes all
-    but the newest `keep`, the best, those whose step is a multiple of `keep_every`, unless that is 0, and those whose
-    steps are `wanted`.
+def save(where: Path, checkpoint: Checkpoint) -> Path:
+    """Writes step-N in `where`, points `last` to it, and `best` if none before it validated better.
 
     Whatever fails, the checkpoints that were there stay. Raises OSError, or CheckpointError if what was
     written can't be read back or has no form in the files.
@@ -79,7 +71,6 @@ def save(
     if best is not None and best.step == checkpoint.step:
         folder.point(where, BEST, target)
     crash_point("coordinator.checkpoint_linked")
-    folder.remove_old(where, keep, keep_every, wanted)
     return target
 
 

@@ -25,9 +25,9 @@ _BUSY = "busy or unavailable"
 
 
 class MemoryProcess(SecondProcess):
-    def __init__(self, device: str, module: str, deadline: float) -> None:
+    def __init__(self, device: str, module: str, deadline: float, program: str = "pool.device.memory_probes") -> None:
         """`module`: adds the kind of device to torch, if that has it not. Raises as `SecondProcess`, as all here."""
-        super().__init__("pool.device.memory_probes", device, module, deadline=deadline)
+        super().__init__(program, device, module, deadline=deadline)
 
     def make(self) -> Exported:
         """Makes memory, of which the caller owns the descriptor."""

@@ -21,7 +21,7 @@ import torch
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.stream.interface import Cursor
 from pool.checkpoint import snapshot, store
-from pool.checkpoint.folder import checkpoints, linked_step, step_path
+from pool.checkpoint.folder import checkpoints, linked_step, remove_old, step_path
 from pool.checkpoint.schedule import FINAL_SECONDS, Schedule
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, FOLDER, LAST, OptimizerNumbers, read_state
@@ -294,12 +294,14 @@ def test_the_best_and_each_of_so_many_steps_are_kept(tmp_path: Path) -> None:
     best = Validation(3, 1.0)
     for step in range(1, 12):
         known = Validations(best, best) if step >= 3 else NONE
-        store.save(tmp_path, state(step, known), keep=2, keep_every=4)
+        store.save(tmp_path, state(step, known))
+        remove_old(tmp_path, keep=2, keep_every=4)
     assert [path.name for path in checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (3, 4, 8, 10, 11)]
     assert (linked_step(tmp_path, BEST), linked_step(tmp_path, LAST)) == (3, 11)
     assert store.load(tmp_path / BEST).validations.best == best
     better = Validation(12, 0.5)
-    store.save(tmp_path, state(12, Validations(better, better)), keep=2, keep_every=4)
+    store.save(tmp_path, state(12, Validations(better, better)))
+    remove_old(tmp_path, keep=2, keep_every=4)
     assert [path.name for path in checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (4, 8, 11, 12)]
     assert linked_step(tmp_path, BEST) == 12
 
