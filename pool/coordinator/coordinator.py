@@ -35,9 +35,9 @@ from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.coordinator.snapshots import Snapshots
 from pool.coordinator.state import State
-from pool.coordinator.step_record import Record
+from pool.coordinator.step_record import StepRecord
 from pool.coordinator.update.stopwatch import Stopwatch
-from pool.coordinator.validation_arrays import Collected
+from pool.coordinator.validation_arrays import ValidationArrays
 from pool.crash_points import crash_point
 from pool.device.startup import naming_lost_devices
 from pool.ensemble.factory import make_members
@@ -142,11 +142,11 @@ class Coordinator:
             self._scheduler,
             models,
             self._state,
-            Record(
+            StepRecord(
                 self._metrics,
                 self._checkpoints,
                 self._trace,
-                Collected(
+                ValidationArrays(
                     [metrics_of(member.task, layout.schema) for member in members],
                     start.measured,
                     validation=start.validation,

@@ -31,7 +31,7 @@ from pool.coordinator.scheduler.actions import (
 )
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.coordinator.state import State
-from pool.coordinator.step_record import Record
+from pool.coordinator.step_record import StepRecord
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
 from pool.errors import RunError
@@ -46,7 +46,7 @@ class Executor:
         scheduler: StepScheduler,
         models: Models,
         state: State,
-        record: Record,
+        record: StepRecord,
         bad_batches: BadBatches,
         hub: Hub,
         stopwatch: Stopwatch,

@@ -10,12 +10,12 @@ from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.history import History
 from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.scheduler.actions import Action, Collect, Commit, Measure, Validated
-from pool.coordinator.validation_arrays import Collected
+from pool.coordinator.validation_arrays import ValidationArrays
 from pool.crash_points import crash_point
 from pool.telemetry.trace import Trace
 
 
-class Record:
+class StepRecord:
     """A commit is recorded after the workers have been told of it, and before anything changes the state."""
 
     def __init__(
@@ -23,7 +23,7 @@ class Record:
         metrics: Metrics,
         checkpoints: Checkpoints,
         trace: Trace,
-        collected: Collected,
+        collected: ValidationArrays,
         history: History | None,
         *,
         first_step: int,
@@ -67,7 +67,7 @@ class Record:
         self._collected.take(action)
 
     def measured(self, action: Measure) -> list[Validation]:
-        """Returns the validation of each member. Raises as `Collected.values`."""
+        """Returns the validation of each member. Raises as `ValidationArrays.values`."""
         metrics = self._collected.values()
         self._metrics.validated(action.version, action.losses, metrics)
         return [
