@@ -82,8 +82,7 @@ class Worker:
         tell_of_warnings(self._mailbox.say)
         self._computer = Computer(
             self._members,
-            start.layout.plans,
-            start.layout.schema,
+            start.layout,
             device,
             Faults(device, start.peer.incarnation),
             self._batches(device),
