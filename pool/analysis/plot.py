@@ -26,15 +26,15 @@ def check_plot(path: Path) -> None:
 
 
 @contextmanager
-def axes(path: Path, x: str, y: str) -> Iterator[Any]:
-    """Gives axes to draw on; the picture is written when all is drawn. Raises OSError."""
+def axes(path: Path, x: str) -> Iterator[Any]:
+    """Gives axes to draw losses on; the picture is written when all is drawn. Raises OSError."""
     # late: matplotlib need not be installed
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 5), layout="constrained")
     FigureCanvasAgg(figure)
-    drawn = figure.add_subplot(xlabel=x, ylabel=y)
+    drawn = figure.add_subplot(xlabel=x, ylabel="loss")
     drawn.grid(alpha=0.3)
     yield drawn
     picture = io.BytesIO()
@@ -44,7 +44,7 @@ def axes(path: Path, x: str, y: str) -> Iterator[Any]:
 
 def plot_runs(runs: Sequence[Run], path: Path) -> None:
     """Draws loss by step: a line of the training, points of the validations. Raises OSError."""
-    with axes(path, "step", "loss") as drawn:
+    with axes(path, "step") as drawn:
         for run in runs:
             steps = [record["step"] for record in run.steps]
             (line,) = drawn.plot(steps, [record["loss"] for record in run.steps], linewidth=0.8, label=run.name)
@@ -56,7 +56,7 @@ def plot_runs(runs: Sequence[Run], path: Path) -> None:
 
 def plot_rates(test: RangeTest, path: Path) -> None:
     """Draws losses by learning rate, as high as the drawing in letters. Raises OSError."""
-    with axes(path, "learning rate", "loss") as drawn:
+    with axes(path, "learning rate") as drawn:
         drawn.set_xscale("log")
         drawn.plot(test.rates, test.losses, linewidth=0.5, alpha=0.5, label="loss")
         drawn.plot(test.rates, test.smoothed, label="smoothed")

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pool.analysis.short_run import short_run
 from pool.config.changes import Change
 from pool.errors import ConfigError
 
@@ -33,28 +34,12 @@ def changes_for(steps: int, low: float, high: float, run_dir: str) -> list[Chang
     """Returns the changes that turn a config into that of the short run. Raises ConfigError."""
     if not 0 < low < high or not math.isfinite(high):
         raise ConfigError(f"find-lr: rates from {low:g} to {high:g}: --from must be above 0 and below --to")
-    values = {
-        "run.dir": run_dir,
-        "run.sinks": [],
-        "telemetry.prometheus": "",
-        "run.trace": "",
-        "optimizer.args.lr": low,
-        "schedule": {
-            "name": "torch.optim.lr_scheduler.ExponentialLR",
-            "args": {"gamma": (high / low) ** (1 / max(1, steps - 1))},
-        },
-        "data.validation": [],
-        "train.steps": steps,
-        "train.epochs": 0,
-        "train.validate_every": 0,
-        "train.best_metric": "loss",
-        "train.early_stopping": None,
-        "train.checkpoint_every": 0,
-        "train.checkpoint_minutes": 0,
-        "train.on_end": [],
-        "train.on_bad_batch": "stop",
+    schedule = {
+        "name": "torch.optim.lr_scheduler.ExponentialLR",
+        "args": {"gamma": (high / low) ** (1 / max(1, steps - 1))},
     }
-    return [Change(key, value, is_toml=True) for key, value in values.items()]
+    others = {"optimizer.args.lr": low, "schedule": schedule, "train.on_bad_batch": "stop"}
+    return short_run(run_dir, steps, others)
 
 
 def judge(rates: Sequence[float], losses: Sequence[float]) -> RangeTest:

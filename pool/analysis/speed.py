@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from pool.analysis.short_run import short_run
 from pool.config.changes import Change
 from pool.errors import RunError
 
@@ -52,25 +53,8 @@ def device_sets(devices: Sequence[str]) -> list[tuple[str, ...]]:
 
 def changes_for(devices: Sequence[str], run_dir: str) -> list[Change]:
     """Returns what turns a config into that of a short run on these devices."""
-    values = {
-        "run.dir": run_dir,
-        "run.sinks": [],
-        "run.trace": "",
-        "telemetry.prometheus": "",
-        "pool.devices": list(devices),
-        "train.steps": STEPS,
-        "train.epochs": 0,
-        "train.validate_every": 0,
-        "train.best_metric": "loss",
-        "train.early_stopping": None,
-        "train.checkpoint_every": 0,
-        "train.checkpoint_minutes": 0,
-        "train.on_end": [],
-        "schedule": {},
-        "data.validation": [],
-        "data.validation_share": 0.0,
-    }
-    return [Change(key, value, is_toml=True) for key, value in values.items()]
+    others = {"pool.devices": list(devices), "schedule": {}, "data.validation_share": 0.0}
+    return short_run(run_dir, STEPS, others)
 
 
 def speed_of(devices: Sequence[str], steps: Sequence[Mapping[str, Any]]) -> Speed:

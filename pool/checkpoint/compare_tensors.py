@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from pool.checkpoint.tensor_file import DTYPES, Header
 from pool.run_folder.strict_json import printable
+
+Forms = Mapping[str, str]  # dtype and shape of tensors, in words, by name
 
 
 class NamedTensor(Protocol):
@@ -21,20 +23,25 @@ class NamedTensor(Protocol):
         """The name of the dtype in torch, e.g. float32."""
 
 
-def first_difference(header: Header, model: Iterable[NamedTensor]) -> str | None:
+def first_difference(saved: Forms, model: Forms) -> str | None:
     """The first tensor, in the model's order, that differs in name, shape or dtype; None if all are the same."""
-    tensors = list(model)
-    for tensor in tensors:
-        entry = header.get(tensor.name)
-        own = _described(tensor.dtype, tensor.shape)
-        if entry is None:
-            return f"{tensor.name}: {own} in the config's model, not in the checkpoint"
-        if (saved := _described(DTYPES[entry.dtype][0], entry.shape)) != own:
-            return f"{tensor.name}: {own} in the config's model, {saved} in the checkpoint"
-    if more := header.keys() - {tensor.name for tensor in tensors}:
+    for name, own in model.items():
+        if name not in saved:
+            return f"{name}: {own} in the config's model, not in the checkpoint"
+        if saved[name] != own:
+            return f"{name}: {own} in the config's model, {saved[name]} in the checkpoint"
+    if more := saved.keys() - model.keys():
         return f"{printable(min(more))}: in the checkpoint, not in the config's model"
     return None
 
 
-def _described(dtype: str, shape: tuple[int, ...]) -> str:
+def forms_of(model: Iterable[NamedTensor]) -> Forms:
+    return {tensor.name: form(tensor.dtype, tensor.shape) for tensor in model}
+
+
+def forms_in(header: Header) -> Forms:
+    return {name: form(DTYPES[entry.dtype][0], entry.shape) for name, entry in header.items()}
+
+
+def form(dtype: str, shape: Sequence[int]) -> str:
     return f"{dtype} {' x '.join(map(str, shape)) or 'scalar'}"

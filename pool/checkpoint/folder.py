@@ -165,7 +165,7 @@ def old_checkpoints(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted
     def stays(step: int) -> bool:
         return step == best or (keep_every > 0 and step % keep_every == 0) or wanted(step)
 
-    return [path for path in checkpoints(folder)[:-keep] if not stays(int(path.name.removeprefix(PREFIX)))]
+    return [path for path in checkpoints(folder)[:-keep] if not stays(step_of(path))]
 
 
 def remove_old(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> None:

@@ -96,8 +96,8 @@ class FinalAttempts:
 
 
 class SnapshotSpacing:
-    """Every few seconds or steps; of large states less often. The first of a process is not waited for: one that dies
-    again and again gets on."""
+    """Decides when snapshots are due: every few seconds or steps, of large states less often. The first of a process is
+    due at once, so that a coordinator that dies again and again makes progress."""
 
     def __init__(self, every: int | None) -> None:
         """`every`: steps between snapshots, 0: none, None: SNAPSHOT_SECONDS."""

@@ -140,6 +140,21 @@ class SavedState(RunState, RunFacts):
 _SCHEMA = TypeAdapter(SavedState)
 
 
+def fields_of(kind: type[RunState | RunFacts], state: RunState | RunFacts) -> dict[str, Any]:
+    """Returns those fields of a state that are of this kind, to make a state of another class of them."""
+    return {field.name: getattr(state, field.name) for field in fields(kind)}
+
+
+def describe_data(train: Sequence[DataFile], validation: Sequence[DataFile]) -> dict[str, Any]:
+    """Returns the fields of RunFacts that describe a run's data."""
+    return {
+        "data": describe_files(train),
+        "mixture": describe_mixture(train),
+        "scales": describe_scales(train),
+        "validation": describe_files(validation),
+    }
+
+
 def describe_files(files: Sequence[DataFile]) -> list[tuple[str, int]]:
     """Describes files for RunFacts.data: other names or sizes are other data."""
     return [(file.path.name, file.size) for file in files]

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from pool.checkpoint import folder, tensor_file
+from pool.checkpoint.compare_tensors import Forms, form
 from pool.checkpoint.state import (
     AVERAGE,
     BEST,
@@ -26,6 +27,7 @@ from pool.checkpoint.state import (
     RunState,
     SavedState,
     encode_state,
+    fields_of,
     known_once,
     read_state,
     verify,
@@ -53,16 +55,8 @@ class Checkpoint(RunState, RunFacts):
     divided: Mapping[str, Sequence[torch.Tensor]] = field(default_factory=dict)
 
 
-def save(
-    where: Path,
-    checkpoint: Checkpoint,
-    keep: int,
-    keep_every: int = 0,
-    wanted: folder.Wanted = folder.nothing_wanted,
-) -> Path:
-    """Writes step-N in `where`, points `last` to it, and `best` if none before it validated better; then removes all
-    but the newest `keep`, the best, those whose step is a multiple of `keep_every`, unless that is 0, and those whose
-    steps are `wanted`.
+def save(where: Path, checkpoint: Checkpoint) -> Path:
+    """Writes step-N in `where`, points `last` to it, and `best` if none before it validated better.
 
     Whatever fails, the checkpoints that were there stay. Raises OSError, or CheckpointError if what was
     written can't be read back or has no form in the files.
@@ -77,7 +71,6 @@ def save(
     if best is not None and best.step == checkpoint.step:
         folder.point(where, BEST, target)
     crash_point("coordinator.checkpoint_linked")
-    folder.remove_old(where, keep, keep_every, wanted)
     return target
 
 
@@ -89,24 +82,11 @@ def load(path: Path) -> Checkpoint:
         files = [name for name in (WEIGHTS, OPTIMIZER, AVERAGE) if name in state.files]
         tensors = {name: known_once(load_file(path / name), state) for name in files}
     return Checkpoint(
-        step=state.step,
-        cursor=state.cursor,
-        config=state.config,
-        fingerprint=state.fingerprint,
-        data=state.data,
-        mixture=state.mixture,
-        scales=state.scales,
+        **fields_of(RunFacts, state),
+        **fields_of(RunState, state),
         weights=tensors[WEIGHTS],
-        optimizer=state.optimizer,
         optimizer_tensors=tensors[OPTIMIZER],
         average=tensors.get(AVERAGE, {}),
-        averaged=state.averaged,
-        validation=state.validation,
-        goal=state.goal,
-        tied=state.tied,
-        transient=state.transient,
-        validations=state.validations,
-        members=state.members,
     )
 
 
@@ -162,22 +142,9 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         tables = {name: torch.from_numpy(words) for name, words in checkpoint.chunk_sums.items()}
         sums[CHUNK_SUMS] = tensor_file.write(beside / CHUNK_SUMS, tensor_bytes(tables))
     state = SavedState(
-        step=checkpoint.step,
-        cursor=checkpoint.cursor,
-        config=checkpoint.config,
-        fingerprint=checkpoint.fingerprint,
-        data=checkpoint.data,
-        mixture=checkpoint.mixture,
-        scales=checkpoint.scales,
-        optimizer=checkpoint.optimizer,
+        **fields_of(RunFacts, checkpoint),
+        **fields_of(RunState, checkpoint),
         files=sums,
-        validation=checkpoint.validation,
-        goal=checkpoint.goal,
-        tied=checkpoint.tied,
-        transient=checkpoint.transient,
-        validations=checkpoint.validations,
-        members=checkpoint.members,
-        averaged=checkpoint.averaged,
         description=checkpoint.description,
     )
     try:
@@ -203,6 +170,10 @@ def tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> list[TensorBytes]:
         data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
         result.append(TensorBytes(name, DTYPES[tensor.dtype], tensor.element_size(), tuple(tensor.shape), data))
     return result
+
+
+def forms_of_tensors(tensors: Mapping[str, torch.Tensor]) -> Forms:
+    return {name: form(str(tensor.dtype).removeprefix("torch."), tensor.shape) for name, tensor in tensors.items()}
 
 
 def _is_there(target: Path) -> bool:

@@ -31,7 +31,7 @@ class CheckpointWriter:
     """Not for two threads at once. Sweeps what dead predecessors left in `folder`."""
 
     def __init__(self, folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> None:
-        """`keep`, `keep_every`, `wanted`: as `store.save` has them."""
+        """`keep`, `keep_every`, `wanted`: as `old_checkpoints` has them, which are removed after each checkpoint."""
         self._folder = folder
         self._keep = keep
         self._keep_every = keep_every
@@ -78,12 +78,16 @@ class CheckpointWriter:
     def tidy(self) -> None:
         """Removes checkpoints that were kept for nets alone, when those are written. Not while it is `busy`."""
         assert not self.busy
+        self._remove_old()
+
+    def _remove_old(self) -> None:
         remove_old(self._folder, self._keep, self._keep_every, self._wanted)
 
     def _write(self, checkpoint: Checkpoint) -> None:
         problem, lasting = None, False
         try:
-            store.save(self._folder, checkpoint, self._keep, self._keep_every, self._wanted)
+            store.save(self._folder, checkpoint)
+            self._remove_old()
         except OSError as error:
             problem = f"{error.filename or self._folder}: {error.strerror or error}"
         except (CheckpointError, MemoryError) as error:

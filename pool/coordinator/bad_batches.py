@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class BadBatches:
     def __init__(self, start: CoordinatorStart, memory: Memory, say: Callable[[str], object]) -> None:
         """`say`: to the user."""
-        self._own = start
+        self._start = start
         self._memory = memory
         self._say = say
         self._schema = start.layout.schema
@@ -35,7 +35,7 @@ class BadBatches:
         who = f"{named(action.members)}, " if action.members else ""
         text = f"{who}batch {action.batch} of step {action.step}: {action.why}; {self._kept(action)}"
         if action.fatal:
-            stops = self._own.config.train.on_bad_batch == "stop"
+            stops = self._start.config.train.on_bad_batch == "stop"
             raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
         text += f"; {_consequence(action)}"
         log.warning("%s", shown(text))
@@ -47,12 +47,12 @@ class BadBatches:
             return f"machine {action.machine} has it"
         batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
         try:
-            return f"it is kept in {poison.save(self._own.run_dir, batch, action, self._origin(action.cursor))}"
+            return f"it is kept in {poison.save(self._start.run_dir, batch, action, self._origin(action.cursor))}"
         except OSError as error:
             return f"it can't be kept: {error}"
 
     def _origin(self, cursor: Cursor) -> Mapping[str, Any]:
-        start = self._own
+        start = self._start
         try:
             origin = origin_of(start.config.data, start.train_files, start.config.run.seed, cursor)
             json.dumps(origin)

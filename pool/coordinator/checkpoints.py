@@ -65,8 +65,8 @@ class Checkpoints:
         self._attempts = FinalAttempts()
         self._said = ""  # why the newest of these has failed
         self._waiting: Checkpoint | None = None  # the best one, until the thread is free
-        self._validations = NONE
-        self._best_on_disk: Validation | None = None
+        self.validations = NONE
+        self.best_on_disk: Validation | None = None  # of the checkpoint on the disk that validated best
         self._together = together
         self._decided: dict[int, Saves] = {}  # by version
         self.goal = goal
@@ -75,15 +75,6 @@ class Checkpoints:
     def saved(self) -> int:
         """Step of the newest good checkpoint, -1: none."""
         return self._schedule.saved
-
-    @property
-    def validations(self) -> Validations:
-        return self._validations
-
-    @property
-    def best(self) -> Validation | None:
-        """The validation of the checkpoint on the disk that validated best."""
-        return self._best_on_disk
 
     @property
     def exported(self) -> int:
@@ -97,17 +88,17 @@ class Checkpoints:
     def resume(self, step: int, known: Validations) -> None:
         """Before the first step: a predecessor may have died before its best checkpoint was on the disk, or that of a
         net, or the checkpoint has been deleted since. `known`: validations so far."""
-        self._validations, best = known, known.best
-        self._best_on_disk = best if best is not None and best.step == self._writer.best_step else None
+        self.validations, best = known, known.best
+        self.best_on_disk = best if best is not None and best.step == self._writer.best_step else None
         if self._schedule.is_net(step) and self.saved != step:
             self._save_net(step)
             return
-        if best is None or best == self._best_on_disk:
+        if best is None or best == self.best_on_disk:
             return
         if best.step == step:
             self._begin()
         else:
-            self._validations = replace(self._validations, best=None)
+            self.validations = replace(self.validations, best=None)
             self._say(f"the best checkpoint, of step {best.step}, is not there any more: the best is chosen anew")
 
     @property
@@ -141,9 +132,9 @@ class Checkpoints:
         """The newest version is validated, and the next step has changed nothing yet. The best one is that of a
         checkpoint: one that could not be written counts no more."""
         assert known.newest is not None
-        newest, before = known.newest, self._validations.best
+        newest, before = known.newest, self.validations.best
         is_best = newest.step > 0 and self.goal.better(newest, before)
-        self._validations = replace(known, best=newest if is_best else before)
+        self.validations = replace(known, best=newest if is_best else before)
         if self._schedule.is_net(newest.step):
             self._save_net(newest.step)
         elif is_best:
@@ -233,7 +224,7 @@ class Checkpoints:
     def _take(self, then: Then = None) -> None:
         """A snapshot, now or when the state has been copied."""
         self._land()
-        self._on_its_way = self._copies.begin(replace(self._state(), validations=self._validations)), then
+        self._on_its_way = self._copies.begin(replace(self._state(), validations=self.validations)), then
         if self._on_its_way[0].is_there:
             self._land()
 
@@ -293,10 +284,10 @@ class Checkpoints:
 
     def _settle_best(self, written: Written) -> None:
         """A checkpoint that could not be written is not the best one."""
-        best = self._validations.best
+        best = self.validations.best
         if best is None or best.step != written.step:
             return
         if written.problem is None:
-            self._best_on_disk = best
+            self.best_on_disk = best
         else:
-            self._validations = replace(self._validations, best=self._best_on_disk)
+            self.validations = replace(self.validations, best=self.best_on_disk)

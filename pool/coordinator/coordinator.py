@@ -35,9 +35,9 @@ from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.coordinator.snapshots import Snapshots
 from pool.coordinator.state import State
-from pool.coordinator.step_record import Record
+from pool.coordinator.step_record import StepRecord
 from pool.coordinator.update.stopwatch import Stopwatch
-from pool.coordinator.validation_arrays import Collected
+from pool.coordinator.validation_arrays import ValidationArrays
 from pool.crash_points import crash_point
 from pool.device.startup import naming_lost_devices
 from pool.ensemble.factory import make_members
@@ -142,11 +142,11 @@ class Coordinator:
             self._scheduler,
             models,
             self._state,
-            Record(
+            StepRecord(
                 self._metrics,
                 self._checkpoints,
                 self._trace,
-                Collected(
+                ValidationArrays(
                     [metrics_of(member.task, layout.schema) for member in members],
                     start.measured,
                     validation=start.validation,
@@ -267,26 +267,24 @@ class Coordinator:
         now = time.monotonic()
         if finished or now >= self._next_report:
             self._next_report = now + REPORT_SECONDS
+            checkpoints, machines = self._checkpoints, self._machines
             report = self._metrics.report(
                 self._scheduler.step,
-                self._checkpoints.saved,
+                checkpoints.saved,
                 self._state.epoch,
                 median_of(self._state.learning_rates),
-                self._checkpoints.best,
-                self._checkpoints.goal.metric,
+                checkpoints.best_on_disk,
+                checkpoints.goal.metric,
             )
-            waits, waits_for_nets = self._checkpoints.waits, self._waits_for_nets
-            address = "" if self._machines is None else self._machines.hub.address
-            self._supervisor.send(
-                replace(
-                    report,
-                    finished=finished,
-                    waits_for_disk=waits,
-                    waits_for_nets=waits_for_nets,
-                    address=address,
-                    stopped_elsewhere=self._scheduler.stopped_elsewhere,
-                )
+            report = replace(
+                report,
+                finished=finished,
+                waits_for_disk=checkpoints.waits,
+                waits_for_nets=self._waits_for_nets,
+                address="" if machines is None else machines.hub.address,
+                stopped_elsewhere=self._scheduler.stopped_elsewhere,
             )
+            self._supervisor.send(report)
 
 
 def _history(start: CoordinatorStart, models: Models) -> History | None:
@@ -301,13 +299,12 @@ def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
     return Rules(
         steps=config.train.steps,
         batches_per_step=config.train.batches_per_step,
-        num_buckets=sum(len(plan.buckets) for plan in plans),
+        member_of=member_of_bucket(plans),
         gradient_slots=config.pool.gradient_slots,
         has_buffers=bool(plans[0].buffers),
         validate_every=config.validate_every,
         validation=start.validation,
         on_bad_batch=config.train.on_bad_batch,
-        member_of=member_of_bucket(plans),
         collects=start.measured.collects,
         batches_per_group=config.train.batches_per_group,
         goal=goal,

@@ -31,7 +31,7 @@ from pool.coordinator.scheduler.actions import (
 )
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.coordinator.state import State
-from pool.coordinator.step_record import Record
+from pool.coordinator.step_record import StepRecord
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
 from pool.errors import RunError
@@ -46,7 +46,7 @@ class Executor:
         scheduler: StepScheduler,
         models: Models,
         state: State,
-        record: Record,
+        record: StepRecord,
         bad_batches: BadBatches,
         hub: Hub,
         stopwatch: Stopwatch,
@@ -124,12 +124,13 @@ class Executor:
 
     def _announce(self, action: Announce) -> None:
         assert self._machines is not None
-        report, version, state = action.report, action.report.step + 1, self._record.summed
+        report, version, checkpoints = action.report, action.report.step + 1, self._record.checkpoints
+        state = checkpoints.summed
         if state is not None and state.step == report.step:
             report = replace(report, state=state)
         if self._machines.is_first:
-            report = replace(report, saves=self._record.decide(version))
-            self._record.decided(version, report.saves)
+            report = replace(report, saves=checkpoints.decide(version))
+            checkpoints.decided(version, report.saves)
         self._machines.announce(report, self._models.buffers(version) if self._machines.has_first_batch else ())
 
     def _commit(self, action: Commit) -> None:

@@ -13,6 +13,7 @@ import torch
 
 from pool.checkpoint import snapshot
 from pool.checkpoint.snapshot import Area, Placed, Snapshot
+from pool.checkpoint.state import RunState, fields_of
 from pool.checkpoint.store import DTYPES, Checkpoint, tensor_bytes
 from pool.coordinator.update.changed_rows import Changes
 from pool.errors import CheckpointError
@@ -67,15 +68,10 @@ class Snapshots:
     def _checkpoint(self, saved: Snapshot, area: Area, like: Checkpoint) -> Checkpoint:
         return replace(
             like,
-            step=saved.step,
-            cursor=saved.cursor,
+            **fields_of(RunState, saved),
             weights=_tensors(area, saved.tensors, WEIGHTS),
-            optimizer=saved.optimizer,
             optimizer_tensors=_tensors(area, saved.tensors, OPTIMIZER),
             average=_tensors(area, saved.tensors, AVERAGE),
-            averaged=saved.averaged,
-            validations=saved.validations,
-            members=saved.members,
         )
 
 

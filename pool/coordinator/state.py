@@ -10,7 +10,7 @@ import torch
 
 from pool.checkpoint import store
 from pool.checkpoint.plateau import Plateau
-from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files, describe_mixture, describe_scales
+from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_data
 from pool.checkpoint.validations import NONE, Goal, Validations, comparable
 from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Commit, ReduceRates, Validated
@@ -34,7 +34,7 @@ class State:
         say: Callable[[str], object],
     ) -> None:
         """`goal`: which number of a validation the run goes by; `say`: to its user."""
-        self._own = start
+        self._start = start
         self._memory = memory
         self._models = models
         self._snapshots = snapshots
@@ -69,7 +69,7 @@ class State:
 
         Raises CheckpointError.
         """
-        start, models = self._own, self._models
+        start, models = self._start, self._models
         restored = None
         if start.snapshot is not None:
             restored = self._snapshots.load(start.snapshot, self.checkpoint())
@@ -121,12 +121,9 @@ class State:
         return store.Checkpoint(
             step=self._models.version,
             cursor=self._cursor,
-            config=self._own.config.model_dump(mode="json"),
-            fingerprint=self._own.fingerprint,
-            data=describe_files(self._own.train_files),
-            mixture=describe_mixture(self._own.train_files),
-            scales=describe_scales(self._own.train_files),
-            validation=describe_files(self._own.validation_files),
+            config=self._start.config.model_dump(mode="json"),
+            fingerprint=self._start.fingerprint,
+            **describe_data(self._start.train_files, self._start.validation_files),
             goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
             weights=self._models.weights(),
@@ -144,13 +141,13 @@ class State:
         )
 
     def _start_weights(self, checkpoint: Path) -> Mapping[str, torch.Tensor]:
-        averaged = self._own.config.train.start_weights == "averaged"
+        averaged = self._start.config.train.start_weights == "averaged"
         return store.load_weights(checkpoint, averaged=averaged).tensors
 
     def _validations(self, restored: store.Checkpoint) -> Validations:
         """Returns what is known of the validations, if the next ones can be compared with it."""
         known = restored.validations
-        if known == NONE or comparable(restored.config, self._own.config.model_dump(mode="json")):
+        if known == NONE or comparable(restored.config, self._start.config.model_dump(mode="json")):
             return known
         self._plateaus = (Plateau(),) * len(self._plateaus)
         self._say("validations measure something else now than before: the best checkpoint is chosen anew")
@@ -158,6 +155,6 @@ class State:
 
     def _override(self, step: int) -> None:
         """Before step `step`: what the user wants changed there, unless the state has been through it."""
-        for override in self._own.overrides:
+        for override in self._start.overrides:
             if override.step == step:
                 self._models.override(override)

@@ -10,13 +10,12 @@ from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.history import History
 from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.scheduler.actions import Action, Collect, Commit, Measure, Validated
-from pool.coordinator.validation_arrays import Collected
+from pool.coordinator.validation_arrays import ValidationArrays
 from pool.crash_points import crash_point
-from pool.protocol.messages import Saves, StateSum
 from pool.telemetry.trace import Trace
 
 
-class Record:
+class StepRecord:
     """A commit is recorded after the workers have been told of it, and before anything changes the state."""
 
     def __init__(
@@ -24,7 +23,7 @@ class Record:
         metrics: Metrics,
         checkpoints: Checkpoints,
         trace: Trace,
-        collected: Collected,
+        collected: ValidationArrays,
         history: History | None,
         *,
         first_step: int,
@@ -33,7 +32,7 @@ class Record:
         """`history`: notes each action that is carried out; `first_step`: of this process; `traffic`: since its
         beginning."""
         self._metrics = metrics
-        self._checkpoints = checkpoints
+        self.checkpoints = checkpoints
         self._trace = trace
         self._collected = collected
         self._history = history
@@ -41,22 +40,9 @@ class Record:
         self._traffic = traffic
         self._open: tuple[Commit, tuple[float, ...]] | None = None
 
-    @property
-    def summed(self) -> StateSum | None:
-        """A sum over the newest snapshot, None before the first."""
-        return self._checkpoints.summed
-
-    def decide(self, version: int) -> Saves:
-        """On the first of several machines: what all save of a version that they are about to make."""
-        return self._checkpoints.decide(version)
-
-    def decided(self, version: int, saves: Saves) -> None:
-        """The first machine has decided."""
-        self._checkpoints.decided(version, saves)
-
     def committed(self, action: Commit, learning_rates: tuple[float, ...]) -> None:
         """`learning_rates`: that the step was made with, one a member."""
-        self._checkpoints.superseded()
+        self.checkpoints.superseded()
         self._open = action, learning_rates
 
     def settle(self) -> None:
@@ -65,17 +51,9 @@ class Record:
             return
         (commit, learning_rates), self._open = self._open, None
         crash_point("coordinator.before_record")
-        self._metrics.committed(
-            commit.step,
-            commit.losses,
-            commit.next_cursor.epoch,
-            learning_rates,
-            self._traffic(),
-            ready=commit.ready,
-            metrics=commit.metrics,
-        )
+        self._metrics.committed(commit, learning_rates, self._traffic())
         with self._trace.span("snapshot, if due", step=commit.step):
-            self._checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
+            self.checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
         if commit.step == self._first_step:  # all that stays is there now, optimizer state too
             _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 
@@ -89,7 +67,7 @@ class Record:
         self._collected.take(action)
 
     def measured(self, action: Measure) -> list[Validation]:
-        """Returns the validation of each member. Raises as `Collected.values`."""
+        """Returns the validation of each member. Raises as `ValidationArrays.values`."""
         metrics = self._collected.values()
         self._metrics.validated(action.version, action.losses, metrics)
         return [
@@ -99,4 +77,4 @@ class Record:
 
     def validated(self, action: Validated) -> None:
         """The state has what is known now."""
-        self._checkpoints.validated(action.known)
+        self.checkpoints.validated(action.known)

@@ -8,6 +8,8 @@ import torch
 from torch import nn
 
 from loader.plugins.error_text import PluginError, definition_of
+from pool.checkpoint.compare_tensors import first_difference
+from pool.checkpoint.store import forms_of_tensors
 from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import TakeBuffers
 from pool.coordinator.update.bucket_step import choose
@@ -18,7 +20,7 @@ from pool.ensemble.member import Member
 from pool.errors import CheckpointError
 from pool.exchange.interface import CoordinatorExchange
 from pool.exchange.plan import Plan
-from pool.exchange.tensors import carried, replace_tensors, tied_names, trained, transient_names
+from pool.exchange.tensors import all_tensors, carried, replace_tensors, tied_names, trained, transient_names
 from pool.nn.generators import seed_for
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.joined_state import State
@@ -62,7 +64,7 @@ class TrainedMember:
         self.steps = choose(config, plan, self.optimizers, exchange, stopwatch)
         self.average: WeightAverage | None = None
         if config.train.average.kind is not None:
-            names = [prefix + name for name, _ in (*trained(self._model), *carried(self._model))]
+            names = [prefix + name for name, _ in all_tensors(self._model)]
             place, parameters = exchange.average(), len(self._parameters)
             self.average = WeightAverage(config.train.average, names, place, parameters)
         self._buffers_taken = False
@@ -182,17 +184,10 @@ class TrainedMember:
     def _take(self, weights: Mapping[str, torch.Tensor]) -> None:
         assert self._made is not None
         tensors = self._named(self._made)
-        if tensors.keys() != weights.keys():
-            different = sorted(tensors.keys() ^ weights.keys())
-            raise CheckpointError(f"weights of the checkpoint are not those of the config's model: {different[0]}")
+        if difference := first_difference(forms_of_tensors(weights), forms_of_tensors(tensors)):
+            raise CheckpointError(f"weights are not the model's: {difference}")
         for name, tensor in tensors.items():
-            saved = weights[name]
-            if saved.shape != tensor.shape or saved.dtype != tensor.dtype:
-                raise CheckpointError(
-                    f"{name}: {tuple(saved.shape)} {saved.dtype} in the checkpoint, "
-                    f"{tuple(tensor.shape)} {tensor.dtype} in the config's model"
-                )
-            tensor.copy_(saved)
+            tensor.copy_(weights[name])
 
     def _after_step(self, version: int) -> None:
         """The task may change weights: of a parameter that it does change, any row."""
@@ -231,8 +226,7 @@ def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Mo
     if weights[0].device.type == "cpu":
         return member.model
     model = member.another_model()
-    names = [name for name, _ in (*trained(model), *carried(model))]
-    replace_tensors(model, [(name, tensor.data) for name, tensor in zip(names, weights, strict=True)])
+    replace_tensors(model, [tensor.data for tensor in weights])
     return model
 
 

@@ -20,7 +20,7 @@ from pool.shm.memory import Slot
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-class Collected:
+class ValidationArrays:
     """The arrays of one validation at a time; a coordinator that begins, begins with none."""
 
     def __init__(

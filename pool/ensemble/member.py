@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from loader.plugins.error_text import PluginError, definition_of
 from pool.ensemble.metric_values import collect
-from pool.exchange.tensors import carried, replace_tensors, trained
+from pool.exchange.tensors import all_tensors, replace_tensors, trained
 from pool.nn.batch import TensorBatch
 from pool.nn.generators import GeneratorStates
 from pool.task.attributes import Attribute
@@ -37,8 +37,7 @@ class Member:
         before = GeneratorStates.now()
         model = build_model(self.task, self.seed, on_meta=self.on_meta)
         before.restore()
-        named = [*trained(model), *carried(model)]
-        replace_tensors(model, [(name, tensor.detach().to("meta")) for name, tensor in named])
+        replace_tensors(model, [tensor.detach().to("meta") for _, tensor in all_tensors(model)])
         return model
 
     def loss(self, batch: TensorBatch, progress: Progress, *, backward: bool) -> Tensor:

@@ -45,6 +45,11 @@ def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     yield from model.named_buffers()
 
 
+def all_tensors(model: nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """Returns what is trained, then what is carried: the order of a plan."""
+    return [*trained(model), *carried(model)]
+
+
 def row_sparse_tables(model: nn.Module) -> Iterator[SparseLinear]:
     """Layers whose gradient travels as the rows that a batch touched; the native reduction knows float32. Where the
     table is computed from other parameters (a parametrization), theirs travels, whole."""
@@ -64,12 +69,11 @@ def specs(model: nn.Module) -> tuple[list[plans.TensorSpec], list[plans.TensorSp
     return [spec(*item) for item in trained(model)], [spec(*item) for item in carried(model)]
 
 
-def replace_tensors(model: nn.Module, named: Iterable[tuple[str, torch.Tensor]]) -> None:
-    """Gives a model's tensors the memory of others. They stay the objects that they were, so all names of one, its
-    hooks and attributes, and whoever else in the model holds it have the new memory."""
-    own: dict[str, torch.Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    for name, tensor in named:
-        _give_memory(own[name], tensor)
+def replace_tensors(model: nn.Module, tensors: Iterable[torch.Tensor]) -> None:
+    """Gives a model's tensors the memory of others, in the order of `all_tensors`. They stay the objects that they
+    were, so all names of one, its hooks and attributes, and whoever else in the model holds it have the new memory."""
+    for (_, own), tensor in zip(all_tensors(model), tensors, strict=True):
+        _give_memory(own, tensor)
 
 
 def _give_memory(own: torch.Tensor, tensor: torch.Tensor) -> None:

@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from loader.plugins.error_text import error_line
 from loader.section import Section
-from pool.checkpoint.compare_tensors import first_difference
+from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
 from pool.exchange.layout import prefix
-from pool.exchange.tensors import carried, replace_tensors, specs, trained
+from pool.exchange.tensors import all_tensors, replace_tensors, specs
 from pool.export.member import NEWEST, Choice, MemberId, check_average, check_one, choose, members_of
 from pool.run_folder import strict_json
 from pool.task.factory import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task
@@ -127,8 +127,7 @@ class _Checkpoint:
     def _made(self, m: int, tensors: Mapping[str, Tensor], who: str) -> Trained:
         task, model = self._model(m)
         self._check(m, tensors, model)
-        names = [name for name, _ in (*trained(model), *carried(model))]
-        replace_tensors(model, [(name, tensors[name]) for name in names])
+        replace_tensors(model, [tensors[name] for name, _ in all_tensors(model)])
         description = self._weights.state.description.encode("latin-1").decode("utf-8", "surrogateescape")
         return Trained(self.path, self.members[m], self._name, task, model, description, who)
 
@@ -160,7 +159,7 @@ class _Checkpoint:
         begin = prefix(m, len(self.members))
         header = {name: self._weights.header[begin + name] for name in tensors}
         parameters, buffers = specs(model)
-        if (difference := first_difference(header, (*parameters, *buffers))) is not None:
+        if difference := first_difference(forms_in(header), forms_of((*parameters, *buffers))):
             who = f"member {m}: " if begin else ""
             raise CheckpointError(f"{self.path}: {who}{difference}")
 

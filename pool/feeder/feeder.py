@@ -36,19 +36,19 @@ class RingFeeder:
     def __init__(self, start: FeederStart, memory: Memory, purpose: Purpose, trace: Trace) -> None:
         self._purpose = purpose
         self._trace = trace
-        self._ring = Ring(len(memory.rings[purpose]))
+        self.ring = Ring(len(memory.rings[purpose]))
         self._skipped = 0
         self._start = start
         self.stream = WatchedStream(start, memory, purpose)
 
     def orders(self, orders: StreamOrders) -> None:
-        fill = self._ring.orders(orders)
+        fill = self.ring.orders(orders)
         if fill.seek is not None:
             crash_point("feeder.before_seek")
             self.stream.seek(fill.seek)
             crash_point("feeder.after_seek")
         for batch in fill.batches:
-            slot = self._ring.slot_of(batch)
+            slot = self.ring.slot_of(batch)
             if self._purpose == "train" and not self._start.computes(batch):
                 self.stream.pass_over(slot)
             else:
@@ -63,17 +63,13 @@ class RingFeeder:
             while (filled := self.stream.take()) is not None:
                 self._trace.end(f"{self._purpose} slot", filled.slot)
                 crash_point("feeder.batch_taken")
-                self._ring.filled(filled)
+                self.ring.filled(filled)
                 any_taken = True
         finally:
             for damage in self.stream.skipped():
                 self._skipped += 1
                 log.warning("data.on_bad_data = skip: left out %s (%d places so far)", damage, self._skipped)
         return any_taken
-
-    @property
-    def ring(self) -> Ring:
-        return self._ring
 
 
 def begin(start: FeederStart) -> Callable[[], NoReturn]:

@@ -48,10 +48,7 @@ def write_nets(export: Export) -> None:
     from pool.export.member import Choice
 
     checkpoint = step_path(export.run / FOLDER, export.step)
-    try:
-        averaged = export.weights != "newest" and (bool(export.weights) or AVERAGE in read_state(checkpoint).files)
-    except OSError as error:
-        raise CheckpointError(f"{checkpoint}: {error.strerror}") from None
+    averaged = takes_average(checkpoint, export.weights)
     nets = export.run / NETS
     make_folder(nets)
     files.sweep(nets)  # of a predecessor that was killed
@@ -70,6 +67,15 @@ def write_nets(export: Export) -> None:
         files.sync_folder(nets)
     finally:
         files.remove_quietly(beside)
+
+
+def takes_average(checkpoint: Path, weights: str) -> bool:
+    """Tells whether nets of a checkpoint have the averaged weights; `weights`: as in `Export`. Raises
+    CheckpointError."""
+    try:
+        return weights != "newest" and (bool(weights) or AVERAGE in read_state(checkpoint).files)
+    except OSError as error:
+        raise CheckpointError(f"{checkpoint}: {error.strerror}") from None
 
 
 def main(arguments: list[str]) -> int:

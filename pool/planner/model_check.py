@@ -14,7 +14,7 @@ from torch.nn.parameter import UninitializedParameter
 from loader.stream.schema import BatchSchema
 from pool.checkpoint.store import DTYPES
 from pool.errors import ConfigError
-from pool.exchange.tensors import carried, count_hooks, row_sparse_tables, trained
+from pool.exchange.tensors import all_tensors, carried, count_hooks, row_sparse_tables, trained
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.codec import MAX_ITEMS
 from pool.task.attributes import attributes, tensors
@@ -59,7 +59,7 @@ def _problems(model: nn.Module) -> Iterator[str]:
 def _sharing(model: nn.Module) -> Iterator[str]:
     """Parameters and buffers whose memory others have, too: in a run each has its own, so that a change of one would
     not reach the other."""
-    own = [*trained(model), *carried(model)]
+    own = all_tensors(model)
     others = [(each.path, each.value) for each in tensors(attributes(None, model))]
     of_memory = defaultdict[int, list[tuple[str, Tensor]]](list)
     for name, tensor in (*own, *others):

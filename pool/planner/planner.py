@@ -40,7 +40,7 @@ from pool.planner.data import Data, look_at
 from pool.planner.exchange import choose_exchange, optimizers_are_alike
 from pool.planner.model_check import check_model
 from pool.planner.rates import learning_rates
-from pool.planner.trial import state_nbytes, try_state
+from pool.planner.trial import naming_member, state_nbytes, try_state
 from pool.process.plan_result import Accepted, Answer, Planned, Refused
 from pool.process.start import PlannerStart
 from pool.protocol.codec import MAX_ITEMS
@@ -173,7 +173,8 @@ def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
                 f"ensemble.member.{m}: {difference}; members have the same tensors, as one layout of memory holds them "
                 "all: train each shape in a run of its own, and compare them by pool runs"
             )
-        _check_plateau(start.config, config, look.measured, m)
+        with naming_member(start.config, m):
+            plateau_rule(config, look.measured)
         if look.measured != first.measured:
             raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")
         begin = prefix(m, len(configs))
@@ -181,14 +182,6 @@ def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
         split = config.optimizer.name in ELEMENTWISE
         plans.append(make_plan(parameters, buffers, _bucket_limits(config), split_tables=split))
     return Members(tuple(plans), first.measured, tuple(look.constants for look in looks), on_meta)
-
-
-def _check_plateau(run: Config, member: Config, measures: Measured, m: int) -> None:
-    """Raises ConfigError."""
-    try:
-        plateau_rule(member, measures)
-    except ConfigError as error:
-        raise ConfigError(f"ensemble.member.{m}: {error}" if run.ensemble.member else str(error)) from None
 
 
 def _difference(tensors: Tensors, first: Tensors) -> str | None:

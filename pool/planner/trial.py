@@ -59,7 +59,7 @@ def state_nbytes(
     for m, (member, plan) in enumerate(zip(config.members, plans, strict=True)):
         kind = f"{member.optimizer} {member.schedule}"
         if kind not in known:
-            with _naming(config, m):
+            with naming_member(config, m):
                 known[kind] = _tried(member, plan)
         tried.append(known[kind])
     changes = len(json.dumps([asdict(override) for override in overrides]))
@@ -74,7 +74,7 @@ def state_nbytes(
 
 
 @contextlib.contextmanager
-def _naming(config: Config, member: int) -> Iterator[None]:
+def naming_member(config: Config, member: int) -> Iterator[None]:
     """An error says which member it is of, if members have tables."""
     try:
         yield
@@ -117,7 +117,7 @@ def try_state(config: Config, plans: Sequence[Plan], checkpoint: Path, overrides
     states = states_of(members, plans, ({}, saved.optimizer.plain()))
     new = [override for override in overrides if override not in saved.optimizer.overrides]
     for m, (member, plan, (_, plain)) in enumerate(zip(members, plans, states, strict=True)):
-        with _naming(config, m):
+        with naming_member(config, m):
             own = set(allowed(plain))
             _try_state_of(member, _small(plan), checkpoint, header, plain, [each for each in new if each.key in own])
 

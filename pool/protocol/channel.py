@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import zmq
 
@@ -71,6 +71,25 @@ def _first_sequence() -> int:
     return time.monotonic_ns()
 
 
+def _waiting(
+    socket: zmq.Socket[bytes], num_frames: int, drops: Drops
+) -> Iterator[tuple[Sequence[zmq.Frame], Envelope]]:
+    """Yields the messages that are waiting, without blocking: frames, and the envelope in the last of them."""
+    while True:
+        try:
+            frames = socket.recv_multipart(zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            return
+        try:
+            if len(frames) != num_frames:
+                raise ProtocolError(f"message of {len(frames)} frames instead of {num_frames}")
+            envelope = decode(frames[-1].bytes)
+        except ProtocolError as error:
+            drops.add(str(error))
+        else:
+            yield frames, envelope
+
+
 class Hub:
     """The bound end: one per address, many peers."""
 
@@ -101,18 +120,7 @@ class Hub:
 
     def receive(self) -> Iterator[tuple[Peer, Message]]:
         """All messages that are waiting, without blocking."""
-        while True:
-            try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
-            except zmq.Again:
-                return
-            try:
-                if len(frames) != 2:
-                    raise ProtocolError(f"message of {len(frames)} frames instead of 2")
-                envelope = decode(frames[1].bytes)
-            except ProtocolError as error:
-                self.drops.add(str(error))
-                continue
+        for frames, envelope in _waiting(self._socket, 2, self.drops):
             sender = envelope.sender
             forged = _forged(frames[1], envelope, self._pids[sender]) if sender in self._pids else ""
             if refusal := forged or self._admission.refusal(envelope):
@@ -179,18 +187,7 @@ class Link:
 
     def receive(self) -> Iterator[Message]:
         """All messages that are waiting, without blocking."""
-        while True:
-            try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
-            except zmq.Again:
-                return
-            try:
-                if len(frames) != 1:
-                    raise ProtocolError(f"message of {len(frames)} frames instead of 1")
-                envelope = decode(frames[0].bytes)
-            except ProtocolError as error:
-                self.drops.add(str(error))
-                continue
+        for frames, envelope in _waiting(self._socket, 1, self.drops):
             if self._other_pid is None:
                 self.drops.add(f"{type(envelope.message).__name__} before a roster said which process {self.other} is")
             elif refusal := _forged(frames[0], envelope, self._other_pid) or self._admission.refusal(envelope):

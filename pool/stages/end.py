@@ -19,8 +19,9 @@ from loader.files.whole_file import temporary
 from loader.plugins.modules import command_of
 from loader.stream.sources import NoFileError, find_files
 from pool.checkpoint.folder import locate
-from pool.checkpoint.state import AVERAGE, FOLDER, LAST, read_state
+from pool.checkpoint.state import FOLDER, LAST
 from pool.errors import ConfigError, PoolError, RunError, UnavailableError
+from pool.nets.export import takes_average
 from pool.run_folder import files
 from pool.run_folder.access import FOLDER_MODE
 from pool.stages.key import DIGITS, content_digest, digest
@@ -86,7 +87,7 @@ def _network(stage: Stage, key: str, folder: Path, say: Callable[[str], object])
 
 def _export(stage: Stage, folder: Path, output: Path) -> None:
     """Runs `pool export`, which needs torch: this process never imports it."""
-    averaged = stage.config.train.export_weights != "newest" and AVERAGE in read_state(locate(folder)).files
+    averaged = takes_average(locate(folder), stage.config.train.export_weights or "")
     words = ["export", str(folder / FOLDER / LAST), "-o", str(output), *(["--ema"] if averaged else [])]
     words += [] if is_bundled(stage.config.task) else ["--task", stage.config.task]
     for pattern in stage.own.permute:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loader.exit_codes import EXIT_DONE
+from pool.checkpoint.compare_tensors import Forms, first_difference, forms_of
 from pool.checkpoint.folder import linked_step
 from pool.checkpoint.state import FOLDER, LAST
 from pool.config.tree import Config
 from pool.errors import ConfigError, RunError
-from pool.exchange.plan import Tensor
 from pool.stages import end
 from pool.stages.key import keys
 from pool.stages.recipe import Recipe, Stage
@@ -25,7 +25,7 @@ from pool.telemetry.status import goes_on, read_status, state_of
 
 
 @dataclass(frozen=True)
-class Place:
+class StageRun:
     """A stage and the run folder that it has."""
 
     stage: Stage
@@ -58,12 +58,11 @@ class Place:
         return state_of(status, all_steps=self.step >= self.stage.config.train.steps)
 
 
-def places(recipe: Recipe) -> list[Place]:
+def stage_runs(recipe: Recipe) -> list[StageRun]:
     """Returns the stages with their folders, which the content of their data decides. Raises ConfigError."""
     known = keys(recipe.stages)
-    return [
-        Place(stage, known[stage.name], recipe.folder / f"{stage.name}-{known[stage.name]}") for stage in recipe.stages
-    ]
+    own = ((stage, known[stage.name]) for stage in recipe.stages)
+    return [StageRun(stage, key, recipe.folder / f"{stage.name}-{key}") for stage, key in own]
 
 
 def train_stages(
@@ -83,16 +82,16 @@ def train_stages(
     last = len(recipe.stages) - 1 if until is None else recipe.index(until, "--until")
     if rerun is not None:
         recipe.index(rerun, "--rerun")
-    wanted = places(recipe)
+    wanted = stage_runs(recipe)
     if rerun is not None:
         _set_aside(wanted, rerun)
-    folders = {place.stage.name: place.folder for place in wanted}
-    for place in wanted[: last + 1]:
-        if not place.is_trained:
-            code = _train(place, folders, len(wanted), allow_different_numerics, again)
+    folders = {run.stage.name: run.folder for run in wanted}
+    for run in wanted[: last + 1]:
+        if not run.is_trained:
+            code = _train(run, folders, len(wanted), allow_different_numerics, again)
             if code != EXIT_DONE:
                 return code
-        end.end_stage(place.stage, place.key, place.folder, _say)
+        end.end_stage(run.stage, run.key, run.folder, _say)
     _say(f"all stages are done: {wanted[last].folder}" if last == len(wanted) - 1 else f"done up to {until}")
     return EXIT_DONE
 
@@ -100,15 +99,18 @@ def train_stages(
 def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
     """Shows a page about each stage, as `pool train --check` does of a run, and checks that each can begin with what
     the one before it will leave. Raises what `preparation.check` raises."""
-    made: dict[str, dict[str, Tensor]] = {}
-    for place in places(recipe):
-        stage = place.stage
-        show(f"{'' if not made else chr(10)}Stage {stage.name}: {place.state}\n")
-        config = _config(place, stage.start, stage.config.train.start_weights if stage.start else "newest")
+    made: dict[str, Forms] = {}
+    for run in stage_runs(recipe):
+        stage = run.stage
+        show(f"{'' if not made else chr(10)}Stage {stage.name}: {run.state}\n")
+        config = _config(run, stage.start, stage.config.train.start_weights if stage.start else "newest")
         plans = preparation.check(config, show).planned.plans
-        made[stage.name] = {tensor.name: tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers)}
-        if stage.parent is not None:
-            _compare(stage, stage.parent, made)
+        made[stage.name] = forms_of(tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers))
+        parent = stage.parent
+        if parent is not None and (difference := first_difference(made[parent.name], made[stage.name])):
+            raise ConfigError(
+                f"stage {stage.name}: its model is not that of {parent.name}, which it starts from: {difference}"
+            )
 
 
 def table(recipe: Recipe) -> list[tuple[str, ...]]:
@@ -117,93 +119,83 @@ def table(recipe: Recipe) -> list[tuple[str, ...]]:
         ("stage", "key", "state", "steps", "network", "test"),
         *(
             (
-                place.stage.name,
-                place.key,
-                "done" if place.is_trained else place.state,
-                f"{max(place.step, 0):,} of {place.stage.config.train.steps:,}",
-                _network(place),
-                _test(place),
+                run.stage.name,
+                run.key,
+                "done" if run.is_trained else run.state,
+                f"{max(run.step, 0):,} of {run.stage.config.train.steps:,}",
+                _network(run),
+                _test(run),
             )
-            for place in places(recipe)
+            for run in stage_runs(recipe)
         ),
     ]
 
 
-def _network(place: Place) -> str:
-    if not place.stage.own.export:
+def _network(run: StageRun) -> str:
+    if not run.stage.own.export:
         return "-"
-    network = end.network_of(place.folder)
+    network = end.network_of(run.folder)
     return "to do" if network is None else network.name
 
 
-def _test(place: Place) -> str:
-    if not place.stage.own.test:
+def _test(run: StageRun) -> str:
+    if not run.stage.own.test:
         return "-"
-    return "passed" if end.is_tested(place.folder) else "to do"
+    return "passed" if end.is_tested(run.folder) else "to do"
 
 
 def _train(
-    place: Place,
+    run: StageRun,
     folders: Mapping[str, Path],
     count: int,
     allow_different_numerics: bool,
     again: Callable[[str], str] | None,
 ) -> int:
-    stage = place.stage
+    stage = run.stage
     start = stage.start if stage.parent is None else str(folders[stage.parent.name])
-    config = _config(place, start, stage.config.train.start_weights)
+    config = _config(run, start, stage.config.train.start_weights)
     if stage.own.start_with == "checkpoint":
         assert start is not None
         begin_with_checkpoint(config, Path(start).expanduser())
-        config = _config(place, None, "newest")
-    _say(f"stage {stage.name}, one of {count}: {place.folder}")
+        config = _config(run, None, "newest")
+    _say(f"stage {stage.name}, one of {count}: {run.folder}")
     return train(config, resume=True, allow_different_numerics=allow_different_numerics, again=again)
 
 
-def _config(place: Place, start: str | None, weights: str) -> Config:
+def _config(run: StageRun, start: str | None, weights: str) -> Config:
     """Returns the config of the stage's run."""
-    config = place.stage.config
+    config = run.stage.config
     return config.model_copy(
         update={
-            "run": config.run.model_copy(update={"dir": str(place.folder)}),
+            "run": config.run.model_copy(update={"dir": str(run.folder)}),
             "model": config.model.model_copy(update={KEY: start}),
             "train": config.train.model_copy(update={"start_weights": weights}),
         }
     )
 
 
-def _set_aside(wanted: Sequence[Place], rerun: str) -> None:
+def _set_aside(wanted: Sequence[StageRun], rerun: str) -> None:
     """Renames the folders of a stage and of those that follow from it. Raises RunError."""
     again = {rerun}
-    for place in wanted:
-        parent = place.stage.parent
+    for run in wanted:
+        parent = run.stage.parent
         if parent is not None and parent.name in again:
-            again.add(place.stage.name)
-        if place.stage.name not in again or not place.folder.exists():
+            again.add(run.stage.name)
+        if run.stage.name not in again or not run.folder.exists():
             continue
         with suppress(OSError):
-            if goes_on(place.folder):
-                raise ConfigError(f"--rerun {rerun}: {place.folder} is in use by another run")
-        number = next(n for n in range(1, 1 << 30) if not _numbered(place.folder, n).exists())
+            if goes_on(run.folder):
+                raise ConfigError(f"--rerun {rerun}: {run.folder} is in use by another run")
+        number = next(n for n in range(1, 1 << 30) if not _numbered(run.folder, n).exists())
         try:
-            place.folder.rename(_numbered(place.folder, number))
+            run.folder.rename(_numbered(run.folder, number))
         except OSError as error:
-            raise RunError(f"{place.folder}: {error.strerror}") from None
-        _say(f"stage {place.stage.name}: what was there is {_numbered(place.folder, number)} now")
+            raise RunError(f"{run.folder}: {error.strerror}") from None
+        _say(f"stage {run.stage.name}: what was there is {_numbered(run.folder, number)} now")
 
 
 def _numbered(folder: Path, number: int) -> Path:
     return folder.with_name(f"{folder.name}.{number}")
-
-
-def _compare(stage: Stage, parent: Stage, made: Mapping[str, Mapping[str, Tensor]]) -> None:
-    now, then = made[stage.name], made[parent.name]
-    for name in (*now, *then):
-        own, other = now.get(name), then.get(name)
-        if own is None or other is None or (own.shape, own.dtype) != (other.shape, other.dtype):
-            raise ConfigError(
-                f"stage {stage.name}: its model is not that of {parent.name}, which it starts from: {name}"
-            )
 
 
 def _say(line: str) -> None:

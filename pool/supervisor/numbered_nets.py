@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import zmq
 
 from loader.exit_codes import EXIT_RESOURCES
-from pool.checkpoint.folder import PREFIX, checkpoints
+from pool.checkpoint.folder import checkpoints, step_of
 from pool.checkpoint.schedule import FINAL_SECONDS
 from pool.checkpoint.state import FOLDER
 from pool.errors import ResourceError
@@ -31,16 +31,14 @@ RETRY_SECONDS = 30.0  # after an export that the disk did not take
 
 
 class NumberedNets:
-    def __init__(
-        self, run: RunPlan, folder: RunFolder, poller: zmq.Poller, say: Callable[[str], object], saved: int
-    ) -> None:
-        """`say`: to the run's user; `saved`: step of the newest checkpoint, -1: none. Raises OSError."""
+    def __init__(self, run: RunPlan, folder: RunFolder, poller: zmq.Poller, say: Callable[[str], object]) -> None:
+        """`say`: to the run's user. Raises OSError."""
         self._config = run.config
         self._train = run.config.train
         self._folder = folder
         self._poller = poller
         self._say = say
-        self._saved = saved
+        self._saved = run.saved
         self._members = len(run.planned.plans)
         self._suffix = getattr(task_module(run.config.task), "EXPORT_SUFFIX", "")
         self._exporter: Program | None = None
@@ -120,7 +118,7 @@ class NumberedNets:
         except OSError as error:
             log.warning("checkpoints can't be listed: %s", error)
             return
-        self._plan.saved([int(path.name.removeprefix(PREFIX)) for path in saved])
+        self._plan.saved([step_of(path) for path in saved])
 
     def _begin(self) -> None:
         if time.monotonic() >= self._retry and (step := self._plan.next_export()) is not None:

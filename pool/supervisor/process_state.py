@@ -1,6 +1,6 @@
 """The state of one supervised process. Pure: from events and the time to the next stage, with a sentence that says why.
 
-The transitions are drawn in docs/explanation/recovery.md; tests/pool/supervisor/test_places.py compares the two.
+The transitions are drawn in docs/explanation/recovery.md; tests/pool/supervisor/test_process_table.py compares the two.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Patience:
 
 
 @dataclass
-class Place:
+class ProcessState:
     """The newest incarnation of one process. Times are seconds of one monotonic clock."""
 
     peer: Peer

@@ -38,7 +38,7 @@ from pool.supervisor.numbered_nets import NumberedNets
 from pool.supervisor.policy import RestartPolicy
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.process_state import Patience
-from pool.supervisor.process_table import Places
+from pool.supervisor.process_table import ProcessTable
 from pool.supervisor.processes.child import Child
 from pool.supervisor.processes.children import Children
 from pool.supervisor.processes.forkserver import ForkServer
@@ -88,7 +88,7 @@ class Supervisor:
         self._oom_kills = oom_kills()
         pool = run.config.pool
         workers = {Peer(WORKER, index) for index in range(len(run.planned.devices))} - guests.keys()
-        self._places = Places(
+        self._processes = ProcessTable(
             forkserver.peer,
             (Peer(COORDINATOR), Peer(FEEDER), *sorted(workers)),
             Patience(pool.hang_timeout, pool.start_timeout),
@@ -102,7 +102,7 @@ class Supervisor:
         self._stop = StopPlan(pool.stop_timeout)
         self._service = ServiceManager()
         self._exporter = Exporter(run.config.telemetry.prometheus, str(folder.path), progress.say)
-        self._nets = NumberedNets(run, folder, self._poller, progress.say, run.saved)
+        self._nets = NumberedNets(run, folder, self._poller, progress.say)
         self._loader = SlowLoader(run.decoding_threads)
         self._group = group
         if group is not None:
@@ -176,24 +176,24 @@ class Supervisor:
 
     def _start_due(self) -> None:
         """Starts processes whose pause is over, one after the other; the fork server by exec."""
-        while (peer := self._places.next_start(time.monotonic())) is not None:
+        while (peer := self._processes.next_start(time.monotonic())) is not None:
             if peer.role == FORKSERVER:
                 self._children.start_forkserver(peer, self._run.config)
-                self._places.started(peer, time.monotonic())
+                self._processes.started(peer, time.monotonic())
             else:
                 crash_point("supervisor.before_start")
                 self._children.ask_for(peer)
-                self._places.asked(peer, time.monotonic())
+                self._processes.asked(peer, time.monotonic())
 
     def _hear_forkserver(self, events: Mapping[object, int]) -> None:
         child = self._children.hear(events)
         if child is None:
             return
-        self._places.answered(time.monotonic())
+        self._processes.answered(time.monotonic())
         if child.peer.role == FORKSERVER:
             return
         crash_point("supervisor.after_start")
-        self._places.started(child.peer, time.monotonic())
+        self._processes.started(child.peer, time.monotonic())
         if self._policy.is_left_out(child.peer):
             child.kill("is on a device that was lost meanwhile")
         else:
@@ -203,7 +203,7 @@ class Supervisor:
 
     def _pause_ms(self) -> int:
         """Until something is due, if nothing happens before."""
-        return min(SAY_AGAIN_MS, int(1000 * self._places.pause(time.monotonic(), SAY_AGAIN_SECONDS)) + 1)
+        return min(SAY_AGAIN_MS, int(1000 * self._processes.pause(time.monotonic(), SAY_AGAIN_SECONDS)) + 1)
 
     def _tell_roster(self) -> None:
         processes = [child for child in self._children if child.peer.role != FORKSERVER]
@@ -223,15 +223,15 @@ class Supervisor:
         for peer, message in self._hub.receive():
             if isinstance(message, Hello):
                 crash_point("supervisor.ready_heard")
-                self._places.beat(peer, 0.0, time.monotonic())
+                self._processes.beat(peer, 0.0, time.monotonic())
                 self._tell_roster()
             elif isinstance(message, Heartbeat):
-                self._places.beat(peer, message.still, time.monotonic())
+                self._processes.beat(peer, message.still, time.monotonic())
             elif isinstance(message, Notice):
                 log.warning("%s: %s", peer, message.text)
                 self._say_of(peer, message.text)
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
-                self._places.beat(peer, 0.0, time.monotonic())
+                self._processes.beat(peer, 0.0, time.monotonic())
                 crash_point("supervisor.report_heard")
                 self.last_report = message
                 if self._group is not None:
@@ -257,7 +257,7 @@ class Supervisor:
         peer = child.peer
         self._look_at_folder()
         how = self._children.forget(child)
-        self._places.died(peer, how, time.monotonic())
+        self._processes.died(peer, how, time.monotonic())
         if peer.role == COORDINATOR and child.returncode == 0:
             self._wait_until(self._is_finished, LAST_WORDS_SECONDS)
         if peer.role == COORDINATOR and self._is_finished():
@@ -271,7 +271,7 @@ class Supervisor:
         held = self._held(child)
         death = self._describe(child, how, held)
         self._deaths.append(death)
-        needed = peer.role != FORKSERVER or self._places.somebody_waits
+        needed = peer.role != FORKSERVER or self._processes.somebody_waits
         decision = self._policy.died(peer, failure, batch=death.batch, needed=needed)
         log.warning("%s; %s", death.line(), decision.why)
         if decision.leave_out:
@@ -296,7 +296,7 @@ class Supervisor:
             if self._group is not None:
                 self._wait_for_machines(peer, decision.why)
                 return None
-        successor = self._places.again(peer, time.monotonic() + decision.pause, decision.why)
+        successor = self._processes.again(peer, time.monotonic() + decision.pause, decision.why)
         if peer.role == COORDINATOR:
             self._go_on(successor)
         self._start_due()
@@ -340,7 +340,7 @@ class Supervisor:
                 (peer, why), self._ended_coordinator = self._ended_coordinator, None
                 self._run = replace(self._run, place=group.of_generation(decision.generation))
                 self.last_report = None
-                successor = self._places.again(peer, time.monotonic(), why)
+                successor = self._processes.again(peer, time.monotonic(), why)
                 self._go_on(successor, decision.step)
         if group.member.coordinators != known:
             self._tell_roster()
@@ -369,7 +369,7 @@ class Supervisor:
             self._group = None
             (peer, why), self._ended_coordinator = self._ended_coordinator, None
             self._run = replace(self._run, place=None)
-            self._go_on(self._places.again(peer, now, why))
+            self._go_on(self._processes.again(peer, now, why))
             group.close()
 
     @property
@@ -483,7 +483,7 @@ class Supervisor:
 
     def _kill_stuck(self) -> None:
         """Silence leads to a kill, and to nothing else before the death is seen (I4)."""
-        for stuck in self._places.stuck(time.monotonic()):
+        for stuck in self._processes.stuck(time.monotonic()):
             self._progress.say(f"{stuck.peer} {stuck.why}; killing it")
             self._children[stuck.peer].kill(stuck.why)
 

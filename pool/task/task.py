@@ -59,17 +59,6 @@ class Task(Protocol):
 
 
 @runtime_checkable
-class Predicting(Protocol):
-    """The methods of a task whose networks can be asked by `pool predict`."""
-
-    def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
-        """Returns what the network says of each sample: [batch] or [batch, k]; the last batch may have fewer samples.
-        Called without gradients, with the model in eval mode. Of an ensemble the mean over the members is taken:
-        probabilities or scores rather than class numbers."""
-        ...
-
-
-@runtime_checkable
 class HeaderTask(Protocol):
     """The methods of a task if `pool export --header` can describe its files in source code."""
 

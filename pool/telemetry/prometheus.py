@@ -31,8 +31,6 @@ KEY = "telemetry.prometheus"
 ROLES = (COORDINATOR, FEEDER, WORKER, FORKSERVER)
 _VERSION = version("sparsepool")
 
-_Labelled = tuple[Sequence[str], float]  # values of labels, and the number
-
 
 def check_prometheus(address: str) -> None:
     """Raises ConfigError if numbers are wanted and the package is not there."""

@@ -26,7 +26,7 @@ from pool.ensemble.execution_choice import choose
 from pool.ensemble.factory import joined_model
 from pool.ensemble.member import Member
 from pool.exchange.interface import GroupBatch, WorkerExchange
-from pool.exchange.plan import Plan
+from pool.exchange.layout import Layout
 from pool.exchange.tensors import carried
 from pool.metrics.layout import Measured, is_measured
 from pool.nn.batch import TensorBatch
@@ -64,8 +64,7 @@ class Computer:
     def __init__(
         self,
         members: Callable[[], Iterable[Member]],
-        plans: Sequence[Plan],
-        schema: BatchSchema,
+        layout: Layout,
         device: Device,
         faults: Faults,
         batches: Batches,
@@ -77,9 +76,9 @@ class Computer:
         metrics: TrainMetrics = TrainMetrics(),  # noqa: B008 (frozen)
         bars: Bars | None = None,
     ) -> None:
-        """`members`: makes them; `plans`: of each; `join`: connects one module of all their models to where weights
-        come from and gradients go; `bars`: of the device."""
-        self._schema = schema
+        """`members`: makes them; `join`: connects one module of all their models to where weights come from and
+        gradients go; `bars`: of the device."""
+        self._schema = layout.schema
         self._device = torch.device(device.torch_name)
         self._batches = batches
         self._faults = faults
@@ -96,9 +95,9 @@ class Computer:
         self._execution: Execution = OneByOne(self._members, self._device)
         self.how = ""  # several members are computed, and why, in a line
         if len(self._members) > 1:
-            self._execution, self.how = choose(self._members, schema, self._execution)
+            self._execution, self.how = choose(self._members, self._schema, self._execution)
             log.info(self.how)
-        self._writer = GradientWriter(self._model, plans, self._exchange)
+        self._writer = GradientWriter(self._model, layout.plans, self._exchange)
         self._bindings = [Bindings(member.model, member.attributes) for member in self._members]
         self._buffers = [[tensor.detach() for _, tensor in carried(member.model)] for member in self._members]
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]

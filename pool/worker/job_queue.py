@@ -24,7 +24,7 @@ class JobQueue:
         self._in_work: list[Job] = []
         self._frozen: tuple[int, ...] = ()
         self._number = 0  # of the newest orders
-        self._settled = 0
+        self.settled = 0  # of the newest with nothing in work that they no longer have: no such batch is read any more
 
     def new_coordinator(self, incarnation: int) -> None:
         """Forgets the orders of the dead one; none of its batches will be begun."""
@@ -32,12 +32,7 @@ class JobQueue:
         self.version = -1
         self._jobs = {}
         self._frozen = ()
-        self._number = self._settled = 0
-
-    @property
-    def settled(self) -> int:
-        """Number of the newest orders with nothing in work that they no longer have: no such batch is read any more."""
-        return self._settled
+        self._number = self.settled = 0
 
     @property
     def may_speak(self) -> bool:
@@ -55,7 +50,7 @@ class JobQueue:
         }
         self._number = orders.number
         self._settle()
-        return orders.wants_answer and self._settled == self._number
+        return orders.wants_answer and self.settled == self._number
 
     def complete(self, version: int) -> bool:
         """The weights of this version are complete; -1: nothing is known of any. True if that is new."""
@@ -114,15 +109,15 @@ class JobQueue:
     def _end(self, job: Job, stage: Stage) -> bool:
         """True if by this the worker may speak, or has settled orders."""
         assert job in self._in_work, f"{job.assignment} is not in work"
-        before = self.may_speak, self._settled
+        before = self.may_speak, self.settled
         job.enter(stage)
         self._in_work.remove(job)
         self._settle()
-        return before != (self.may_speak, self._settled)
+        return before != (self.may_speak, self.settled)
 
     def _settle(self) -> None:
         if all(self._jobs.get(job.assignment) is job for job in self._in_work):
-            self._settled = self._number
+            self.settled = self._number
 
 
 def is_sound(outcomes: Iterable[Outcome]) -> bool:

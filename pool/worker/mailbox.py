@@ -40,7 +40,7 @@ Spent = Literal["computing", "waiting_for_batches", "waiting_for_weights"]  # fi
 class Mailbox(threading.Thread):
     def __init__(self, start: RunStart, shortcut: WorkerEnd, trace: Trace) -> None:
         super().__init__(name="mailbox", daemon=True)
-        self._own = start
+        self._start = start
         self._shortcut = shortcut
         self._trace = trace
         self._queue = JobQueue(start.coordinator.incarnation)
@@ -118,7 +118,7 @@ class Mailbox(threading.Thread):
 
     def _serve(self) -> NoReturn:
         context = zmq.Context[zmq.Socket[bytes]]()
-        start = self._own
+        start = self._start
         supervisor = Link(context, start.address_key, start.peer, Peer(SUPERVISOR), os.getppid())
         coordinator = Link(context, start.address_key, start.peer, start.coordinator, start.coordinator_pid)
         for link in (supervisor, coordinator):

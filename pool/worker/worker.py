@@ -82,8 +82,7 @@ class Worker:
         tell_of_warnings(self._mailbox.say)
         self._computer = Computer(
             self._members,
-            start.layout.plans,
-            start.layout.schema,
+            start.layout,
             device,
             Faults(device, start.peer.incarnation),
             self._batches(device),
@@ -191,13 +190,9 @@ class Worker:
             assignment,
             frozen=job.frozen,
             announce=lambda bucket: self._mailbox.bucket(job, bucket),
-            begin=self._begin,
+            begin=self._in_work.next,
             meanwhile=self._prepare_next,
         )
-
-    def _begin(self, batch: int) -> None:
-        """The next of an assignment's batches."""
-        self._in_work.next(batch)
 
     def _prepare(self, job: Job) -> None:
         assignment = job.assignment

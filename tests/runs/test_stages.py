@@ -173,7 +173,7 @@ def test_check_looks_at_all_stages_before_the_first_begins(tmp_path: Path) -> No
     assert not (tmp_path / "runs").exists()
     other = STAGES.replace("data.batch_size = 32", "model.hidden = 8")
     said = train(write(tmp_path, TOY_STAGES, other), "--check", code=2)
-    assert "stage third: its model is not that of second, which it starts from: " in said
+    assert "third: its model is not that of second, which it starts from: table.weight: float32 1000 x 8 in" in said
 
 
 def test_options_of_recipes_and_of_runs_are_told_apart(tmp_path: Path) -> None:

@@ -55,7 +55,6 @@ def save(
             validations=NONE.after(validations, goal) if validations else NONE,
             members=(MemberState(),) * len(members),
         ),
-        keep=9,
     )
 
 

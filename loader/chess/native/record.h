@@ -4,11 +4,6 @@
 
 namespace sparsepool::chess {
 
-// Plain piece codes, as in a binpack's packed position: 2 * type + colour,
-// types pawn, knight, bishop, rook, queen, king; white 0, black 1.
-// (The codes 12..15 of the file, which also tell castling and en passant, never occur here.)
-inline constexpr int kNumPieceCodes = 12;
-
 inline constexpr std::int16_t kNoScore = 32002;  // marks 'no value'
 inline constexpr std::int8_t kNoResult = -128;   // likewise; its own opposite, so it is the same for both sides
 
@@ -21,7 +16,9 @@ enum RecordFlags : std::uint8_t {
 inline constexpr unsigned kRightsShift = 4;  // of castling rights behind the flags: bits as Position::castling has them
 
 // One training entry as the stream carries it, 32 bytes: what filters, features and dense fields need.
-// Score and result are from the side to move's point of view.
+// Score and result are from the side to move's point of view. Piece codes are 2 * type + colour, as in a binpack's
+// packed position: types pawn, knight, bishop, rook, queen, king; white 0, black 1. (The codes 12..15 of the file, which
+// also tell castling and en passant, never occur here.)
 struct Record {
     std::uint64_t occupied = 0;    // bit a1 = 0 ... h8 = 63
     std::uint32_t planes[4] = {};  // bit j of planes[i]: bit i of the code of the piece on the j-th occupied square

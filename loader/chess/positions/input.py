@@ -272,7 +272,7 @@ def _by_chunks(
     first: int,
     done: Callable[[Sequence[Piece]], tuple[T, Changes]],
 ) -> Iterator[tuple[T, int]]:
-    """done(pieces) of as many as are written together, from `first` on; and the chunk behind each."""
+    """Yields done(pieces) of each group of chunks written together, from `first` on, and the chunk behind it."""
     chunks = source.chunks(first)
     groups = iter(lambda: list(islice(chunks, _together(source.format, target))), [])
     behind = first

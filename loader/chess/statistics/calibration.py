@@ -54,9 +54,9 @@ class Calibration:
     results: Counts
     by_ply: Counts | None
 
-    def intervals(self, width: int = STEP, last: int = LAST) -> Iterator[Interval]:
-        """From -last to last, and beyond. `width` is a number of steps of the plane."""
-        edges = [None, *range(-last, last + 1, width), None]
+    def intervals(self) -> Iterator[Interval]:
+        """From -LAST to LAST, and beyond."""
+        edges = [None, *range(-LAST, LAST + 1, STEP), None]
         for low, high in pairwise(edges):
             yield self.interval(low, high)
 

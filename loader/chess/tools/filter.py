@@ -35,6 +35,9 @@ from loader.chess.positions.units import UnitBlock
 from loader.errors import UsageError
 from loader.formats.parallel import map_in_order
 
+# Of a chunk: how many entries it has, how many pass, what is written in the target's format, what that changes.
+_Passing = tuple[int, int, UnitBlock, Changes]
+
 
 @dataclass(frozen=True)
 class Passed:
@@ -72,9 +75,16 @@ def filter_positions(
     start: Place = (0, 0, 0, 0)  # file and chunk, entries read, entries that pass
     with ResumedOutput(output, target, settings, start, lambda: expected_bytes(sources, target.format)) as out:
         if not out.done:
+            filter_ = _native.Filter(filter_settings(filters), seed)
             begins = [sum(source.size for source in sources[:number]) for number in range(len(sources) + 1)]
-            passing = _passing(sources, target.format, filters, seed, out.place[:2], threads, marks=marks)
-            for file, chunk, (read, kept, block) in passing:
+            numbers = [sum(source.num_chunks for source in sources[:file]) for file in range(len(sources))]
+
+            def one(file: int, chunk: int) -> _Passing:
+                return _passing(filter_, Chunk(sources[file], chunk, target.format, marks=marks), numbers[file] + chunk)
+
+            first = (out.place[0], out.place[1])
+            for file, chunk, (read, kept, block, changes) in map_sources(one, sources, threads, first):
+                sources[file].changes.update(changes)
                 out.write(block, (file, chunk + 1, out.place[2] + read, out.place[3] + kept))
                 tick(begins[file] + sources[file].offset(chunk + 1), begins[-1])
         out.publish()
@@ -104,11 +114,9 @@ class PassingUnits:
         filter_ = _native.Filter(filter_settings(self.filters), self.seed)
         whole, before, chunks = whole_size(self.sources), 0, 0
 
-        def one(work: tuple[int, Piece]) -> tuple[int, int, UnitBlock, Changes]:
+        def one(work: tuple[int, Piece]) -> _Passing:
             number, (file, place) = work
-            chunk = Chunk(file, place, self.target, marks=self.marks)
-            chosen = filter_.choose(chunk.records(), number)
-            return len(chosen), int(np.count_nonzero(chosen)), chunk.take(chosen), chunk.changes
+            return _passing(filter_, Chunk(file, place, self.target, marks=self.marks), number)
 
         for source in self.sources:
             work = enumerate(source.chunks(), chunks)
@@ -135,26 +143,6 @@ def refuse_lacking(sources: Sequence[Source], filters: FilterConfig) -> None:
                 )
 
 
-def _passing(
-    sources: Sequence[SourceFile],
-    target: PositionFormat,
-    filters: FilterConfig,
-    seed: int,
-    first: Place,
-    threads: int,
-    *,
-    marks: bool,
-) -> Iterator[tuple[int, int, tuple[int, int, UnitBlock]]]:
-    """Yields of each chunk from `first` on: file, chunk; how many entries it has, how many pass, and what is written,
-    in the target's format."""
-    filter_ = _native.Filter(filter_settings(filters), seed)
-    numbers = [sum(source.num_chunks for source in sources[:file]) for file in range(len(sources))]
-
-    def one(file: int, number: int) -> tuple[int, int, UnitBlock, Changes]:
-        chunk = Chunk(sources[file], number, target, marks=marks)
-        chosen = filter_.choose(chunk.records(), numbers[file] + number)
-        return len(chosen), int(np.count_nonzero(chosen)), chunk.take(chosen), chunk.changes
-
-    for file, number, (read, kept, block, changes) in map_sources(one, sources, threads, (first[0], first[1])):
-        sources[file].changes.update(changes)
-        yield file, number, (read, kept, block)
+def _passing(filter_: _native.Filter, chunk: Chunk, number: int) -> _Passing:
+    chosen = filter_.choose(chunk.records(), number)
+    return len(chosen), int(np.count_nonzero(chosen)), chunk.take(chosen), chunk.changes

@@ -51,7 +51,7 @@ class Exchanges:
         lent: Future[LentMemory] | None = None,
     ) -> None:
         """`devices`: by `devices_of`; `lent`: gets what the only worker uses, if it runs in this process."""
-        self._own = start
+        self._start = start
         self._lent = lent
         self._devices = devices
         self._memory = memory
@@ -74,7 +74,7 @@ class Exchanges:
         self.members: Sequence[CoordinatorExchange] = [make(member, part) for member, part in parts]
 
     def _on_host(self, member: int, part: Part) -> CoordinatorExchange:
-        devices, rounds = enumerate(self._own.devices), part.slot_plan != part.plan
+        devices, rounds = enumerate(self._start.devices), part.slot_plan != part.plan
         return HostCoordinator(
             part,
             self._host.of(part),
@@ -86,7 +86,7 @@ class Exchanges:
         )
 
     def _on_device(self) -> partial[CoordinatorExchange]:
-        layout, exchange, config = self._own.layout, self._own.exchange, self._own.config
+        layout, exchange, config = self._start.layout, self._start.exchange, self._start.config
         choose_computing(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
         devices = self._devices
         for name, device in zip(exchange.devices, devices, strict=True):
@@ -105,7 +105,7 @@ class Exchanges:
                 config.pool.gradient_slots,
                 slot_nbytes,
                 averages=averages,
-                spins=self._own.spins,
+                spins=self._start.spins,
                 in_one_process=exchange.one_process,
             )
             for device in devices
@@ -114,10 +114,10 @@ class Exchanges:
         self.copies = FromDevices(devices)
         if self._lent is not None:
             (worker,) = exchange.workers_there
-            self._lent.set_result(homes.lend(worker, self._own.peer.incarnation))
+            self._lent.set_result(homes.lend(worker, self._start.peer.incarnation))
             crash_point("coordinator.memory_lent")
         elif shared is not None and exchange.workers_there:
-            self.lender = Lender(self._own.address_key, self._own.peer, homes, shared)
+            self.lender = Lender(self._start.address_key, self._start.peer, homes, shared)
         return partial(self._of_devices, homes, place_pieces(layout.plans, len(devices)))
 
     def _of_devices(
@@ -139,7 +139,7 @@ class Exchanges:
             return self._lists.read(lists, member, field)
         (batch,) = contribution.batches
         slot = self._memory.batch_slot("train", batch)
-        return SparseBatch.view(self._own.layout.schema, slot).sparse[field].touched
+        return SparseBatch.view(self._start.layout.schema, slot).sparse[field].touched
 
 
 def _allocated(device: torch.device, nbytes: int) -> torch.Tensor:

@@ -18,6 +18,7 @@ from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics.jsonl import JsonLines
 from pool.coordinator.metrics.shares import Spent, shares
 from pool.coordinator.metrics.sinks import Sinks, open_sinks
+from pool.coordinator.scheduler.actions import Commit
 from pool.metrics.layout import LOSS, NET, PREFIX, TRAIN
 from pool.metrics.medians import median_of, of_members
 from pool.protocol.messages import MetricValue, NetNumbers, RunReport, Shares, Times
@@ -72,41 +73,30 @@ class Metrics:
         if self._begin is None and times.computing > before.computing:
             self._begin = self._last_commit = time.monotonic()
 
-    def committed(
-        self,
-        step: int,
-        losses: Sequence[tuple[float, ...]],
-        epoch: int,
-        learning_rates: Sequence[float],
-        traffic: Traffic,
-        *,
-        ready: int = 0,
-        metrics: Sequence[MetricValue] = (),
-    ) -> None:
-        """Step `step` is done; `losses`: of each member's batches; `learning_rates`: one a member; `ready`: batches of
-        later steps that are in the ring; `metrics`: of the step's own batches."""
+    def committed(self, commit: Commit, learning_rates: Sequence[float], traffic: Traffic) -> None:
+        """A step is done. `learning_rates`: that it was made with, one a member."""
         now = time.monotonic()
         seconds = now - (self._last_commit if self._last_commit is not None else now)
         self._last_commit = now
-        self._losses = tuple(fmean(own) if own else math.nan for own in losses)
+        self._losses = tuple(fmean(own) if own else math.nan for own in commit.losses)
         self._look_at_times()
         self._sinks.add(
-            step + 1,
+            commit.step + 1,
             {
                 "loss": median_of(self._losses),
                 "learning_rate": median_of(learning_rates),
-                "epoch": epoch,
+                "epoch": commit.next_cursor.epoch,
                 "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
                 "gradient_mb": (traffic.read_nbytes - self._traffic.read_nbytes) / 1e6,
                 **self._sent_mb(traffic),
-                "batches_ready": float(ready),
-                **{f"{TRAIN}{metric.name}": metric.value for metric in metrics},
+                "batches_ready": float(commit.ready),
+                **{f"{TRAIN}{metric.name}": metric.value for metric in commit.metrics},
                 **vars(self._shares),
                 **of_members("loss", self._losses),
                 **of_members("learning_rate", learning_rates),
                 **{
                     name: value
-                    for metric in metrics
+                    for metric in commit.metrics
                     for name, value in of_members(f"{TRAIN}{metric.name}", metric.values).items()
                 },
             },

@@ -17,13 +17,12 @@ from pool.metrics.validation_pass import ValidationPass
 class Rules:
     steps: int
     batches_per_step: int
-    num_buckets: int
+    member_of: tuple[int, ...]  # of each bucket the member that it is of
     gradient_slots: int  # of each worker
     has_buffers: bool
     validate_every: int  # steps; 0: never
     validation: ValidationPass
     on_bad_batch: Literal["stop", "skip"] = "stop"
-    member_of: tuple[int, ...] = ()  # of each bucket the member that it is of; empty: there is one member
     collects: bool = False  # workers leave arrays for metrics with each validation batch
     batches_per_group: int = 1
     goal: Goal = LOWEST_LOSS  # which number of a validation the run goes by
@@ -35,9 +34,13 @@ class Rules:
     metrics: tuple[str, ...] = ()  # that each member has
 
     @property
+    def num_buckets(self) -> int:
+        return len(self.member_of)
+
+    @property
     def members(self) -> int:
         """Networks that are trained."""
-        return 1 + max(self.member_of, default=0)
+        return 1 + max(self.member_of)
 
     def metrics_of(self, step: int) -> tuple[str, ...]:
         """Returns the metrics that each batch of the step has."""

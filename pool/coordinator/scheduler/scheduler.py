@@ -82,11 +82,10 @@ class StepScheduler:
         self._groups = rules.groups
         self._work: dict[_Key, Work] = {}  # of steps `step` and `step + 1`
         self._attempts = generation  # no number twice: a worker may die of a batch of an earlier incarnation
-        self._member_of = rules.member_of or (0,) * rules.num_buckets
         self._training = set(range(rules.members)) - set(frozen)
         self._faults = FaultTracker(unused or (0,) * rules.members)
         self._earlier_deaths = deaths
-        self._step = self._open_step()
+        self._step = StepBook(step, rules, self._frozen)
         self._from_others: dict[tuple[int, int], OtherShare] = {}  # (step, machine): what the step does not know yet
         self._draining = False
         self._last: int | None = None  # the last step that is done, of several machines that were told to stop
@@ -325,19 +324,17 @@ class StepScheduler:
         return bool(batches) and batches[-1] < self.train.filled
 
     def _take_back_next_step(self) -> None:
-        """Batches of the next step are given out early; their gradient slots can be had back. Who prepares one, or
-        begins it since the version comes to him before these orders, goes on reading for a while: the ring keeps the
-        batch (`WorkerPool.first_read`), its result names an attempt that nobody waits for, and what comes next into its
-        gradient slot the same worker computes after it."""
+        """Revokes the batches of the next step, which are assigned early, to free their gradient slots. A worker may
+        still read one: the ring keeps it so long (`WorkerPool.first_read`). Its result is of an attempt that nobody
+        waits for, and the same worker computes what the slot gets next after it."""
         for key, work in list(self._work.items()):
             if work.assignment.step > self.step:
                 self._workers.take_back(work.worker, work.assignment)
                 del self._work[key]
 
     def _make_room(self) -> bool:
-        """A group that a dead worker had may be missing in the sums while all others' slots are full of groups behind
-        it: then the last of these is given up, to be computed again, for nobody knows when a successor comes, if ever.
-        True if there was one to give up."""
+        """Gives up the last finished group, to be computed again, if all slots hold groups behind one that a dead
+        worker had: its successor, which would have slots, may never come. True if there was one to give up."""
         missing = next(self._missing, None)
         if missing is None or not self._workers.out_of_slots:
             return False
@@ -495,19 +492,6 @@ class StepScheduler:
         self._step.freeze(member)
         return Freeze(self.step, member)
 
-    def _open_step(self) -> StepBook:
-        eager = self.rules.on_bad_batch == "stop"
-        return StepBook(
-            self.step,
-            self._groups,
-            self._member_of,
-            frozen=self._frozen,
-            has_buffers=self.rules.has_buffers,
-            eager=eager,
-            share=self.rules.share,
-            others=self.rules.other_shares,
-        )
-
     @property
     def _frozen(self) -> tuple[int, ...]:
         return tuple(m for m in range(self.rules.members) if m not in self._training)
@@ -553,7 +537,7 @@ class StepScheduler:
         step, cursor = self.step, self.train.cursor(end)
         self._faults.committed(step, [self.rules.batches_per_step * each for each in lost])
         self.step += 1
-        self._step = self._open_step()
+        self._step = StepBook(self.step, self.rules, self._frozen)
         ready = self.train.filled - end
         return Commit(step, losses, cursor, self._faults.unused, self._validation_due, ready, metrics)
 

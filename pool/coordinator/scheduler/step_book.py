@@ -14,13 +14,14 @@ machine has sent is one more contribution to a bucket.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import fmean
 
 from pool.coordinator.scheduler.actions import Announce, Fold, Send, TakeBuffers, Update
-from pool.exchange.groups import Contribution, Groups
+from pool.coordinator.scheduler.rules import Rules
+from pool.exchange.groups import Contribution
 from pool.protocol.messages import Assignment, BatchLosses, LeftOut, MetricValue, Outcome, ShareReport, Unusable
 
 
@@ -64,28 +65,17 @@ class StepBook:
     """The members that are trained in this step; each has its own batches, which are all of the step's but for those
     that were left out for it."""
 
-    def __init__(
-        self,
-        step: int,
-        groups: Groups,
-        member_of: Sequence[int],
-        *,
-        frozen: Container[int] = (),
-        has_buffers: bool,
-        eager: bool,
-        share: range | None = None,
-        others: Mapping[int, range] | None = None,
-    ) -> None:
-        """`member_of`: of each bucket; buckets of `frozen` members take no part. `eager`: no batch is left out.
-        `share`: the places of this machine's groups, None: all; `others`: those of the other machines."""
+    def __init__(self, step: int, rules: Rules, frozen: Container[int] = ()) -> None:
+        """Buckets of `frozen` members take no part."""
+        groups, member_of = rules.groups, rules.member_of
         self.step = step
-        self._share = range(groups.per_step) if share is None else share
-        self._other_places = others or {}
+        self._share = rules.share
+        self._other_places = rules.other_shares
         self._others = {machine: OtherShare() for machine in self._other_places}
         self._announced = not self._others  # the other machines know what has come of the share
         self._sent: set[int] = set()  # buckets
         self._unusable: list[Unusable] = []  # batches of the share
-        self._eager = eager and not self._others
+        self._eager = rules.on_bad_batch == "stop" and not self._others  # no batch is left out
         batches = range(step * groups.batches_per_step, (step + 1) * groups.batches_per_step)
         self._groups = groups
         self._first = batches.start
@@ -100,8 +90,8 @@ class StepBook:
         self.losses: dict[int, tuple[float, ...]] = {}  # of finished batches, one a member, then metrics
         self._folded = [0] * len(member_of)  # how many of its member's parts are in each bucket's sum
         self._updated = [member in frozen for member in member_of]  # nothing is left to be done
-        self._has_buffers = has_buffers
-        self._buffers_wanted = set(self._batches) if has_buffers else set()  # they follow the step's first batch
+        self._has_buffers = rules.has_buffers
+        self._buffers_wanted = set(self._batches) if rules.has_buffers else set()  # they follow the step's first batch
 
     @property
     def begun(self) -> bool:

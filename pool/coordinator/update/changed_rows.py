@@ -21,9 +21,9 @@ class ChangedRows:
     def __init__(self, rows: int, copies: int) -> None:
         words = -(-rows // 64)
         self.rows = rows
-        self._newly = np.zeros(words, np.uint64)  # not yet in any of the others
-        self._lists: list[Touched] = []  # not yet in that
-        self._since: list[Rows] = [np.zeros(words, np.uint64) for _ in range(copies)]
+        self._newly = np.zeros(words, np.uint64)  # not in `_since` yet
+        self._lists: list[Touched] = []  # not in `_newly` yet
+        self._since: list[Rows] = [np.zeros(words, np.uint64) for _ in range(copies)]  # of each copy: since it was made
 
     def mark(self, touched: Touched) -> None:
         """Marks rows as changed, by feature number; within the table, ascending. The list is kept until `settle`."""

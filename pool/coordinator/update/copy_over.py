@@ -85,8 +85,8 @@ class WritesAll:
 
 
 class WritesTouchedRows:
-    """It writes the rows of a table that the gradients define. Those of the step before are copied ahead, or, with the
-    gradients there, the ones that are not written again."""
+    """It writes the rows of a table that the gradients define. The rows that the step before has written are copied
+    ahead; or, once the gradients are there, only those that it does not write again."""
 
     def __init__(self, memory: PieceMemory, rows: int, changes: ChangedRows) -> None:
         """Makes that of a table, of which the part has so many rows; `changes`: to be told."""

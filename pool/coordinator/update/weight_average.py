@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from pool import _native
+from pool.checkpoint.compare_tensors import first_difference
+from pool.checkpoint.store import forms_of_tensors
 from pool.config.average import AverageConfig
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
@@ -41,14 +43,10 @@ class WeightAverage:
         self.count = count if saved else 0
         if not saved:
             return
-        if different := sorted(saved.keys() ^ set(self._names)):
-            raise CheckpointError(f"averaged weights of the checkpoint are not of the config's model: {different[0]}")
-        for name, place in zip(self._names, self._place, strict=True):
-            if saved[name].shape != place.shape or saved[name].dtype != place.dtype:
-                raise CheckpointError(
-                    f"{name}: the average is {tuple(saved[name].shape)} {saved[name].dtype} in the checkpoint, "
-                    f"{tuple(place.shape)} {place.dtype} in the config's model"
-                )
+        places = dict(zip(self._names, self._place, strict=True))
+        if difference := first_difference(forms_of_tensors(saved), forms_of_tensors(places)):
+            raise CheckpointError(f"averaged weights are not the model's: {difference}")
+        for name, place in places.items():
             place.copy_(saved[name])
 
     def completed(self, version: int, tensors: Sequence[Tensor]) -> None:

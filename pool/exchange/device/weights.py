@@ -64,10 +64,8 @@ class CopiedWeights:
         self._halves = [torch.from_numpy(half) for half in halves]
         self._average = None if average is None else torch.from_numpy(average)
         self._memory = torch.empty(plan.nbytes, dtype=torch.uint8, device=streams.device)
-        names = [name for name, _ in trained(model)] + [name for name, _ in carried(model)]
         # `data`: or all would count as changed when one of them is
-        tensors = [view.data for view in views_of(self._memory, [*plan.parameters, *plan.buffers])]
-        replace_tensors(model, list(zip(names, tensors, strict=True)))
+        replace_tensors(model, [view.data for view in views_of(self._memory, [*plan.parameters, *plan.buffers])])
         self._buffers = spans(plan.buffers)
         self._all = spans([*plan.parameters, *plan.buffers])
         self._version = -1
@@ -111,14 +109,13 @@ class MappedWeights:
         begin = min((tensor.offset for tensor in plan.buffers), default=plan.nbytes)
         self._begin = begin
         self._own = torch.empty(plan.nbytes - begin, dtype=torch.uint8, device=halves[0].device)
-        names = [name for name, _ in trained(model)] + [name for name, _ in carried(model)]
         # `data`: or all would count as changed when one of them is
         weights = [weight.data for weight in self._weights[0]]
         buffers = [
             self.own(slice(t.offset, t.offset + t.nbytes)).view(like.dtype).view(t.shape).data
             for t, like in zip(plan.buffers, self._buffers[0], strict=True)
         ]
-        replace_tensors(model, list(zip(names, [*weights, *buffers], strict=True)))
+        replace_tensors(model, [*weights, *buffers])
         self._parameters = [parameter for _, parameter in trained(model)]
         self._carried = [tensor for _, tensor in carried(model)]
 

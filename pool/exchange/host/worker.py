@@ -47,9 +47,7 @@ class HostWorker:
         self._slots = [views(place, plan.parameters) for place in places]
         self._slot_buffers = [views(slot, slot_plan.buffers) for slot in slots]
         buffers = [torch.empty_like(b) for b in self._buffers[0]]
-        names = [name for name, _ in trained(model)]
-        carried_names = [name for name, _ in carried(model)]
-        replace_tensors(model, [*zip(names, self._weights[0], strict=True), *zip(carried_names, buffers, strict=True)])
+        replace_tensors(model, [*self._weights[0], *buffers])
         self._parameters = [parameter for _, parameter in trained(model)]
         self._carried = [tensor for _, tensor in carried(model)]
         self._version = -1

@@ -87,18 +87,15 @@ def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path
             f"data.train: {_listed(_names(files))} now, other data in {checkpoint} "
             f"({_listed([name for name, _ in then])}); a resumed run must take the same batches"
         )
-    if (mixture := describe_mixture(files)) != (
-        before := [(int(count), float(share)) for count, share in saved.mixture]
+    for name, now, before in (
+        ("shares", describe_mixture(files), saved.mixture),
+        ("score_scale", describe_scales(files), saved.scales),
     ):
-        raise ConfigError(
-            f"data.train: {_ratio(mixture)} now, {_ratio(before)} in {checkpoint}; a resumed run must take the same "
-            "batches: set the shares back, or begin another run with model.start_from"
-        )
-    if (scales := describe_scales(files)) != (before := [(int(count), float(scale)) for count, scale in saved.scales]):
-        raise ConfigError(
-            f"data.train: {_scaled(scales)} now, {_scaled(before)} in {checkpoint}; a resumed run must take the same "
-            "batches: set score_scale back, or begin another run with model.start_from"
-        )
+        if now != list(before):
+            raise ConfigError(
+                f"data.train: {_of_files(name, now)} now, {_of_files(name, before)} in {checkpoint}; a resumed run "
+                f"must take the same batches: set {name} back, or begin another run with model.start_from"
+            )
     for file, (_, size) in zip(files, then, strict=True):
         if file.size != size:
             advice = '; data.growing = "ignore_new" leaves the new bytes out' if file.size > size else ""
@@ -169,16 +166,10 @@ def _listed(names: Sequence[str | int]) -> str:
     return some if len(names) <= 3 else f"{some}, ... ({len(names)} files)"
 
 
-def _ratio(mixture: Sequence[tuple[int, float]]) -> str:
-    if not mixture:
-        return "no shares"
-    return "shares " + ", ".join(f"{share:g} ({count} file{'s' if count != 1 else ''})" for count, share in mixture)
-
-
-def _scaled(scales: Sequence[tuple[int, float]]) -> str:
-    if not scales:
-        return "no score_scale"
-    return "score_scale " + ", ".join(f"{scale:g} ({count} file{'s' if count != 1 else ''})" for count, scale in scales)
+def _of_files(name: str, numbers: Sequence[tuple[int, float]]) -> str:
+    """`numbers`: with the count of files that have each."""
+    listed = ", ".join(f"{number:g} ({count} file{'s' if count != 1 else ''})" for count, number in numbers)
+    return f"{name} {listed}" if listed else f"no {name}"
 
 
 def _recorded(paths: Sequence[Path], known: Recorded) -> list[Path]:

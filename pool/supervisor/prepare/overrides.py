@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from pool.checkpoint.overrides import Override, allowed, to_apply
+from pool.checkpoint.state import SavedState
 from pool.config.changes import toml_value
 from pool.config.values import unfit
 from pool.errors import ConfigError
-from pool.supervisor.prepare.resume import saved_state
 from pool.supervisor.resources.run_folder import RunFolder
 
 
@@ -30,15 +29,14 @@ def parse(text: str) -> tuple[str, Any]:
 
 
 def overrides_of(
-    checkpoint: Path | None, changes: Sequence[tuple[str, Any]], folder: RunFolder
+    saved: SavedState | None, changes: Sequence[tuple[str, Any]], folder: RunFolder
 ) -> tuple[Override, ...]:
-    """All of the run, those that are still to come included; `changes`: what is asked for now. Raises ConfigError,
-    CheckpointError."""
-    if checkpoint is None:
+    """All of the run, those that are still to come included; `saved`: what it goes on from; `changes`: what is asked
+    for now. Raises ConfigError."""
+    if saved is None:
         if changes:
             raise ConfigError(f"--override: there is no checkpoint in {folder.path} yet; use --set")
         return ()
-    saved = saved_state(checkpoint)
     history = tuple(saved.optimizer.overrides)
     keys = allowed(asdict(saved.optimizer))
     for key, _ in changes:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pool.checkpoint.overrides import Override
+from pool.checkpoint.state import SavedState
 from pool.config.member_settings import equal
 from pool.config.tree import Config
 from pool.device.names import check_devices
@@ -79,13 +80,14 @@ def prepare(
     checkpoint = folder.last_checkpoint()
     if step is not None:
         checkpoint = None if step == 0 else folder.checkpoint_of(step)
-    overrides = overrides_of(checkpoint, changes, folder)
+    saved = None if checkpoint is None else saved_state(checkpoint)
+    overrides = overrides_of(saved, changes, folder)
     started = ""
-    if checkpoint is not None:
-        config, started = with_its_start(config, saved_state(checkpoint))
-    files = _find_files(config, checkpoint)
+    if saved is not None:
+        config, started = with_its_start(config, saved)
+    files = _find_files(config, saved)
     config, steps = with_steps(config, files.train, signals)
-    changed = "" if checkpoint is None else changed_settings(config, folder.recorded())
+    changed = "" if saved is None else changed_settings(config, folder.recorded())
     for note in filter(None, (started, changed, steps)):
         folder.note(note)
     run, forkserver = _plan_run(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
@@ -96,8 +98,7 @@ def prepare(
         check_disk(disk_plan(run))
         if run.start_from is not None:
             folder.note(f"starting with the weights of {run.start_from}")
-        if checkpoint is not None:
-            saved = saved_state(checkpoint)
+        if checkpoint is not None and saved is not None:
             compare_model(run, checkpoint, saved)
             compare_optimizer(config, checkpoint, saved, folder, {key for key, _ in changes})
             compare_numerics(run, checkpoint, saved, folder, allowed=allow_different_numerics)
@@ -147,10 +148,10 @@ def check(config: Config, show: Callable[[str], object], machines: int = 1) -> R
     return run
 
 
-def _find_files(config: Config, checkpoint: Path | None) -> DataFiles:
+def _find_files(config: Config, saved: SavedState | None) -> DataFiles:
     check_current_folder()
     check_validation(config)
-    return data_files.find(config, None if checkpoint is None else saved_state(checkpoint))
+    return data_files.find(config, saved)
 
 
 def _plan_run(

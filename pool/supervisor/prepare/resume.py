@@ -14,7 +14,7 @@ from typing import Any
 from loader.files.identity import DataFile
 from loader.section import Effect
 from loader.stream.interface import Cursor
-from pool.checkpoint.compare_tensors import first_difference
+from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
 from pool.checkpoint.fingerprint import LAYOUT, differences
 from pool.checkpoint.state import STATE, WEIGHTS, OptimizerNumbers, SavedState, read_header, read_state
 from pool.config.key_path import walk
@@ -115,7 +115,7 @@ def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start
     if to_start and not any(name.startswith(first) for name in header):
         of_one = (*plans[0].parameters, *plans[0].buffers)
         tensors = [replace(tensor, name=tensor.name.removeprefix(first)) for tensor in of_one]
-    difference = first_difference(header, tensors)
+    difference = first_difference(forms_in(header), forms_of(tensors))
     if difference is not None:
         changes = _changes("model", run.config.model_dump(mode="json"), saved.config)
         keys = ", ".join(change for change in changes if not change.startswith(f"model.{KEY}:"))

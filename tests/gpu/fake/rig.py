@@ -176,8 +176,7 @@ class WorkerRig:
             self._batches = self._code.batches.DeviceBatches(given.schema, where, self.arrivals, self._bars)
         self.computer = self._code.step.Computer(
             lambda: [Member(given.task, build_model(given.task, 1), seed=1, settings=())],
-            [given.plan],
-            given.schema,
+            self._layout,
             device,
             Faults(device, incarnation=2),
             self._batches,

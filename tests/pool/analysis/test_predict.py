@@ -56,7 +56,6 @@ def saved(run: Path, tree: dict[str, Any], change: Callable[[nn.Module], object]
             optimizer_tensors={},
             optimizer=optimizer,
         ),
-        keep=1,
     )
 
 

@@ -360,11 +360,14 @@ def test_any_curve_is_drawn_within_its_frame(losses: list[float], low: float, fa
 
 
 def test_the_short_run_has_a_rising_rate_and_nothing_of_the_configs_own_schedule(tmp_path: Path) -> None:
-    (tmp_path / "x.toml").write_text(toml({**TOY, "schedule.parts": [{"steps": 3}, {}], "train.validate_every": 3}))
+    given = {"schedule.parts": [{"steps": 3}, {}], "train.validate_every": 3}
+    given |= {"train.export_every": 2, "train.on_export": ["./match"], "train.export_weights": "newest"}
+    (tmp_path / "x.toml").write_text(toml({**TOY, **given}))
     config = load_config(tmp_path / "x.toml", changes_for(50, 1e-4, 1.0, str(tmp_path / "run")))
     assert not config.schedule.parts
     assert config.optimizer.args["lr"] * config.schedule.args["gamma"] ** 49 == pytest.approx(1.0)
     assert (config.train.steps, config.validate_every, config.run.sinks) == (50, 0, ())
+    assert (config.train.export_every, config.train.on_export) == (0, ())
     for low, high in ((0.0, 1.0), (1.0, 1.0), (1.0, math.inf)):
         with pytest.raises(ConfigError, match="--from must be above 0 and below --to"):
             changes_for(50, low, high, "x")

@@ -21,7 +21,7 @@ import torch
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.stream.interface import Cursor
 from pool.checkpoint import snapshot, store
-from pool.checkpoint.folder import checkpoints, linked_step, step_path
+from pool.checkpoint.folder import checkpoints, linked_step, remove_old, step_path
 from pool.checkpoint.schedule import FINAL_SECONDS, Schedule
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, FOLDER, LAST, OptimizerNumbers, read_state
@@ -161,7 +161,7 @@ def test_each_validation_that_is_better_gets_a_checkpoint_of_its_own_version() -
         if run.writer.busy:
             run.written()
     assert run.writer.written == [1, 3, 6]
-    assert run.checkpoints.best == Validation(6, 1.0)
+    assert run.checkpoints.best_on_disk == Validation(6, 1.0)
 
 
 def test_what_is_due_at_a_validated_step_waits_for_the_result_and_holds_it() -> None:
@@ -186,10 +186,10 @@ def test_the_best_waits_in_memory_while_another_is_written() -> None:
     assert run.writer.begun == [1]
     run.written()
     assert run.writer.begun == [1, 4]
-    assert run.checkpoints.best is None, "not before it is on the disk"
+    assert run.checkpoints.best_on_disk is None, "not before it is on the disk"
     assert not run.checkpoints.finish(run.step)
     run.written()
-    assert run.checkpoints.best == Validation(4, 2.0)
+    assert run.checkpoints.best_on_disk == Validation(4, 2.0)
     assert not run.checkpoints.finish(run.step)
     run.written()
     assert run.checkpoints.finish(run.step)
@@ -202,11 +202,11 @@ def test_a_best_that_could_not_be_written_is_not_the_best() -> None:
     run.written()
     run.advance(1.0)
     run.written("No space left on device")
-    assert run.checkpoints.best == Validation(1, 3.0)
+    assert run.checkpoints.best_on_disk == Validation(1, 3.0)
     assert "checkpoint of step 2 can't be written" in run.said[0]
     run.advance(2.0)
     run.written()
-    assert run.checkpoints.best == Validation(3, 2.0)
+    assert run.checkpoints.best_on_disk == Validation(3, 2.0)
 
 
 def test_the_last_checkpoint_is_kept_in_memory_until_the_disk_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,12 +294,14 @@ def test_the_best_and_each_of_so_many_steps_are_kept(tmp_path: Path) -> None:
     best = Validation(3, 1.0)
     for step in range(1, 12):
         known = Validations(best, best) if step >= 3 else NONE
-        store.save(tmp_path, state(step, known), keep=2, keep_every=4)
+        store.save(tmp_path, state(step, known))
+        remove_old(tmp_path, keep=2, keep_every=4)
     assert [path.name for path in checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (3, 4, 8, 10, 11)]
     assert (linked_step(tmp_path, BEST), linked_step(tmp_path, LAST)) == (3, 11)
     assert store.load(tmp_path / BEST).validations.best == best
     better = Validation(12, 0.5)
-    store.save(tmp_path, state(12, Validations(better, better)), keep=2, keep_every=4)
+    store.save(tmp_path, state(12, Validations(better, better)))
+    remove_old(tmp_path, keep=2, keep_every=4)
     assert [path.name for path in checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (4, 8, 11, 12)]
     assert linked_step(tmp_path, BEST) == 12
 

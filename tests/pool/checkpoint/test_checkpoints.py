@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from loader.files.whole_file import temporary
 from loader.stream.interface import Cursor
 from pool.checkpoint import store
-from pool.checkpoint.folder import Wanted, checkpoints, newest_good
+from pool.checkpoint.folder import checkpoints, newest_good, remove_old
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.schedule import (
     FINAL_PAUSE,
@@ -71,6 +71,13 @@ def example(step: int, rows: int = 8) -> Checkpoint:
     )
 
 
+def save(folder: Path, checkpoint: Checkpoint, keep: int = 1) -> Path:
+    """Does as the writer does."""
+    saved = store.save(folder, checkpoint)
+    remove_old(folder, keep)
+    return saved
+
+
 def assert_same(a: Checkpoint, b: Checkpoint) -> None:
     for name in ("step", "cursor", "config", "fingerprint", "optimizer"):
         assert getattr(a, name) == getattr(b, name)
@@ -88,16 +95,16 @@ def temporaries(folder: Path) -> list[str]:
 
 
 def test_what_is_saved_is_loaded_and_saved_again_as_the_same_bytes(tmp_path: Path) -> None:
-    first = store.save(tmp_path / "one", example(3), keep=2)
+    first = save(tmp_path / "one", example(3), keep=2)
     loaded = store.load(first)
     assert_same(loaded, example(3))
-    second = store.save(tmp_path / "two", loaded, keep=2)
+    second = save(tmp_path / "two", loaded, keep=2)
     assert content(first) == content(second)
     assert content(first).keys() == NAMES
 
 
 def test_others_read_the_files_as_safetensors(tmp_path: Path) -> None:
-    path = store.save(tmp_path, example(1), keep=1)
+    path = save(tmp_path, example(1))
     weights = load_file(path / WEIGHTS)
     assert torch.equal(weights["table"], example(1).weights["table"])
     assert json.loads((path / STATE).read_text())["format"] == FORMAT
@@ -105,24 +112,24 @@ def test_others_read_the_files_as_safetensors(tmp_path: Path) -> None:
 
 def test_only_the_newest_are_kept_and_last_points_to_the_newest(tmp_path: Path) -> None:
     for step in range(1, 6):
-        store.save(tmp_path, example(step), keep=2)
+        save(tmp_path, example(step), keep=2)
     assert [path.name for path in checkpoints(tmp_path)] == ["step-000000004", "step-000000005"]
     assert (tmp_path / "last").resolve().name == "step-000000005"
     assert not temporaries(tmp_path)
 
 
 def test_saving_a_step_again_keeps_the_good_one_and_replaces_a_damaged_one(tmp_path: Path) -> None:
-    path = store.save(tmp_path, example(1), keep=1)
+    path = save(tmp_path, example(1))
     inode = path.stat().st_ino
-    assert store.save(tmp_path, example(1), keep=1).stat().st_ino == inode
+    assert save(tmp_path, example(1)).stat().st_ino == inode
     (path / WEIGHTS).unlink()
-    assert store.save(tmp_path, example(1), keep=1) == path
+    assert save(tmp_path, example(1)) == path
     assert_same(store.load(path), example(1))
     assert (tmp_path / "damaged-step-000000001").is_dir()
 
 
 def test_damage_is_named_by_file_tensor_and_byte_range(tmp_path: Path) -> None:
-    path = store.save(tmp_path, example(1, rows=1 << 18), keep=1) / WEIGHTS  # the table has 4 MiB
+    path = save(tmp_path, example(1, rows=1 << 18)) / WEIGHTS  # the table has 4 MiB
     good = path.read_bytes()
     header = 8 + int.from_bytes(good[:8], "little")
     begin, _ = json.loads(good[8:header])["table"]["data_offsets"]
@@ -138,7 +145,7 @@ def test_damage_is_named_by_file_tensor_and_byte_range(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_no_flipped_bit_and_no_truncation_goes_unnoticed(name: str, tmp_path: Path) -> None:
     """I8: refused, with the file's name, wherever the damage is."""
-    path = store.save(tmp_path, example(1), keep=1) / name
+    path = save(tmp_path, example(1)) / name
     good = path.read_bytes()
     for place in range(len(good)):
         damaged = bytearray(good)
@@ -159,7 +166,7 @@ def test_no_flipped_bit_and_no_truncation_goes_unnoticed(name: str, tmp_path: Pa
 def test_whatever_call_fails_the_last_good_checkpoint_stays_and_the_next_save_succeeds(
     fault: int | str, tmp_path: Path
 ) -> None:
-    store.save(tmp_path / "origin", example(1), keep=1)
+    save(tmp_path / "origin", example(1))
     failures = 0
     for at in range(1, 1000):
         folder = tmp_path / f"{at}"
@@ -167,7 +174,7 @@ def test_whatever_call_fails_the_last_good_checkpoint_stays_and_the_next_save_su
         raised = False
         with failing_call(at, fault) as calls:
             try:
-                store.save(folder, example(2), keep=1)
+                save(folder, example(2))
             except (OSError, CheckpointError):
                 raised = True
         if not calls.failed:
@@ -180,7 +187,7 @@ def test_whatever_call_fails_the_last_good_checkpoint_stays_and_the_next_save_su
         assert raised is False or fault != SHORT_WRITE
         files.sweep(folder)
         assert not temporaries(folder), f"call {at}, {calls.failed}"
-        store.save(folder, example(3), keep=1)
+        save(folder, example(3))
         assert_same(store.load(folder / "last"), example(3))
         shutil.rmtree(folder)
     else:
@@ -192,7 +199,7 @@ def test_what_a_name_promises_is_on_the_disk_before_the_name_and_the_name_before
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a power cut there is the new checkpoint whole, or the old one."""
-    store.save(tmp_path, example(1), keep=1)
+    save(tmp_path, example(1))
     done: list[str] = []
     fsync, rename, replace = os.fsync, os.rename, os.replace
 
@@ -211,7 +218,7 @@ def test_what_a_name_promises_is_on_the_disk_before_the_name_and_the_name_before
     monkeypatch.setattr(os, "replace", recorded_replace)
     monkeypatch.setattr(os, "fsync", recorded_fsync)
     monkeypatch.setattr(os, "rename", recorded_rename)
-    store.save(tmp_path, example(2), keep=1)
+    save(tmp_path, example(2))
     new, old = "step-000000002", "step-000000001"
     first = done.index(f"rename {new}")
     assert {*done[:first]} == {"sync weights", "sync optimizer", "sync state", f"sync {new}"}
@@ -228,12 +235,12 @@ def test_a_full_disk_leaves_the_last_good_checkpoint_alone(tmp_path: Path) -> No
     if libc.mount(b"tmpfs", os.fsencode(tmp_path), b"tmpfs", 0, b"size=1m,mode=700") != 0:
         pytest.skip(f"mount: {os.strerror(ctypes.get_errno())}")
     try:
-        store.save(tmp_path, example(1, rows=1000), keep=1)
+        save(tmp_path, example(1, rows=1000))
         with pytest.raises(OSError, match="No space left"):
-            store.save(tmp_path, example(2, rows=50_000), keep=1)
+            save(tmp_path, example(2, rows=50_000))
         assert not temporaries(tmp_path)
         assert_same(store.load(tmp_path / "last"), example(1, rows=1000))
-        store.save(tmp_path, example(3, rows=1000), keep=1)
+        save(tmp_path, example(3, rows=1000))
         assert [path.name for path in checkpoints(tmp_path)] == ["step-000000003"]
     finally:
         libc.umount2(os.fsencode(tmp_path), 2)
@@ -243,17 +250,17 @@ def test_a_full_disk_leaves_the_last_good_checkpoint_alone(tmp_path: Path) -> No
 def test_a_folder_that_may_not_be_written_leaves_the_last_good_checkpoint_alone() -> None:
     folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to others
     try:
-        store.save(folder, example(1), keep=1)
+        save(folder, example(1))
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
         os.seteuid(65_534)
         try:
             with pytest.raises(PermissionError):
-                store.save(folder, example(2), keep=1)
+                save(folder, example(2))
             assert_same(store.load(folder / "last"), example(1))
         finally:
             os.seteuid(0)
-        store.save(folder, example(3), keep=1)
+        save(folder, example(3))
         assert_same(store.load(folder / "last"), example(3))
     finally:
         shutil.rmtree(folder)
@@ -263,11 +270,11 @@ def test_the_writer_works_in_the_background_and_says_how_it_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = threading.Event()
-    save = store.save
+    its_save = store.save
 
-    def slow_save(folder: Path, checkpoint: Checkpoint, keep: int, keep_every: int, wanted: Wanted) -> Path:
+    def slow_save(folder: Path, checkpoint: Checkpoint) -> Path:
         held.wait(60)
-        return save(folder, checkpoint, keep, keep_every, wanted)
+        return its_save(folder, checkpoint)
 
     monkeypatch.setattr(store, "save", slow_save)
     temporary(tmp_path / "step-000000001").mkdir()

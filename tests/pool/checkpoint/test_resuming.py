@@ -68,7 +68,6 @@ def checkpoint(tmp_path: Path, files: list[Path]) -> Path:
                 [{"step_size": 1, "gamma": 0.5, "last_epoch": 2}],
             ),
         ),
-        keep=1,
     )
 
 

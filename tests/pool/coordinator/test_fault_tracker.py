@@ -67,7 +67,7 @@ class OneWorker:
 
 
 def rules(batches: int, *, stop: bool = False, validate_every: int = 0) -> Rules:
-    return Rules(20, batches, 1, 2, False, validate_every, ValidationPass(3, 1), "stop" if stop else "skip")
+    return Rules(20, batches, (0,), 2, False, validate_every, ValidationPass(3, 1), "stop" if stop else "skip")
 
 
 def bad(actions: Sequence[Action]) -> list[BadBatch]:
@@ -152,7 +152,7 @@ def test_a_batch_that_can_be_used_now_and_then_keeps_the_run_going() -> None:
 
 def test_a_step_whose_first_batch_is_left_out_late_keeps_the_old_buffers() -> None:
     """They were taken when it was computed for the first time; with one slot its gradients had to be computed again."""
-    rules = Rules(20, 2, 1, 1, True, 0, ValidationPass(3, 1), "skip")
+    rules = Rules(20, 2, (0,), 1, True, 0, ValidationPass(3, 1), "skip")
     worker = OneWorker(rules)
     taken = [action for action in worker.finishes() if isinstance(action, TakeBuffers)]
     assert [action.source is not None for action in taken] == [True]

@@ -16,11 +16,13 @@ from tensorboard.backend.event_processing.directory_watcher import DirectoryWatc
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
+from loader.stream.interface import Cursor
 from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics import tensorboard
 from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.metrics.sinks import Sinks
 from pool.coordinator.metrics.tensorboard import TENSORBOARD
+from pool.coordinator.scheduler.actions import Commit
 from pool.protocol.codec import Envelope, decode, encode
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from pool.protocol.messages import MetricValue
@@ -38,7 +40,7 @@ def records(dir: Path) -> list[tuple[int, str]]:
 def write(dir: Path, begin: int, end: int) -> Metrics:
     metrics = Metrics(dir, begin, 10, 64, say=str, sinks=["tensorboard"])
     for step in range(begin, end):
-        metrics.committed(step, ((1.0,),), 0, (0.1,), Traffic(2_000_000 * (step + 1)))
+        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(2_000_000 * (step + 1)))
         if step % 2:
             metrics.validated(step + 1, (0.5,))
     metrics.close()
@@ -77,11 +79,11 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(os, "write", full)
     for step in range(3):
-        metrics.committed(step, ((1.0,),), 0, (0.1,), Traffic(0))
+        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     assert said_of(METRICS) == [f"{tmp_path / METRICS} can't be written: No space left on device; training goes on"]
     assert len(said_of(TENSORBOARD)) == 1
     monkeypatch.setattr(os, "write", write)
-    metrics.committed(3, ((1.0,),), 0, (0.1,), Traffic(0))
+    metrics.committed(Commit(3, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert said_of(METRICS)[1:] == [f"{tmp_path / METRICS} is written again"]
     assert [step for step, _ in records(tmp_path)] == [1, 2, 3, 4]
@@ -161,7 +163,7 @@ def test_what_is_in_the_way_of_records_is_said_and_training_goes_on(
     said: list[str] = []
     metrics = Metrics(tmp_path, 2, 10, 64, said.append, sinks=["tensorboard"])
     for step in range(2, 5):
-        metrics.committed(step, ((1.0,),), 0, (0.1,), Traffic(0))
+        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert len(said) == 1
     assert said[0].startswith(f"{tmp_path / name} can't be written: ")
@@ -188,11 +190,11 @@ def test_what_is_deleted_meanwhile_is_made_again(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(tensorboard, "EVENT_SECONDS", 0.0)
     said: list[str] = []
     metrics = Metrics(tmp_path, 0, 10, 64, said.append, sinks=["tensorboard"])
-    metrics.committed(0, ((1.0,),), 0, (0.1,), Traffic(0))
+    metrics.committed(Commit(0, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     shutil.rmtree(tmp_path / TENSORBOARD)
     (tmp_path / METRICS).unlink()
     for step in (1, 2):
-        metrics.committed(step, ((1.0,),), 0, (0.1,), Traffic(0))
+        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert [step for step, _ in records(tmp_path)] == [2, 3]
     assert [step for step, _ in curves(tmp_path)] == [2, 3]
@@ -210,7 +212,7 @@ def test_curves_go_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: py
     metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
     for step in range(4):
         monkeypatch.setattr(time, "time", lambda: 2e9 - 1e6 * step)  # noqa: B023
-        metrics.committed(step, ((1.0,),), 0, (0.1,), Traffic(0))
+        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert [step for step, _ in curves(tmp_path)] == [1, 2, 3, 4]
 
@@ -242,7 +244,7 @@ def test_curves_never_run_backwards_whatever_a_session_does_again(
 
 def test_a_sink_of_the_users_is_told_where_the_run_goes_on(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 4, 10, 64, say=str, sinks=[f"{__name__}:Resumed"])
-    metrics.committed(4, ((1.0,),), 0, (0.1,), Traffic(0))
+    metrics.committed(Commit(4, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert (tmp_path / "resumed").read_text() == "from 4, 5"
 
@@ -264,7 +266,7 @@ class Resumed:
 def test_curves_are_in_groups(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
     metrics.validated(1, (0.5,), [MetricValue("auc", (0.75,))])
-    metrics.committed(0, ((1.0,),), 0, (0.1,), Traffic(0))
+    metrics.committed(Commit(0, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     tags = [tag for _, tags in curves(tmp_path) for tag in tags]
     assert {"loss/train", "validation/auc"} < set(tags)
@@ -286,7 +288,7 @@ def test_metrics_of_the_task_are_recorded_with_the_validation_and_reported(tmp_p
 
 def test_numbers_of_members_are_lists_in_the_records_and_curves_beside_that_of_all(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
-    metrics.committed(0, ((1.0, 2.0), (), (4.0,)), 0, (0.1, 0.2, 0.3), Traffic(0))
+    metrics.committed(Commit(0, ((1.0, 2.0), (), (4.0,)), Cursor()), (0.1, 0.2, 0.3), Traffic(0))
     metrics.validated(1, (0.5, 0.7, 0.2), [MetricValue("auc", (0.75, 0.5, 1.0))])
     report = metrics.report(1, -1, 0, 0.2)
     metrics.close()
@@ -325,7 +327,7 @@ def test_no_tensorboard_is_no_reason_to_stop(tmp_path: Path) -> None:
     said: list[str] = []
     metrics = Metrics(tmp_path, 0, 10, 64, said.append, sinks=["tensorboard"])
     for step in range(3):
-        metrics.committed(step, ((1.0,),), 0, (0.1,), Traffic(0))
+        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert len(said) == 1
     assert said[0].startswith(f"{tmp_path / TENSORBOARD} can't be written: ")

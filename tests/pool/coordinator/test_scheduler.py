@@ -55,7 +55,7 @@ def rules(
     return Rules(
         steps=steps,
         batches_per_step=batches,
-        num_buckets=buckets,
+        member_of=(0,) * buckets,
         gradient_slots=slots,
         has_buffers=buffers,
         validate_every=validate_every,

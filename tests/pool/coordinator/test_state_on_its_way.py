@@ -21,7 +21,7 @@ from pool.coordinator.metrics.metrics import Traffic
 from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Commit
 from pool.coordinator.snapshots import Snapshots
-from pool.coordinator.step_record import Record
+from pool.coordinator.step_record import StepRecord
 from pool.protocol.identity import COORDINATOR, Peer
 from pool.telemetry.trace import Trace
 from tests.pool.checkpoint.test_best_checkpoint import state
@@ -75,7 +75,7 @@ def test_the_next_version_says_that_it_is_there_before_anything_is_made_of_the_o
         Snapshots(areas), anything, schedule, state=lambda: state(1), say=log.append, copies=anything
     )
     trace, models = Trace(Path(), Peer(COORDINATOR), on=False), cast(Models, Calls(log))
-    record = Record(anything, checkpoints, trace, anything, None, first_step=-1, traffic=Traffic)
+    record = StepRecord(anything, checkpoints, trace, anything, None, first_step=-1, traffic=Traffic)
     executor = Executor(anything, models, anything, record, anything, anything, anything, log.append, None)
     executor.act([Commit(0, (), Cursor())])
     assert log[log.index("commit") :] == ["commit", "publish", "average", "ahead", "copied"]

@@ -16,16 +16,17 @@ from loader.stream.schema import BatchSchema
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import Fold, Update
+from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.step_book import StepBook, Work
 from pool.coordinator.update.bucket_step import choose
 from pool.coordinator.update.stopwatch import Stopwatch
-from pool.exchange.groups import Groups
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host_memory import HostMemory
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.exchange.tensors import views
 from pool.kernels.tree import most_nodes, nodes, tree_sum
+from pool.metrics.validation_pass import ValidationPass
 from pool.optim.buckets import BucketOptimizers
 from pool.protocol.messages import Assignment
 from tests.support.run_plans import TREE
@@ -95,7 +96,8 @@ class Step:
         self.optimizers = BucketOptimizers(self.plan, parameters, config.optimizer, config.run_schedule)
         stopwatch = cast("Stopwatch", NoTiming())
         self.steps = choose(config, self.plan, self.optimizers, self.exchange, stopwatch)
-        self.book = StepBook(0, Groups(count), [0] * len(self.plan.buckets), has_buffers=False, eager=False)
+        member_of = (0,) * len(self.plan.buckets)
+        self.book = StepBook(0, Rules(1, count, member_of, 1, False, 0, ValidationPass(0, 1), on_bad_batch="skip"))
         self.work: dict[int, Work] = {}
         self.parts = 0
 

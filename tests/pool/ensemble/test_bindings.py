@@ -253,7 +253,7 @@ def test_tensors_with_other_memory_keep_what_hangs_on_them(device: str) -> None:
     layer.weight.register_post_accumulate_grad_hook(lambda _: calls.append("later"))
     layer.weight.own = "mine"  # type: ignore[attr-defined]
     tensors = dict(model.named_parameters())
-    replace_tensors(model, [(name, torch.full(tensor.shape, 0.5)) for name, tensor in tensors.items()])
+    replace_tensors(model, [torch.full(tensor.shape, 0.5) for tensor in tensors.values()])
     assert dict(model.named_parameters()) == tensors
     assert model[2].bias is layer.bias
     assert (type(layer.weight), layer.weight.own) == (Marked, "mine")  # type: ignore[attr-defined]

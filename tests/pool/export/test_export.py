@@ -47,7 +47,6 @@ def save_model(folder: Path, config: Config, model: nn.Module, step: int = 1) ->
             optimizer_tensors={},
             optimizer=OptimizerNumbers({}, [], []),
         ),
-        keep=9,
     )
 
 

@@ -39,7 +39,6 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
             optimizer_tensors={"table/exp_avg": torch.ones(1000)},
             optimizer=OptimizerNumbers({}, [], []),
         ),
-        keep=1,
     )
     return there, here
 

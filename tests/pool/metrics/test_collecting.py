@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from loader.plugins.error_text import PluginError
 from loader.stream.schema import BatchSchema
 from pool.coordinator.scheduler.actions import Collect
-from pool.coordinator.validation_arrays import Collected
+from pool.coordinator.validation_arrays import ValidationArrays
 from pool.ensemble.metric_values import collect
 from pool.errors import ConfigError
 from pool.metrics.layout import NOTHING, Measured, measured
@@ -137,7 +137,7 @@ def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_th
     chain = Chain()
     found = measured({"chain": chain}, 3)
     memory = {(worker, place): np.zeros(found.nbytes, np.uint8) for worker in (0, 1) for place in (0, 1)}
-    collected = Collected(
+    collected = ValidationArrays(
         [{"chain": chain}],
         found,
         validation=ValidationPass(9, 3),
@@ -154,10 +154,10 @@ def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_th
         assert (number.name, number.values) == ("chain", (chain.value(whole),))
 
 
-def collected_of(chain: Any) -> Collected:
+def collected_of(chain: Any) -> ValidationArrays:
     """Of one batch, nothing of which is there."""
     nothing = np.zeros(0, np.uint8)
-    return Collected(
+    return ValidationArrays(
         [{"chain": chain}], measured({"chain": chain}, 3), validation=ValidationPass(3, 3), place=lambda *_: nothing
     )
 

@@ -196,7 +196,7 @@ def saved(run: Path, *, averaged: bool) -> dict[str, bytes]:
         average=average if averaged else {},
         averaged=int(averaged),
     )
-    store.save(run / FOLDER, found, keep=1)
+    store.save(run / FOLDER, found)
     name = next(iter(weights))
     return {"newest": weights[name].numpy().tobytes(), "averaged": average[name].numpy().tobytes()}
 

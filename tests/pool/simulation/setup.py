@@ -51,7 +51,7 @@ class Setup:
         return [bucket for bucket in range(self.rules.num_buckets) if self.member_of(bucket) == member]
 
     def member_of(self, bucket: int) -> int:
-        return self.rules.member_of[bucket] if self.rules.member_of else 0
+        return self.rules.member_of[bucket]
 
 
 def setup_of(seed: int) -> Setup:
@@ -62,7 +62,7 @@ def setup_of(seed: int) -> Setup:
     rules = Rules(
         steps=steps,
         batches_per_step=batches,
-        num_buckets=draw.choice((1, 2, 2, 3)),
+        member_of=(0,) * draw.choice((1, 2, 2, 3)),
         gradient_slots=draw.choice((1, 2, 3)),
         has_buffers=draw.random() < 0.5,
         validate_every=draw.choice((0, 0, 2)),
@@ -145,7 +145,7 @@ def _of_members(setup: Setup, draw: random.Random) -> Setup:
     member may be frozen early, and coordinators die after that."""
     members, rules = draw.choice((2, 2, 3)), setup.rules
     member_of = tuple(member for member in range(members) for _ in range(draw.choice((1, rules.num_buckets))))
-    rules = replace(rules, num_buckets=len(member_of), member_of=member_of, steps=rules.steps + draw.choice((0, 3)))
+    rules = replace(rules, member_of=member_of, steps=rules.steps + draw.choice((0, 3)))
     batches = range(rules.steps * rules.batches_per_step)
     early = range(draw.choice((2 * rules.batches_per_step, len(batches))))
     stop = rules.on_bad_batch == "stop"

@@ -58,7 +58,6 @@ def checkpoint(tmp_path: Path, files: list[Path]) -> Path:
             validation=known[:1],
             chunk_sums={"train": WORDS, "validate": WORDS[:5]},
         ),
-        keep=1,
     )
 
 

@@ -202,7 +202,7 @@ def test_whatever_call_of_the_start_fails_it_is_one_line_and_the_next_start_succ
     origin = tmp_path / "origin"
     (origin / "run").mkdir(parents=True)
     for step in (1, 2):
-        store.save(origin / "run/checkpoints", example(step), keep=2)
+        store.save(origin / "run/checkpoints", example(step))
     for at in range(1, 1000):
         place = tmp_path / f"{at}"
         shutil.copytree(origin, place, symlinks=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pool.protocol.identity import COORDINATOR, FORKSERVER, WORKER, Peer
 from pool.supervisor.process_state import Patience, Stage
-from pool.supervisor.process_table import Places
+from pool.supervisor.process_table import ProcessTable
 from pool.supervisor.resources.logs import LINE
 from pool.watch.lives import LOG, deaths, lanes, read_changes
 
@@ -33,14 +33,14 @@ def logged(run: Path) -> Iterator[None]:
         handler.close()
 
 
-def begun(peers: list[Peer]) -> Places:
-    places = Places(Peer(FORKSERVER), peers, Patience(60, 60), 1.0, 0.0)
+def begun(peers: list[Peer]) -> ProcessTable:
+    places = ProcessTable(Peer(FORKSERVER), peers, Patience(60, 60), 1.0, 0.0)
     for peer in peers:
         begin(places, peer, 0.0)
     return places
 
 
-def begin(places: Places, peer: Peer, now: float) -> None:
+def begin(places: ProcessTable, peer: Peer, now: float) -> None:
     places.asked(peer, now)
     places.started(peer, now)
     places.answered(now)

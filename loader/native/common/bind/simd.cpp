@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "common/bind/bind.h"
-#include "common/build_info.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -31,7 +30,6 @@ void bind_simd(nb::module_& module) {
     module.def("simd_levels", &level_names, "The levels that this CPU can run, narrowest first.");
     module.def("set_simd_level", &simd::set_level, "level"_a,
                "Chooses for the whole process, for tests and benchmarks; not while hot code runs. Raises ValueError.");
-    module.def("build_info", &build_info, "Compiler and version of this build.");
 }
 
 }  // namespace sparsepool

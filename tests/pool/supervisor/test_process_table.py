@@ -7,27 +7,27 @@ import re
 import pytest
 
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
-from pool.supervisor.process_state import NEXT, Patience, Place, Stage
-from pool.supervisor.process_table import Places, Stuck
+from pool.supervisor.process_state import NEXT, Patience, ProcessState, Stage
+from pool.supervisor.process_table import ProcessTable, Stuck
 from tests.support.paths import ROOT
 
 SERVER, WORKER_0, FEEDER_0 = Peer(FORKSERVER), Peer(WORKER, 0), Peer(FEEDER)
 NEXT_LIFE = Peer(WORKER, 0, incarnation=2)
 
 
-def places(*others: Peer) -> Places:
+def places(*others: Peer) -> ProcessTable:
     """All are to be started at 0."""
-    return Places(SERVER, others, Patience(hang_timeout=10, start_timeout=60), look_every=1, now=0)
+    return ProcessTable(SERVER, others, Patience(hang_timeout=10, start_timeout=60), look_every=1, now=0)
 
 
-def start(book: Places, peer: Peer, now: float) -> None:
+def start(book: ProcessTable, peer: Peer, now: float) -> None:
     assert book.next_start(now) == peer
     book.asked(peer, now)
     book.answered(now)
     book.started(peer, now)
 
 
-def running(*peers: Peer) -> Places:
+def running(*peers: Peer) -> ProcessTable:
     book = places(*peers)
     for peer in peers:
         start(book, peer, 0)
@@ -75,7 +75,7 @@ def test_whoever_was_asked_of_a_fork_server_that_dies_is_asked_of_the_next_one()
 
 
 def test_a_role_that_another_process_plays_is_watched_and_starts_and_ends_with_it() -> None:
-    book = Places(
+    book = ProcessTable(
         SERVER,
         (FEEDER_0,),
         Patience(hang_timeout=10, start_timeout=60),
@@ -172,7 +172,7 @@ def test_a_fork_server_may_be_silent_unless_it_is_asked() -> None:
     book.died(SERVER, "was killed by SIGKILL", 111)
 
 
-def look_until(book: Places, end: int, begin: int = 0) -> list[Stuck]:
+def look_until(book: ProcessTable, end: int, begin: int = 0) -> list[Stuck]:
     """A look each second; whoever was stuck at any of them."""
     return [stuck for now in range(begin, end + 1) for stuck in book.stuck(now)]
 
@@ -181,7 +181,7 @@ def look_until(book: Places, end: int, begin: int = 0) -> list[Stuck]:
 
 
 def test_a_transition_that_is_not_drawn_names_the_process_and_both_stages() -> None:
-    place = Place(Peer(COORDINATOR), Stage.DEAD)
+    place = ProcessState(Peer(COORDINATOR), Stage.DEAD)
     with pytest.raises(AssertionError, match="coordinator: Ready after Dead"):
         place.enter(Stage.READY, 0)
 
