@@ -14,7 +14,7 @@ import time
 
 import torch
 
-from benchmarks.gpu import backward, pool_runs, probes, sparse_layer
+from benchmarks.gpu import backward, model, pool_runs, probes, sparse_layer
 from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.report import Line, Section, lines_of, show
 
@@ -27,6 +27,7 @@ def sections(machine: Machine) -> list[Section]:
         Section("pool with one worker", lambda: pool_runs.one_worker(machine)),
         Section("sparse layer", lambda: sparse_layer.lines(machine)),
         Section("host's time in backward", lambda: backward.lines(machine)),
+        Section("chain model", lambda: model.lines(machine)),
     ]
 
 

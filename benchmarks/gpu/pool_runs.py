@@ -95,12 +95,17 @@ def one_worker(machine: Machine) -> Iterator[Line]:
         yield Line(f"pool with one worker, exchange {exchange}", found, f"{ONE_PROCESS:g}", pool / loop >= ONE_PROCESS)
 
 
+def counts(machine: Machine) -> list[int]:
+    """Of cards, in the runs with several."""
+    return sorted({2, machine.count}) if machine.count > 1 else []
+
+
 def several_cards(machine: Machine) -> Iterator[Line]:
     if machine.count < 2:
         raise SkippedError("one card")
     one = positions_per_second(machine, range(1), "local")
     for exchange, where in OF_SEVERAL:
-        for count in sorted({2, machine.count}):
+        for count in counts(machine):
             several = positions_per_second(machine, range(count), exchange, where)
             aim = TWO_CARDS / 2 * count
             found = f"{several / one:.2f} times one card ({several:,.0f} positions/s)"

@@ -48,5 +48,6 @@ def test_the_benchmark_runs_to_its_end_and_every_line_has_a_figure() -> None:
         assert any(what.startswith("sparse layer, ") and what.endswith(part) for what in found)
     assert {"host's time in backward, whole network", "the same, sparse tensor times table"} < found.keys()
     assert {f"pool with one worker, exchange {exchange}" for exchange in ("host", "device", "local")} < found.keys()
+    assert {"1 x local, of the model", "2 x device all, of the model"} < found.keys()
     several = ("host", "device first", "device all")
     assert {f"2 cards, a batch each, exchange {exchange}" for exchange in several} < found.keys()

@@ -58,7 +58,13 @@ SEVERAL: dict[str, dict[str, Any]] = {
         "pool.coordinator_device": "all",
         "testing.crash_points": DEATHS[:1],
     },
+    "eight, shared out": {
+        "train.batches_per_step": 8,
+        "pool.devices": [f"fakegpu:{index}" for index in range(8)],
+        "testing.crash_points": DEATHS,
+    },
 }
+GROUPING = ("train.batches_per_step", "train.batches_per_group")
 
 
 @pytest.mark.parametrize("settings", SEVERAL.values(), ids=SEVERAL)
@@ -66,9 +72,9 @@ def test_gpus_whose_processes_die_and_that_are_late_give_the_bits_of_one(
     settings: dict[str, Any], whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I2, with each exchange. With one gradient slot each, parts of a step are added up early."""
-    group = {key: value for key, value in settings.items() if key == "train.batches_per_group"}
+    group = {key: value for key, value in settings.items() if key in GROUPING}
     one = whole_run({**ONE, **group, "pool.exchange": "host"})
-    monkeypatch.setenv("FAKEGPU", "delay_us=500,seed=5,devices=4")
+    monkeypatch.setenv("FAKEGPU", "delay_us=500,seed=5,devices=8")
     ended = run_well(tmp_path / "run", {**ONE, "pool.gradient_slots": 1, "pool.snapshot_steps": 2, **settings})
     assert ended.digest() == one.digest()
     assert "coordinator (incarnation 1) was killed by SIGKILL" in ended.out
