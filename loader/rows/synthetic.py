@@ -85,20 +85,6 @@ def hidden_weights(seed: int, field: int, label: int, features: Array) -> Floats
     return _mixed(features, (seed * 1009 + field) * 1013 + label) / 2.0**63 - 1.0
 
 
-def true_auc(settings: RowsConfig) -> float:
-    """The area under the ROC curve of the true model on all rows: what the best model there can be has.
-
-    Labels 0 and 1 only. Ties count half.
-    """
-    chunks = [draw_rows(settings, chunk) for chunk in range(SyntheticReader(settings).num_chunks)]
-    scores = np.concatenate([true_probabilities(settings, dict(rows.sparse))[:, 1] for rows in chunks])
-    labels = np.concatenate([rows.dense["label"] for rows in chunks])
-    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    ones = int(labels.sum())
-    return float((ranks[labels == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(labels) - ones)))
-
-
 def _draw_field(random: np.random.Generator, settings: RowsConfig, size: int, name: str, number: int) -> Sparse:
     begin, end = settings.ranges()[name]
     active = min(settings.synthetic.active, settings.most_active(name))

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.stream.schema import ALIGNMENT, PAGE, BatchSchema
+from pool.exchange.plan import align
 
 if TYPE_CHECKING:  # the supervisor needs the size alone, and no torch
     from pool.exchange.touched_rows import Group
@@ -35,8 +36,8 @@ class TouchedLists:
                 region = schema.regions[f"{sparse.name}.touched"]
                 count = min(sparse.num_features, batches_per_group * region.count)
                 self._places[member, sparse.name] = self.nbytes, region.dtype, count
-                self.nbytes += ALIGNMENT + _aligned(count * region.dtype.itemsize, ALIGNMENT)
-        self.nbytes = _aligned(self.nbytes, PAGE)
+                self.nbytes += ALIGNMENT + align(count * region.dtype.itemsize, ALIGNMENT)
+        self.nbytes = align(self.nbytes, PAGE)
 
     def write(self, lists: Slot, group: Group) -> None:
         """`lists`: the memory of all lists of a slot."""
@@ -51,7 +52,3 @@ class TouchedLists:
         offset, dtype, _ = self._places[member, field]
         count = int(lists[offset : offset + 8].view(np.int64)[0])
         return lists[offset + ALIGNMENT :][: count * dtype.itemsize].view(dtype)
-
-
-def _aligned(nbytes: int, to: int) -> int:
-    return -(-nbytes // to) * to

@@ -17,8 +17,8 @@ inline constexpr unsigned kRightsShift = 4;  // of castling rights behind the fl
 
 // One training entry as the stream carries it, 32 bytes: what filters, features and dense fields need.
 // Score and result are from the side to move's point of view. Piece codes are 2 * type + colour, as in a binpack's
-// packed position: types pawn, knight, bishop, rook, queen, king; white 0, black 1. (The codes 12..15 of the file, which
-// also tell castling and en passant, never occur here.)
+// packed position: types pawn, knight, bishop, rook, queen, king; white 0, black 1. (The codes 12..15 of the file,
+// which also tell castling and en passant, never occur here.)
 struct Record {
     std::uint64_t occupied = 0;    // bit a1 = 0 ... h8 = 63
     std::uint32_t planes[4] = {};  // bit j of planes[i]: bit i of the code of the piece on the j-th occupied square

@@ -57,17 +57,16 @@ def check_validation(config: Config) -> None:
             f"train.validate_every: {config.train.validate_every}, but data.validation names no file; name one, or "
             "leave train.validate_every out"
         )
-    if config.train.early_stopping is not None and config.validate_every == 0:
-        raise ConfigError(
-            f"train.early_stopping: {config.train.early_stopping}, but there are no validations; name files in "
-            "data.validation or set train.validate_every, or leave train.early_stopping out"
-        )
     patience = next((p for m in config.members if (p := m.schedule.plateau.patience) is not None), None)
-    if patience is not None and config.validate_every == 0:
-        raise ConfigError(
-            f"schedule.plateau.patience: {patience}, but there are no validations; name files "
-            "in data.validation or set train.validate_every, or leave [schedule.plateau] out"
-        )
+    for key, value, own in (
+        ("train.early_stopping", config.train.early_stopping, "train.early_stopping"),
+        ("schedule.plateau.patience", patience, "[schedule.plateau]"),
+    ):
+        if value is not None and config.validate_every == 0:
+            raise ConfigError(
+                f"{key}: {value}, but there are no validations; name files in data.validation or set "
+                f"train.validate_every, or leave {own} out"
+            )
 
 
 def check_start_weights(config: Config, checkpoint: Path | None) -> None:

@@ -14,7 +14,7 @@ import pytest
 from loader.errors import DataError
 from loader.rows.block import Rows
 from loader.rows.settings import RowsConfig, SyntheticRowsConfig
-from loader.rows.synthetic import draw_rows, true_auc, true_probabilities
+from loader.rows.synthetic import draw_rows, true_probabilities
 from loader.stream.interface import Cursor
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream, origin_of, samples_per_epoch
@@ -191,11 +191,10 @@ def test_labels_are_as_likely_as_the_known_model_says() -> None:
     assert np.bincount(drawn.dense["label"], minlength=4) / 8192 == pytest.approx(expected, abs=0.02)
 
 
-def test_the_true_models_auc_is_that_of_all_pairs() -> None:
+def test_the_true_model_tells_most_pairs_of_labels_apart_and_not_all() -> None:
     few = CLICKS.model_copy(update={"synthetic": SyntheticRowsConfig(num_rows=600, active=5)})
     rows = draw_rows(few, 0)
     scores = true_probabilities(few, dict(rows.sparse))[:, 1]
     ones, zeros = scores[rows.dense["label"] == 1], scores[rows.dense["label"] == 0]
     pairs = (ones[:, None] > zeros).mean() + 0.5 * (ones[:, None] == zeros).mean()
-    assert true_auc(few) == pytest.approx(pairs, abs=1e-12)
-    assert 0.7 < true_auc(CLICKS) < 0.95
+    assert 0.7 < pairs < 0.95
