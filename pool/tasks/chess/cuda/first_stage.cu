@@ -47,7 +47,7 @@ static __device__ __forceinline__ uint64 place_in_row(uint32 bag, uint32 samples
 
 // Blocks: (columns, or half of them for pairs, / WIDTH; bags).
 KERNEL(128, 6)
-first_stage(const Number* __restrict__ table, const INDEX* __restrict__ numbers, const uint32* __restrict__ offsets,
+first_stage(const Row* __restrict__ table, const INDEX* __restrict__ numbers, const uint32* __restrict__ offsets,
             const Number* __restrict__ bias, Number* __restrict__ kept, Number* __restrict__ out, float highest,
             uint32 samples, uint32 columns) {
     const Place here = place();

@@ -55,11 +55,11 @@ def layer_first_stage(layer: SparseLinear, sparse: SparseInput, highest: float, 
 def first_stage(
     table: Tensor, bias: Tensor, numbers: Tensor, offsets: Tensor, highest: float, activation: int
 ) -> tuple[Tensor, Tensor]:
-    """Returns the activation of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these sums.
-    Bags as in `sum_lists`."""
+    """Returns the activation of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these sums,
+    of the bias' dtype. Bags as in `sum_lists`."""
     samples, columns, width = _shape(table, offsets, activation)
-    kept, out = table.new_empty(2 * samples, columns), table.new_empty(samples, 2 * width)
-    source, wide = sums_source(_FILE, table, numbers.dtype, None, width, bias, ACTIVATION=activation)
+    kept, out = bias.new_empty(2 * samples, columns), bias.new_empty(samples, 2 * width)
+    source, wide = sums_source(_FILE, table, numbers.dtype, None, width, out, bias, ACTIVATION=activation)
     extent = Extent(2 * samples, width // wide)
     run(
         table.device, source, "first_stage", extent,
@@ -76,7 +76,7 @@ def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activat
     parts = -(-bags // ROWS)
     partial = kept.new_empty(parts, columns, dtype=torch.float32)
     index = torch.uint16  # which is no matter: backward reads none
-    source, wide = sums_source(_FILE, kept, index, None, width, gradient, ACTIVATION=activation)
+    source, wide = sums_source(_FILE, kept, index, None, width, sums, gradient, ACTIVATION=activation)
     extent = Extent(parts, width // wide)
     run(
         kept.device, source, "first_stage_backward", extent,
