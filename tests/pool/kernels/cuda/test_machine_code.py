@@ -39,6 +39,13 @@ SOURCES = {
         for name in ("float32", "bfloat16", "narrow")
         for activation in range(3)
     },
+    **{
+        f"first_stage_backward {name} {activation}": Source.of(
+            CHESS / "first_stage_backward.cu", BFLOAT16=narrow, WIDTH=width, ACTIVATION=activation
+        )
+        for name, narrow, width in (("float32", 0, 4), ("bfloat16", 1, 8))
+        for activation in range(3)
+    },
     "column_sums": Source.of("column_sums.cu", BFLOAT16=0, WIDTH=4),
     **{
         f"stacked_linear {hidden}": Source.of(
@@ -77,8 +84,9 @@ BLOCKS = {
     "list_sums values": {"sum_lists": 8, "sum_pieces": 8, "join_pieces": 5},
     "list_sums bfloat16": {"sum_lists": 8, "sum_pieces": 8, "join_pieces": 4},
     "list_sums narrow": {"sum_lists": 8},
-    "first_stage float32 0": {"first_stage": 8, "first_stage_backward": 6},
+    "first_stage float32 0": {"first_stage": 8},
     "first_stage narrow 0": {"first_stage": 6},
+    "first_stage_backward float32 0": {"first_stage_backward": 6},
     "column_sums": {"column_sums": 8},
     "stacked_linear 2": {"stacked_products": 7, "stacked_inputs": 9, "stacked_pieces": 6},
     "layer_stacks 2 0": {"stacks_forward": 4, "stacks_backward": 9},
@@ -89,10 +97,11 @@ IN_FLIGHT = {  # kernels that must have so many rows on their way
     "list_sums float32": {"sum_lists": 4, "sum_pieces": 4, "join_pieces": 4},
     "list_sums values": {"sum_lists": 4, "sum_pieces": 4},
     "list_sums bfloat16": {"sum_lists": 4, "sum_pieces": 4},
-    "first_stage float32 0": {"first_stage": 4, "first_stage_backward": 4},
+    "first_stage float32 0": {"first_stage": 4},
     "first_stage bfloat16 0": {"first_stage": 4},
     "list_sums narrow": {"sum_lists": 4},
     "first_stage narrow 0": {"first_stage": 4},
+    "first_stage_backward float32 0": {"first_stage_backward": 4},
     "column_sums": {"column_sums": 8},
     "step Adam 4": {"step": 4, "step_rows": 4},
     "fold 4": {"fold": 4, "fold_rows": 4},
