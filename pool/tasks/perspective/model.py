@@ -246,9 +246,7 @@ class PerspectiveModel(nn.Module):
         return [layer for layer in self.layers if isinstance(layer, StackedLinear)]
 
 
-def _first_layer(
-    shape: Shape, rule: Rounding | None, bias_rule: Rounding | None, dtype: torch.dtype
-) -> SparseLinear:
+def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None, dtype: torch.dtype) -> SparseLinear:
     inputs = shape.num_real + shape.num_virtual
     if rule is None and bias_rule is None and dtype == torch.float32:
         return SparseLinear(inputs, shape.width, field=FIELD)

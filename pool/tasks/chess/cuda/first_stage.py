@@ -77,9 +77,7 @@ def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activat
     parts = -(-bags // ROWS)
     partial = kept.new_empty(parts, columns, dtype=torch.float32)
     wide = width_of(width, kept, sums, gradient)
-    source = Source.of(
-        _BACKWARD, BFLOAT16=int(kept.dtype == torch.bfloat16), WIDTH=wide, ACTIVATION=activation
-    )
+    source = Source.of(_BACKWARD, BFLOAT16=int(kept.dtype == torch.bfloat16), WIDTH=wide, ACTIVATION=activation)
     extent = Extent(parts, width // wide)
     run(
         kept.device, source, "first_stage_backward", extent,
