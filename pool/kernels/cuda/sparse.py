@@ -1,5 +1,5 @@
-"""The sparse layer's sums on a device, for tables in float32 and bfloat16 (src/list_sums.cu), and for tables in bfloat16
-beside a float32 bias.
+"""The sparse layer's sums on a device, for tables in float32 and bfloat16, and for tables in bfloat16 beside a bias in
+float32 (src/list_sums.cu).
 
 Sums are float32. The same bits in each run; other bits than on a CPU, which adds up along a plan.
 """
