@@ -81,7 +81,7 @@ def parts(repeats: int) -> dict[str, float]:
     )
 
 
-def _in_turns(calls: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
+def _in_turns(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():

@@ -127,7 +127,7 @@ def test_a_table_of_bfloat16_beside_a_bias_of_float32(
     table = weight.bfloat16()
     weight.requires_grad_()
     bias.requires_grad_()
-    found = []
+    found: list[list[Tensor]] = []
     for each, cpu.backward in ((table.float(), False), (table, False), (table, True)):
         seen: list[Tensor] = []
         lists = sparse.features, sparse.offsets
