@@ -6,7 +6,7 @@
 
 // A thread has a sample, of each row in its bags one number.
 KERNEL(128, 8)
-bucket_difference(const Row* __restrict__ table, const INDEX* __restrict__ numbers,
+bucket_difference(const Number* __restrict__ table, const INDEX* __restrict__ numbers,
                   const uint32* __restrict__ offsets, const Borders from, float* __restrict__ out, uint32 samples) {
     const uint64 i = item();
     if (i >= samples) return;
