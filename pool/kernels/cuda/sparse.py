@@ -1,4 +1,5 @@
-"""The sparse layer's sums on a device, for tables in float32 and bfloat16 (src/list_sums.cu).
+"""The sparse layer's sums on a device, for tables in float32 and bfloat16, and for tables in bfloat16 beside a bias in
+float32 (src/list_sums.cu).
 
 Sums are float32. The same bits in each run; other bits than on a CPU, which adds up along a plan.
 """
@@ -21,10 +22,11 @@ INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
 def sum_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None, start: Tensor | None) -> Tensor:
     """[lists, columns]: start [columns] plus the rows of `table` [rows, columns] that each list names, times values.
 
-    List l is numbers[offsets[l] : offsets[l + 1]] (uint16 or uint32; offsets uint32); values float32, as numbers."""
+    List l is numbers[offsets[l] : offsets[l + 1]] (uint16 or uint32; offsets uint32); values float32, as numbers. The
+    sums are of start's dtype, without one of the table's."""
     lists, columns = _shape(table, offsets)
-    out = table.new_empty(lists, columns)
-    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, start)
+    out = (table if start is None else start).new_empty(lists, columns)
+    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, out, start)
     extent = Extent(lists, columns // width)
     run(table.device, source, "sum_lists", extent, table, numbers, offsets, values, start, out, lists, columns)
     return out
@@ -36,7 +38,7 @@ def sum_long_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tens
     out = table.new_empty(lists, columns)
     windows = -(-numbers.numel() // PIECE)
     partial = table.new_empty(2 * windows, columns, dtype=torch.float32)
-    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns)
+    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, out)
     groups = columns // width
     arguments = table, numbers, offsets, values, out, partial, lists, windows, columns
     run(table.device, source, "sum_pieces", Extent(lists + 2 * windows, groups), *arguments)
@@ -64,12 +66,16 @@ def sums_source(
     index: torch.dtype,
     values: Tensor | None,
     columns: int,
+    out: Tensor,
     *others: Tensor | None,
     **more: int,
 ) -> tuple[Source, int]:
-    """Returns a source that includes list_sums.cuh, and its WIDTH for rows of so many columns."""
-    width = width_of(columns, table, *others)
-    constants = {"BFLOAT16": _is_bfloat16(table), "WIDTH": width, "VALUES": int(values is not None)}
+    """Returns a source that includes list_sums.cuh, and its WIDTH for rows of so many columns. All but the table is of
+    the dtype of `out`."""
+    width = width_of(columns, table, out, *others)
+    numbers = _is_bfloat16(out)
+    constants = {"BFLOAT16": numbers, "NARROW": int(_is_bfloat16(table) != numbers), "WIDTH": width}
+    constants["VALUES"] = int(values is not None)
     return Source.of(file, INDEX=INDEX[index], **constants, **more), width
 
 

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from loader.chess.output_buckets import OutputBuckets
 from loader.section import Effect, Section, as_tuple
-from pool.tasks.chess.training.config import FakeQuantization, Kernels, with_defaults
+from pool.tasks.chess.training.config import FakeQuantization, Kernels, TableDtype, with_defaults
 
 MAX_WIDTH = 1 << 14
 _FROM_DATA = ("features", "king_buckets", "output_buckets")
@@ -157,6 +157,7 @@ class ModelConfig(Section):
         Effect.RESULT,
     ]
     fake_quantization: FakeQuantization = ()
+    table_dtype: TableDtype = "float32"
     kernels: Kernels = "fused"
     export_as: Annotated[
         Literal["auto", "simple", "output_buckets", "input_buckets", "multi_layer"],

@@ -45,15 +45,16 @@ class PerspectiveModel(nn.Module):
         kernels: Kernels = "fused",
         fake_quantization: Collection[str] = (),
         rules: Mapping[str, Rounding] | None = None,
+        table_dtype: torch.dtype = torch.float32,
     ) -> None:
         """`rules`: how the tensors that a file holds as integers are rounded; what is in `fake_quantization` is,
-        in forward too."""
+        in forward too. `table_dtype`: of the first layer's rows, as they are summed."""
         super().__init__()
         self.shape = shape
         rules = rules or {}
         rows = rules if "rows" in fake_quantization else {}
         dense = rules if "dense" in fake_quantization else {}
-        self.l0 = _first_layer(shape, rows.get("l0w"), rows.get("l0b"))
+        self.l0 = _first_layer(shape, rows.get("l0w"), rows.get("l0b"), table_dtype)
         self.layers = nn.ModuleList(
             StackedLinear(
                 shape.buckets,
@@ -245,9 +246,9 @@ class PerspectiveModel(nn.Module):
         return [layer for layer in self.layers if isinstance(layer, StackedLinear)]
 
 
-def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None) -> SparseLinear:
+def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None, dtype: torch.dtype) -> SparseLinear:
     inputs = shape.num_real + shape.num_virtual
-    if rule is None and bias_rule is None:
+    if rule is None and bias_rule is None and dtype == torch.float32:
         return SparseLinear(inputs, shape.width, field=FIELD)
     virtual_rows = None
     if shape.num_virtual:
@@ -256,5 +257,11 @@ def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None
         virtual_rows[: len(of_pieces)] = shape.num_real + of_pieces
         virtual_rows[shape.num_real :] = np.arange(shape.num_real, inputs)
     return RoundedSparseLinear(
-        inputs, shape.width, field=FIELD, rule=rule, bias_rule=bias_rule, virtual_rows=virtual_rows
+        inputs,
+        shape.width,
+        field=FIELD,
+        rule=rule,
+        bias_rule=bias_rule,
+        virtual_rows=virtual_rows,
+        dtype_in_effect=dtype,
     )

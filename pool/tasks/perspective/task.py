@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 
 from loader.stream.schema import BatchSchema
@@ -60,7 +61,9 @@ class PerspectiveTask(ChessTask):
     def build_model(self) -> PerspectiveModel:
         """Returns a freshly initialised model."""
         shape, model = shape_of(self._model), self._model
-        return PerspectiveModel(shape, model.kernels, model.fake_quantization, roundings(export_list(model, shape)))
+        rules = roundings(export_list(model, shape))
+        dtype = getattr(torch, model.table_dtype)
+        return PerspectiveModel(shape, model.kernels, model.fake_quantization, rules, dtype)
 
     def initialize(self, model: nn.Module) -> None:
         """Loads model.start_from, if it is set."""

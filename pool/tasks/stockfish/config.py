@@ -11,7 +11,7 @@ from pydantic import Field
 
 import pool.tasks.stockfish.halfka as halfka
 from loader.section import Effect, Section
-from pool.tasks.chess.training.config import FakeQuantization, Kernels
+from pool.tasks.chess.training.config import FakeQuantization, Kernels, TableDtype
 from pool.tasks.stockfish.versions import L1_STEP, MAX_L1, VERSIONS, Version
 
 
@@ -60,6 +60,7 @@ class ModelConfig(Section):
         Effect.RESULT,
     ] = True
     fake_quantization: FakeQuantization = ()
+    table_dtype: TableDtype = "float32"
     kernels: Kernels = "fused"
     start_from: Annotated[
         str | None,

@@ -41,7 +41,9 @@ class StockfishModel(nn.Module):
         self.num_features = config.inputs
         self.first_virtual = config.first_virtual
         rounds = "rows" in config.fake_quantization
-        self.transformer = self._table("transformer", config.l1, rounds)
+        # not the PSQT's: a row of 8 is one sector of memory either way, and a queen's value needs more bits
+        dtype = getattr(torch, config.table_dtype)
+        self.transformer = self._table("transformer", config.l1, rounds, dtype)
         self.psqt = self._table("psqt", NUM_BUCKETS, rounds, bias=False)
         self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0, config.fake_quantization)
         self._kernels = kernels_for(config.kernels, CUT_ACTIVATIONS if self.stacks.cuts_activations else "")
@@ -159,19 +161,23 @@ class StockfishModel(nn.Module):
         for tensor in (self.transformer.weight, self.transformer.bias, *self.stacks.fc_0_weights()):
             tensor.copy_(tensor[..., both])
 
-    def _table(self, name: str, outputs: int, rounds: bool, *, bias: bool = True) -> SparseLinear:
-        """Returns the layer `name`. Rows of all feature sets are stored with one scale."""
-        if not rounds:
+    def _table(
+        self, name: str, outputs: int, rounds: bool, dtype: torch.dtype = torch.float32, *, bias: bool = True
+    ) -> SparseLinear:
+        """Returns the layer `name`, whose rows are summed in `dtype`. Rows of all feature sets are stored with one
+        scale."""
+        if not rounds and dtype == torch.float32:
             return SparseLinear(self.num_features, outputs, bias, field=FIELD)
-        rules = roundings(self.version)
+        rules = roundings(self.version) if rounds else {}
         return RoundedSparseLinear(
             self.num_features,
             outputs,
             field=FIELD,
-            rule=rules[f"{name}_weight"],
+            rule=rules.get(f"{name}_weight"),
             bias_rule=rules.get(f"{name}_bias"),
             bias=bias,
             virtual_rows=self._virtual_rows() if self.num_virtual else None,
+            dtype_in_effect=dtype,
         )
 
     def _virtual_rows(self) -> npt.NDArray[np.int64]:

@@ -8,7 +8,7 @@
 // part of a large table that is in use at a time is smaller.
 
 KERNEL(128, 8)
-sum_lists(const Number* __restrict__ table, const INDEX* __restrict__ numbers, const uint32* __restrict__ offsets,
+sum_lists(const Row* __restrict__ table, const INDEX* __restrict__ numbers, const uint32* __restrict__ offsets,
           const float* __restrict__ values, const Number* __restrict__ start, Number* __restrict__ out, uint32 lists,
           uint32 columns) {
     const Place here = place();
@@ -68,7 +68,7 @@ static __device__ __forceinline__ Piece later_piece(const uint32* offsets, uint3
 
 // Items along x: the lists, then two for each window.
 KERNEL(128, 8)
-sum_pieces(const Number* __restrict__ table, const INDEX* __restrict__ numbers, const uint32* __restrict__ offsets,
+sum_pieces(const Row* __restrict__ table, const INDEX* __restrict__ numbers, const uint32* __restrict__ offsets,
            const float* __restrict__ values, Number* __restrict__ out, float* __restrict__ partial, uint32 lists,
            uint32 windows, uint32 columns) {
     const Place here = place();

@@ -7,18 +7,27 @@
 // Set by whoever compiles, besides numbers.cuh's:
 //   INDEX   uint16 or uint32: the type of the rows' numbers
 //   VALUES  1: each row is multiplied by a value
+//   NARROW  1: the table is bfloat16, whatever BFLOAT16 says of all else
 
 constexpr uint32 kInFlight = 4;  // rows that are loaded before the first is added
 
+#if NARROW
+using Row = uint16;
+static __device__ __forceinline__ Floats load_row(const Row* from) { return load_narrow(from); }
+#else
+using Row = Number;
+static __device__ __forceinline__ Floats load_row(const Row* from) { return load(from); }
+#endif
+
 // What is added up: rows numbers[at], at = begin .. end.
 struct Lists {
-    const Number* __restrict__ table;  // [rows, columns]
+    const Row* __restrict__ table;  // [rows, columns]
     const INDEX* __restrict__ numbers;
     const float* __restrict__ values;
     uint32 columns;
 
     __device__ __forceinline__ Floats row(uint32 at, uint32 column) const {
-        return load(table + static_cast<uint64>(numbers[at]) * columns + column);
+        return load_row(table + static_cast<uint64>(numbers[at]) * columns + column);
     }
 
     __device__ __forceinline__ void add_row(Floats& total, const Floats& row, [[maybe_unused]] uint32 at) const {

@@ -74,10 +74,18 @@ static __device__ __forceinline__ void store_floats(const Floats& numbers, float
 
 static __device__ __forceinline__ float from_bfloat16(uint32 bits) { return __uint_as_float(bits << 16); }
 
-// Of bfloat16, whatever BFLOAT16 says, as many as of float32. The pointer is a multiple of 2 * WIDTH bytes.
+// Of bfloat16, whatever BFLOAT16 says. The pointer is a multiple of 2 * WIDTH bytes.
 static __device__ __forceinline__ Floats load_narrow(const uint16* from) {
     Floats out;
-#if WIDTH % 4 == 0
+#if WIDTH == 8
+    const uint4 raw = *reinterpret_cast<const uint4*>(from);
+    const uint32 words[4] = {raw.x, raw.y, raw.z, raw.w};
+    UNROLL
+    for (int i = 0; i < 4; ++i) {
+        out.at[2 * i] = from_bfloat16(words[i] & 0xFFFFU);
+        out.at[2 * i + 1] = from_bfloat16(words[i] >> 16);
+    }
+#elif WIDTH % 4 == 0
     UNROLL
     for (int i = 0; i < WIDTH; i += 4) {
         const uint2 raw = *reinterpret_cast<const uint2*>(from + i);
@@ -100,21 +108,7 @@ static __device__ __forceinline__ uint32 to_bfloat16(float number) {
     return (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
 }
 
-static __device__ __forceinline__ Floats load(const Number* from) {
-    Floats out;
-#if WIDTH == 8
-    const uint4 raw = *reinterpret_cast<const uint4*>(from);
-    const uint32 words[4] = {raw.x, raw.y, raw.z, raw.w};
-    UNROLL
-    for (int i = 0; i < 4; ++i) {
-        out.at[2 * i] = from_bfloat16(words[i] & 0xFFFFU);
-        out.at[2 * i + 1] = from_bfloat16(words[i] >> 16);
-    }
-#else
-    out.at[0] = from_bfloat16(*from);
-#endif
-    return out;
-}
+static __device__ __forceinline__ Floats load(const Number* from) { return load_narrow(from); }
 
 static __device__ __forceinline__ void store(const Floats& numbers, Number* to) {
 #if WIDTH == 8

@@ -96,5 +96,5 @@ class _BucketDifference(torch.autograd.Function):
 
 
 def _source(borders: Sequence[int], numbers: Tensor) -> Source:
-    constants = {"BFLOAT16": 0, "WIDTH": 1, "VALUES": 0, "BUCKETS": len(borders) - 1}
+    constants = {"BFLOAT16": 0, "WIDTH": 1, "VALUES": 0, "NARROW": 0, "BUCKETS": len(borders) - 1}
     return Source.of(_FILE, INDEX=INDEX[numbers.dtype], **constants)

@@ -1,5 +1,5 @@
 """The first layer fused with what follows it, for two perspectives: sums, clipping, and products or squares
-(first_stage.cu).
+(first_stage.cu, first_stage_backward.cu).
 
 A function for autograd. What the table's gradient becomes is up to the layer, as without it.
 """
@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from pool.kernels.cuda.launcher import Extent, run
+from pool.kernels.cuda.compiler import Source
+from pool.kernels.cuda.launcher import Extent, run, width_of
 from pool.kernels.cuda.sparse import ROWS, column_sums, sums_source
 from pool.kernels.sparse import SparseInput, backend_for
 from pool.nn.sparse_linear import SparseLinear
 
-_FILE = Path(__file__).with_suffix(".cu")
+_FORWARD, _BACKWARD = (Path(__file__).with_name(name) for name in ("first_stage.cu", "first_stage_backward.cu"))
 
 
 class Activation(IntEnum):
@@ -55,11 +56,11 @@ def layer_first_stage(layer: SparseLinear, sparse: SparseInput, highest: float, 
 def first_stage(
     table: Tensor, bias: Tensor, numbers: Tensor, offsets: Tensor, highest: float, activation: int
 ) -> tuple[Tensor, Tensor]:
-    """Returns the activation of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these sums.
-    Bags as in `sum_lists`."""
+    """Returns the activation of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these sums,
+    of the bias' dtype. Bags as in `sum_lists`."""
     samples, columns, width = _shape(table, offsets, activation)
-    kept, out = table.new_empty(2 * samples, columns), table.new_empty(samples, 2 * width)
-    source, wide = sums_source(_FILE, table, numbers.dtype, None, width, bias, ACTIVATION=activation)
+    kept, out = bias.new_empty(2 * samples, columns), bias.new_empty(samples, 2 * width)
+    source, wide = sums_source(_FORWARD, table, numbers.dtype, None, width, out, bias, ACTIVATION=activation)
     extent = Extent(2 * samples, width // wide)
     run(
         table.device, source, "first_stage", extent,
@@ -75,8 +76,8 @@ def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activat
     sums = torch.empty_like(kept)
     parts = -(-bags // ROWS)
     partial = kept.new_empty(parts, columns, dtype=torch.float32)
-    index = torch.uint16  # which is no matter: backward reads none
-    source, wide = sums_source(_FILE, kept, index, None, width, gradient, ACTIVATION=activation)
+    wide = width_of(width, kept, sums, gradient)
+    source = Source.of(_BACKWARD, BFLOAT16=int(kept.dtype == torch.bfloat16), WIDTH=wide, ACTIVATION=activation)
     extent = Extent(parts, width // wide)
     run(
         kept.device, source, "first_stage_backward", extent,

@@ -1,5 +1,6 @@
 """Parameters as they are in effect: dense weights with what buckets share, rounded under fake quantization, all in one
-launch (weights_in_effect.cu); touched rows of a table and its bias likewise (rounded_rows.cu)."""
+launch (weights_in_effect.cu); touched rows of a table, if wanted as bfloat16, and its bias likewise
+(rounded_rows.cu)."""
 
 from __future__ import annotations
 
@@ -93,15 +94,22 @@ def weights_in_effect(
 
 
 def rows_in_effect(
-    weight: Tensor, bias: Tensor | None, touched: Tensor, added: Tensor | None, rule: Rule, bias_rule: Rule
+    weight: Tensor,
+    bias: Tensor | None,
+    touched: Tensor,
+    added: Tensor | None,
+    rule: Rule,
+    bias_rule: Rule,
+    dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns table and bias. Row f is rounded with row added[f] (int64) added to it; below 0: none; f itself: all
-    zeros."""
-    if rule is None and (bias is None or bias_rule is None):
+    """Returns a table of `dtype`, and the bias. Row f is rounded with row added[f] (int64) added to it; below 0: none;
+    f itself: all zeros."""
+    as_it_is = rule is None and dtype == weight.dtype
+    if as_it_is and (bias is None or bias_rule is None):
         return weight, bias
-    which = touched[:0] if rule is None else touched
-    table, rounded = rounded_rows(weight, bias, which, added, *_numbers(rule), *_numbers(bias_rule))
-    return weight if rule is None else table, None if bias is None else rounded
+    which = touched[:0] if as_it_is else touched
+    table, rounded = rounded_rows(weight, bias, which, added, *_numbers(rule), *_numbers(bias_rule), dtype)
+    return weight if as_it_is else table, None if bias is None else rounded
 
 
 def rounded_rows(
@@ -113,23 +121,21 @@ def rounded_rows(
     way: int,
     bias_scale: float,
     bias_way: int,
+    dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """Memory of the table's shape with the touched rows in it, and the bias; empty if there is none."""
-    out, bias_out = _empty(weight, bias)
+    """Memory of the table's shape and of `dtype` with the touched rows in it, and the bias; empty if there is none."""
+    out = torch.empty_like(weight, dtype=dtype)
+    bias_out = weight.new_empty(0) if bias is None else torch.empty_like(bias)
     columns = weight.shape[1]
     run(
         weight.device,
-        Source.of(_ROWS, BFLOAT16=0, WIDTH=1, INDEX=INDEX[touched.dtype]),
+        Source.of(_ROWS, BFLOAT16=int(dtype == torch.bfloat16), WIDTH=1, INDEX=INDEX[touched.dtype]),
         "rounded_rows",
         Extent(len(touched) + (bias is not None), columns),
         weight, touched, added, bias, out, bias_out, _rule(scale, way), _rule(bias_scale, bias_way),
         len(touched), columns,
     )  # fmt: skip
     return out, bias_out
-
-
-def _empty(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(weight), weight.new_empty(0) if bias is None else torch.empty_like(bias)
 
 
 def _numbers(rule: Rule) -> tuple[float, int]:

@@ -1,6 +1,7 @@
 #include "rounding.cuh"
 
-// The rows of a table that a batch touches, rounded; the others are left as they are. WIDTH is 1.
+// The rows of a float32 table that a batch touches, rounded, as numbers of either type; the others are left as they
+// are. WIDTH is 1.
 //
 // Set by whoever compiles, besides numbers.cuh's: INDEX, uint16 or uint32: the type of the rows' numbers
 
@@ -13,7 +14,7 @@ struct Rule {
 // none; where it is the row itself, zeros come out. Items: touched rows, then one for the bias.
 KERNEL(128, 8)
 rounded_rows(const float* __restrict__ table, const INDEX* __restrict__ touched, const long long* __restrict__ added,
-             const float* __restrict__ bias, float* __restrict__ out, float* __restrict__ bias_out, const Rule rule,
+             const float* __restrict__ bias, Number* __restrict__ out, float* __restrict__ bias_out, const Rule rule,
              const Rule bias_rule, uint32 count, uint32 columns) {
     const Place here = place();
     if (here.item > count || here.column >= columns) return;
@@ -30,5 +31,5 @@ rounded_rows(const float* __restrict__ table, const INDEX* __restrict__ touched,
     } else if (more >= 0) {
         number = number + table[static_cast<uint64>(more) * columns + here.column];
     }
-    out[at] = on_grid(number, rule.scale, rule.way);
+    store({{on_grid(number, rule.scale, rule.way)}}, out + at);
 }

@@ -30,6 +30,16 @@ FakeQuantization = Annotated[
     Effect.RESULT,
 ]
 
+TableDtype = Annotated[
+    Literal["float32", "bfloat16"],
+    Field(
+        description="of the rows that the first layer sums up: bfloat16 rounds those that a batch touches to nearest "
+        "even, a factoriser added and after fake_quantization. CUDA workers then read half of the bytes; CPU workers "
+        "compute the same and gain nothing. Weights, bias, PSQT, sums, gradients and exported files stay float32"
+    ),
+    Effect.RESULT,
+]
+
 Kernels = Annotated[
     Literal["fused_first_layer", "fused", "torch"],
     Field(

@@ -34,8 +34,8 @@ def floored(values: Tensor, one: float) -> Tensor:
 
 
 class RoundedSparseLinear(SparseLinear):
-    """A SparseLinear that sums rounded rows; a virtual feature's row counts as part of each real row that it is
-    added to on export."""
+    """A SparseLinear that sums rounded rows, in float32; a virtual feature's row counts as part of each real row that
+    it is added to on export."""
 
     def __init__(
         self,
@@ -47,26 +47,34 @@ class RoundedSparseLinear(SparseLinear):
         bias_rule: Rounding | None = None,
         bias: bool = True,
         virtual_rows: npt.NDArray[np.int64] | None = None,
+        dtype_in_effect: torch.dtype = torch.float32,
     ) -> None:
         """`rule`, `bias_rule`: None for what the file holds as floats. `virtual_rows` [num_features]: the row that is
-        added to each row on export, -1 for none, and for virtual features their own; None without virtual features."""
+        added to each row on export, -1 for none, and for virtual features their own; None without virtual features.
+        `dtype_in_effect`: what rows are rounded to behind that, bfloat16 to nearest even; kernels for CUDA gather them
+        in it."""
         super().__init__(num_features, out_features, bias, field=field)
+        self._dtype = dtype_in_effect
         self._rule, self._bias_rule = rule, bias_rule
         self._virtual_rows = None if virtual_rows is None else torch.from_numpy(virtual_rows)
 
     @torch.no_grad()
     def in_effect(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:
         if weight.dtype == torch.float32 and backend_for(weight) == "cuda":
-            rules = _plain(self._rule), _plain(self._bias_rule)
-            return rows_in_effect(weight, bias, sparse.touched, self._virtual_rows_on(weight.device), *rules)
+            rules, added = (_plain(self._rule), _plain(self._bias_rule)), self._virtual_rows_on(weight.device)
+            return rows_in_effect(weight, bias, sparse.touched, added, *rules, self._dtype)
         if bias is not None and self._bias_rule is not None:
             bias = _on_grid_(bias.clone(), self._bias_rule.scale, self._bias_rule.way)
-        if self._rule is None:
+        if self._rule is None and self._dtype == torch.float32:
             return weight, bias
         table = torch.empty_like(weight)
         touched = sparse.touched.to(torch.int64)
         for part in torch.split(touched, _ROWS) if weight.device.type == "cpu" else (touched,):
-            rows = _on_grid_(self._whole_rows(weight, part), self._rule.scale, self._rule.way)
+            rows = self._whole_rows(weight, part)
+            if self._rule is not None:
+                _on_grid_(rows, self._rule.scale, self._rule.way)
+            if self._dtype != torch.float32:
+                rows = rows.to(self._dtype).to(weight.dtype)
             table.index_copy_(0, part, rows)
         return table, bias
 

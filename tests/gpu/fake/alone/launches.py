@@ -17,7 +17,7 @@ from pool.exchange.plan import make_plan
 from pool.exchange.tensors import specs, trained, views
 from pool.kernels.cuda.driver import PrimaryContext
 from pool.kernels.cuda.sparse import column_sums
-from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.chess.training.config import LossConfig, TableDtype
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.perspective.config import ModelConfig as PerspectiveConfig
 from pool.tasks.perspective.task import PerspectiveTask
@@ -50,6 +50,11 @@ TASKS = {
     "Stockfish 15.1, rounded": (
         lambda: create_task(ModelConfig(l1=16, fake_quantization=("rows", "dense")), LossConfig()),
         25,
+        0,
+    ),
+    "Stockfish 15.1, rows of bfloat16": (
+        lambda: create_task(ModelConfig(l1=16, table_dtype="bfloat16"), LossConfig()),
+        24,
         0,
     ),
 }
@@ -144,11 +149,11 @@ def test_a_step_on_the_device_has_the_bits_of_the_cpus_in_few_launches() -> None
     assert {name: launched[name] for name in (*wanted, "fold", "fold_rows")} == {**wanted, "fold": 0, "fold_rows": 0}
 
 
-@pytest.mark.parametrize("batches_per_group", [1, 2])
-def test_kernels_give_what_a_cpu_gives_in_any_mode(batches_per_group: int) -> None:
+@pytest.mark.parametrize(("batches_per_group", "table_dtype"), [(1, "float32"), (2, "float32"), (1, "bfloat16")])
+def test_kernels_give_what_a_cpu_gives_in_any_mode(batches_per_group: int, table_dtype: TableDtype) -> None:
     """To float rounding; no thread that computes waits, no copy is pageable."""
     torch.manual_seed(1)
-    given = inputs(create_task(ModelConfig(l1=16), LossConfig(weight_boost=1.0)), 300, 4)
+    given = inputs(create_task(ModelConfig(l1=16, table_dtype=table_dtype), LossConfig(weight_boost=1.0)), 300, 4)
     rig = TakingRig(given, "cpu", batches_per_group=batches_per_group)
     wanted = rig.train()
     for mode in ("only what is waited for", "short delays"):

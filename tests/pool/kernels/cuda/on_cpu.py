@@ -6,7 +6,8 @@ import ctypes
 import hashlib
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import torch
 
 from pool._native import grid, pack_arguments
+from pool.kernels.cuda import launcher
 from pool.kernels.cuda.compiler import COMMON, PACKAGE, Source
 from pool.kernels.cuda.launcher import Argument, Extent
 from tests.support.paths import ROOT
@@ -55,6 +57,16 @@ class CpuLauncher:
             int(self.backward),
         )
         assert status == 0, f"{source}: {kernel}: {status}"
+
+
+@contextmanager
+def without_kernels() -> Iterator[None]:
+    """Torch's own operations serve meanwhile."""
+    makers, launcher.makers = launcher.makers, {}
+    launcher.launcher.cache_clear()
+    yield
+    launcher.makers = makers
+    launcher.launcher.cache_clear()
 
 
 @cache

@@ -21,10 +21,11 @@ from tests.support.paths import ROOT
 
 CHESS = Path(layer_stacks.__file__).parent
 SUMS: dict[str, dict[str, int | str]] = {
-    "float32": {"BFLOAT16": 0, "WIDTH": 4, "INDEX": "uint16", "VALUES": 0},
-    "bfloat16": {"BFLOAT16": 1, "WIDTH": 8, "INDEX": "uint32", "VALUES": 0},
-    "values": {"BFLOAT16": 0, "WIDTH": 4, "INDEX": "uint32", "VALUES": 1},
-    "odd": {"BFLOAT16": 0, "WIDTH": 1, "INDEX": "uint16", "VALUES": 0},
+    "float32": {"BFLOAT16": 0, "NARROW": 0, "WIDTH": 4, "INDEX": "uint16", "VALUES": 0},
+    "bfloat16": {"BFLOAT16": 1, "NARROW": 0, "WIDTH": 8, "INDEX": "uint32", "VALUES": 0},
+    "narrow": {"BFLOAT16": 0, "NARROW": 1, "WIDTH": 8, "INDEX": "uint16", "VALUES": 0},
+    "values": {"BFLOAT16": 0, "NARROW": 0, "WIDTH": 4, "INDEX": "uint32", "VALUES": 1},
+    "odd": {"BFLOAT16": 0, "NARROW": 0, "WIDTH": 1, "INDEX": "uint16", "VALUES": 0},
 }
 STACKS = {"BUCKETS": 8, "ALL": 0}
 FOLDS = {  # of so many leaves; of 64 with bfloat16 some bytes are spilled
@@ -35,7 +36,14 @@ SOURCES = {
     **{f"list_sums {name}": Source.of("list_sums.cu", **constants) for name, constants in SUMS.items()},
     **{
         f"first_stage {name} {activation}": Source.of(CHESS / "first_stage.cu", ACTIVATION=activation, **SUMS[name])
-        for name in ("float32", "bfloat16")
+        for name in ("float32", "bfloat16", "narrow")
+        for activation in range(3)
+    },
+    **{
+        f"first_stage_backward {name} {activation}": Source.of(
+            CHESS / "first_stage_backward.cu", BFLOAT16=narrow, WIDTH=width, ACTIVATION=activation
+        )
+        for name, narrow, width in (("float32", 0, 4), ("bfloat16", 1, 8))
         for activation in range(3)
     },
     "column_sums": Source.of("column_sums.cu", BFLOAT16=0, WIDTH=4),
@@ -52,12 +60,15 @@ SOURCES = {
         for hidden, every in ((0, 0), (2, 0), (2, 1), (4, 1))
     },
     "weights_in_effect": Source.of(CHESS / "weights_in_effect.cu", BFLOAT16=0, WIDTH=1, TENSORS=6),
-    "rounded_rows": Source.of(CHESS / "rounded_rows.cu", BFLOAT16=0, WIDTH=1, INDEX="uint16"),
+    **{
+        f"rounded_rows {name}": Source.of(CHESS / "rounded_rows.cu", BFLOAT16=narrow, WIDTH=1, INDEX="uint16")
+        for narrow, name in enumerate(("float32", "bfloat16"))
+    },
     "squares": Source.of("squares.cu", BFLOAT16=0, WIDTH=1),
     "finite": Source.of("finite.cu", BFLOAT16=0, WIDTH=1, TENSORS=64),
     "win_rate_loss": Source.of(CHESS / "win_rate_loss.cu", BFLOAT16=0, WIDTH=1, SCORE="short", RESULT="signed char"),
     "bucket_difference": Source.of(
-        CHESS / "bucket_difference.cu", BFLOAT16=0, WIDTH=1, BUCKETS=8, VALUES=0, INDEX="uint16"
+        CHESS / "bucket_difference.cu", BFLOAT16=0, NARROW=0, WIDTH=1, BUCKETS=8, VALUES=0, INDEX="uint16"
     ),
     "find_rows": Source.of("find_rows.cu", BFLOAT16=0, WIDTH=1, LEAVES=4, INDEX="uint16"),
     **{f"fold {name}": Source.of("fold.cu", BFLOAT16=0, WIDTH=4, **leaves) for name, leaves in FOLDS.items()},
@@ -72,7 +83,10 @@ BLOCKS = {
     "list_sums float32": {"sum_lists": 12, "sum_pieces": 12, "join_pieces": 5},
     "list_sums values": {"sum_lists": 8, "sum_pieces": 8, "join_pieces": 5},
     "list_sums bfloat16": {"sum_lists": 8, "sum_pieces": 8, "join_pieces": 4},
-    "first_stage float32 0": {"first_stage": 8, "first_stage_backward": 6},
+    "list_sums narrow": {"sum_lists": 8},
+    "first_stage float32 0": {"first_stage": 8},
+    "first_stage narrow 0": {"first_stage": 6},
+    "first_stage_backward float32 0": {"first_stage_backward": 6},
     "column_sums": {"column_sums": 8},
     "stacked_linear 2": {"stacked_products": 7, "stacked_inputs": 9, "stacked_pieces": 6},
     "layer_stacks 2 0": {"stacks_forward": 4, "stacks_backward": 9},
@@ -83,8 +97,11 @@ IN_FLIGHT = {  # kernels that must have so many rows on their way
     "list_sums float32": {"sum_lists": 4, "sum_pieces": 4, "join_pieces": 4},
     "list_sums values": {"sum_lists": 4, "sum_pieces": 4},
     "list_sums bfloat16": {"sum_lists": 4, "sum_pieces": 4},
-    "first_stage float32 0": {"first_stage": 4, "first_stage_backward": 4},
+    "first_stage float32 0": {"first_stage": 4},
     "first_stage bfloat16 0": {"first_stage": 4},
+    "list_sums narrow": {"sum_lists": 4},
+    "first_stage narrow 0": {"first_stage": 4},
+    "first_stage_backward float32 0": {"first_stage_backward": 4},
     "column_sums": {"column_sums": 8},
     "step Adam 4": {"step": 4, "step_rows": 4},
     "fold 4": {"fold": 4, "fold_rows": 4},

@@ -147,15 +147,16 @@ def test_outputs_and_gradients_are_those_of_the_plain_path_in_double(
             )
 
 
+@pytest.mark.parametrize("rounding", [{"fake_quantization": ("rows", "dense")}, {"table_dtype": "bfloat16"}], ids=str)
 @pytest.mark.parametrize("factorized", [False, True])
 def test_rows_that_are_rounded_are_summed_as_such(
-    factorized: bool, inputs: dict[int, SparseInput], uses: list[str]
+    factorized: bool, rounding: dict[str, Any], inputs: dict[int, SparseInput], uses: list[str]
 ) -> None:
     """Weights and bias lie between the integers; a factoriser counts as part of the rows."""
     models = []
     for kernels in ("fused_first_layer", "fused"):
         form = {**LADDER["layers"], "width": 64, "features": "chess768" + "^" * factorized}
-        config = LadderConfig(**form, kernels=kernels, fake_quantization=("rows", "dense"))
+        config = LadderConfig(**form, kernels=kernels, **rounding)
         model = PerspectiveTask(config, LossConfig()).build_model()
         torch.manual_seed(1)
         scale_up(model)

@@ -116,6 +116,32 @@ def test_the_same_bits_for_other_blocks_and_orders(cpu: CpuLauncher) -> None:
         assert bits() == wanted
 
 
+@pytest.mark.parametrize("activation", Activation)
+@pytest.mark.parametrize(("columns", "samples"), [(16, 45), (6, 1), (24, 3), (1040, 3), (48, 0)])
+def test_a_table_of_bfloat16_beside_a_bias_of_float32(
+    columns: int, samples: int, activation: Activation, cpu: CpuLauncher
+) -> None:
+    """The bits of the same numbers in float32."""
+    sparse = random_input(2 * samples, FEATURES, seed=columns)
+    weight, bias = parameters(columns, torch.float32)
+    table = weight.bfloat16()
+    weight.requires_grad_()
+    bias.requires_grad_()
+    found: list[list[Tensor]] = []
+    for each, cpu.backward in ((table.float(), False), (table, False), (table, True)):
+        seen: list[Tensor] = []
+        lists = sparse.features, sparse.offsets
+        out = fused_first_stage(weight, bias, (each, bias), *lists, seen.append, 1.0, activation)
+        bias.grad = None
+        out.backward(slope(out))
+        assert bias.grad is not None
+        found.append([out.detach(), seen[0], bias.grad])
+    for mixed in found[1:]:
+        for one, other in zip(found[0], mixed, strict=True):
+            assert one.dtype == other.dtype == torch.float32
+            assert torch.equal(one, other)
+
+
 @pytest.mark.usefixtures("cpu")
 def test_a_sum_at_a_border_has_no_gradient_and_a_nan_stays_one() -> None:
     sparse = input_of([[0], [1], [2], [3]], FEATURES)

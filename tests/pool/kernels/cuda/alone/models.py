@@ -18,7 +18,7 @@ from pool.tasks.perspective.shape import shape_of
 from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from tests.pool.kernels.cuda.on_cpu import CpuLauncher
+from tests.pool.kernels.cuda.on_cpu import CpuLauncher, without_kernels
 from tests.pool.kernels.sparse_inputs import random_input
 
 BORDERS = (0, 3, 3, 10, 20, 90, 91, 100, 120)
@@ -146,6 +146,43 @@ def test_stockfishs_network_is_rounded(fake: Literal["dense", "rows"], cpu: CpuL
     found = results(fused, batch())
     assert {"first_stage_backward", "stacked_pieces"} <= set(cpu.launched)
     agree(found, {name: tensor.double() for name, tensor in results(plain, batch()).items()})
+
+
+@pytest.mark.parametrize("fake", [(), ("rows", "dense")], ids=["floats", "rounded"])
+@pytest.mark.parametrize("factorized", [False, True])
+@pytest.mark.parametrize("path", ["fused", "torch"])
+def test_rows_of_bfloat16(path: Literal["fused", "torch"], factorized: bool, fake: Any, cpu: CpuLauncher) -> None:
+    """Along the kernels, behind them torch's layers too, against torch's path, which rounds alike."""
+    settings: dict[str, Any] = {
+        "l1": 32,
+        "factorized": factorized,
+        "fake_quantization": fake,
+        "table_dtype": "bfloat16",
+    }
+    model = StockfishModel(ModelConfig(kernels=path, **settings))
+    randomised(model)
+    found = results(model, batch())
+    assert {"rounded_rows", "first_stage" if path == "fused" else "sum_lists"} <= set(cpu.launched)
+    model.zero_grad()
+    cpu.launched.clear()
+    with without_kernels():
+        wanted = results(model, batch())
+    assert not cpu.launched
+    agree(found, {name: tensor.double() for name, tensor in wanted.items()})
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_perspective_networks_with_rows_of_bfloat16(shape: dict[str, Any], cpu: CpuLauncher) -> None:
+    config = PerspectiveConfig(features="chess768", king_buckets=(0,) * 64, output_buckets="material_count_8", **shape)
+    model = PerspectiveModel(shape_of(config), table_dtype=torch.bfloat16)
+    randomised(model)
+    found = results(model, batch())
+    assert {"rounded_rows", "first_stage"} <= set(cpu.launched)
+    plain = PerspectiveModel(shape_of(config))
+    plain.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        plain.l0.weight.copy_(plain.l0.weight.bfloat16())
+    agree(found, results(plain.double(), batch()))
 
 
 def test_gated_layers_are_torchs(cpu: CpuLauncher) -> None:

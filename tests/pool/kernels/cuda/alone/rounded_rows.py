@@ -1,4 +1,4 @@
-"""Fake quantization by kernels has the bits of torch's operations on a CPU."""
+"""Fake quantization, and rows of bfloat16, by kernels have the bits of torch's operations on a CPU."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from pool.kernels.cuda import launcher
+from pool.nn.batch import SparseInput
 from pool.tasks.chess.cuda.in_effect import WAYS, Changes, weights_in_effect_of
 from pool.tasks.chess.quantization import Rounding, Way
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, rounded
-from tests.pool.kernels.cuda.on_cpu import CpuLauncher
-from tests.pool.kernels.sparse_inputs import random_input
+from tests.pool.kernels.cuda.on_cpu import CpuLauncher, without_kernels
+from tests.pool.kernels.sparse_inputs import input_of, random_input
 
 ROWS = 40
 # halves, what is just below them, whole numbers, either sign, what is not finite
@@ -39,9 +39,10 @@ def test_tensors_are_rounded_with_what_is_shared(way: Way) -> None:
         assert torch.equal(each.nan_to_num(7.0), wanted.nan_to_num(7.0))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("way", get_args(Way))
 @pytest.mark.parametrize("rules", ["both", "rows", "bias", "none"])
-def test_rows_are_rounded_with_those_that_are_added(rules: str, way: Way, cpu: CpuLauncher) -> None:
+def test_rows_are_rounded_with_those_that_are_added(rules: str, way: Way, dtype: torch.dtype, cpu: CpuLauncher) -> None:
     rule, bias_rule = Rounding(16.0, np.int16, way=way), Rounding(8.0, np.int16, way=way)
     virtual = np.full(ROWS, -1)
     virtual[:20], virtual[30:] = 30 + np.arange(20) // 2, np.arange(30, ROWS)
@@ -52,22 +53,49 @@ def test_rows_are_rounded_with_those_that_are_added(rules: str, way: Way, cpu: C
         rule=rule if rules in ("both", "rows") else None,
         bias_rule=bias_rule if rules in ("both", "bias") else None,
         virtual_rows=virtual,
+        dtype_in_effect=dtype,
     )
     with torch.no_grad():
-        layer.weight.copy_(torch.randint(-64, 64, layer.weight.shape) / 32)
+        layer.weight.copy_(torch.randint(-64, 64, layer.weight.shape) / 32 * (1 + 2**-8))
     sparse = random_input(9, ROWS)
     touched = sparse.touched.long()
     found = layer.in_effect(layer.weight, layer.bias, sparse)
-    assert cpu.launched == ([] if rules == "none" else ["rounded_rows"])
-    makers, launcher.makers = launcher.makers, {}
-    launcher.launcher.cache_clear()
-    wanted = layer.in_effect(layer.weight, layer.bias, sparse)
-    launcher.makers = makers
-    for each, want in zip(found, wanted, strict=True):
+    assert found[0].dtype == dtype
+    assert cpu.launched == ([] if (rules, dtype) == ("none", torch.float32) else ["rounded_rows"])
+    for each, want in zip(found, by_torch(layer, sparse), strict=True):
         assert each is not None
         assert want is not None
         assert torch.equal(picked(each, touched), picked(want, touched))
 
 
+HIGHEST = torch.finfo(torch.float32).max
+ODD = [torch.inf, -torch.inf, torch.nan, HIGHEST, -HIGHEST, 3.3895313892515355e38, 3.397e38, 0.0, -0.0, 1e-45, -1e-40]
+HALVES = [1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -1 - 2**-8]  # between two numbers of bfloat16, and beyond
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize("backward", [False, True])
+def test_odd_numbers_become_what_torch_makes_of_them(backward: bool, cpu: CpuLauncher) -> None:
+    cpu.backward = backward
+    numbers = [*ODD, *HALVES]
+    layer = RoundedSparseLinear(3, len(numbers), field="features", rule=None, dtype_in_effect=torch.bfloat16)
+    with torch.no_grad():
+        layer.weight[1] = torch.tensor(numbers)
+    sparse = input_of([[1]], 3)
+    found, wanted = (
+        made[0][1].float() for made in (layer.in_effect(layer.weight, None, sparse), by_torch(layer, sparse))
+    )
+    assert found[:2].tolist() == [torch.inf, -torch.inf]
+    assert found[3:7].tolist() == [torch.inf, -torch.inf, ODD[5], torch.inf]  # largest of bfloat16, and more
+    assert found[-4:].tolist() == [1.0, 1 + 2**-6, 1 + 2**-7, -1.0]
+    assert torch.equal(found.isnan(), torch.tensor(numbers).isnan())
+    assert torch.equal(found.nan_to_num(7.0).view(torch.int32), wanted.nan_to_num(7.0).view(torch.int32))
+
+
+def by_torch(layer: RoundedSparseLinear, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:
+    with without_kernels():
+        return layer.in_effect(layer.weight, layer.bias, sparse)
+
+
 def picked(tensor: Tensor, rows: Tensor) -> Tensor:
-    return tensor if tensor.ndim == 1 else tensor[rows]
+    return tensor if tensor.ndim == 1 else tensor[rows].float()

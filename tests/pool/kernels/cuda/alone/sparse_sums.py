@@ -178,3 +178,18 @@ def left_to_right(numbers: Tensor) -> Tensor:
     for number in numbers:
         total = total + number
     return total
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("case", CASES)
+def test_rows_of_bfloat16_beside_a_float32_start_are_added_in_float32(case: str, width: int, cpu: CpuLauncher) -> None:
+    """With the bits of the same numbers in float32, in both orders of threads; with values, too."""
+    make, features = CASES[case]
+    rows, start = table(features, width, torch.bfloat16), table(1, width)[0]
+    for sparse in (make(), random_values(make())):
+        lists = sparse.features, sparse.offsets, sparse.values
+        wanted = kernels.sum_lists(rows.float(), *lists, start)
+        for cpu.backward in (False, True):
+            found = kernels.sum_lists(rows, *lists, start)
+            assert found.dtype == torch.float32
+            assert torch.equal(found, wanted)
