@@ -27,11 +27,12 @@ from tests.support.paths import DATA
 
 RECORD = np.dtype(
     {
-        "names": ["occupied", "planes", "score", "ply", "move", "result", "flags"],
-        "formats": ["<u8", "4<u4", "<i2", "<u2", "<u2", "i1", "u1"],
+        "names": ["occupied", "planes", "score", "ply", "move", "flags"],
+        "formats": ["<u8", "4<u4", "<i2", "<u2", "<u2", "<u2"],
     }
 )
-IN_CHECK, CAPTURE = 2, 4
+BLACK, IN_CHECK = 1, 2
+RESULTS = np.array([0, 1, -128, -1])  # by bits 2 and 3 of the flags
 MASK = 2**32 - 1
 Records = npt.NDArray[np.void]
 
@@ -74,18 +75,36 @@ def piece_counts(records: Records) -> npt.NDArray[np.int64]:
     return np.array([int(occupied).bit_count() for occupied in records["occupied"]], dtype=np.int64)
 
 
+def results(records: Records) -> npt.NDArray[np.int64]:
+    return RESULTS[records["flags"] >> 2 & 3]
+
+
+def captures(records: Records) -> npt.NDArray[np.bool_]:
+    """Whether an enemy piece stands on the move's destination, an entry at a time."""
+    found = []
+    for occupied, colours, move, flags in zip(
+        records["occupied"].tolist(),
+        records["planes"][:, 0].tolist(),
+        records["move"].tolist(),
+        records["flags"].tolist(),
+        strict=True,
+    ):
+        to = move >> 2 & 63
+        before = (occupied & ((1 << to) - 1)).bit_count()
+        found.append(bool(occupied >> to & 1) and (colours >> before & 1) != (flags & BLACK))
+    return np.array(found, dtype=bool)
+
+
 def keep_fixed(records: Records, filters: FilterConfig) -> npt.NDArray[np.bool_]:
     keep = (records["score"] != 32002) | (not filters.skip_no_score)
     keep &= records["ply"].astype(int) > filters.skip_ply_up_to
-    for flag, on in (
-        (IN_CHECK, filters.skip_in_check),
-        (CAPTURE, filters.skip_captures),
-    ):
-        keep &= ((records["flags"] & flag) == 0) | (not on)
+    keep &= ((records["flags"] & IN_CHECK) == 0) | (not filters.skip_in_check)
+    if filters.skip_captures:
+        keep &= ~captures(records)
     keep &= (records["move"] >> 14 != 1) | (not filters.skip_promotions)
     if filters.skip_zero_placeholders:
         keep &= ~zero_placeholders(records)
-    score, result = records["score"].astype(int), records["result"].astype(int)
+    score, result = records["score"].astype(int), results(records)
     scored = score != 32002
     keep &= ~scored | (abs(score) <= filters.max_score)
     for limit in (filters.max_score_against_result, filters.viriformat.max_eval_incorrectness):
@@ -100,7 +119,7 @@ def keep_fixed(records: Records, filters: FilterConfig) -> npt.NDArray[np.bool_]
 def zero_placeholders(records: Records) -> npt.NDArray[np.bool_]:
     """recipe-2026.md h, an entry at a time."""
     found, last_ply, last_score = [], -1, 32002
-    for score, ply, result in zip(*(records[name].tolist() for name in ("score", "ply", "result")), strict=True):
+    for score, ply, result in zip(records["score"].tolist(), records["ply"].tolist(), results(records).tolist(), strict=True):
         found.append(
             score == 0 and result != 0 and ply > last_ply and last_score != 32002 and not -100 <= last_score <= 100
         )
@@ -116,7 +135,7 @@ def keep_viriformat(records: Records, rules: ViriformatRules) -> npt.NDArray[np.
     keep &= abs(records["score"].astype(int)) < rules.max_eval
     kinds = records["move"] >> 14  # normal, promotion, castling, en passant
     if rules.filter_tactical:
-        keep &= ((records["flags"] & CAPTURE) == 0) & (kinds % 2 == 0)
+        keep &= ~captures(records) & (kinds % 2 == 0)
     if rules.filter_check:
         keep &= (records["flags"] & IN_CHECK) == 0
     if rules.filter_castling:
@@ -152,7 +171,7 @@ def slow_chances(records: Records, filters: FilterConfig) -> npt.NDArray[np.floa
         score = records["score"].astype(float)
         win, loss = 1 / (1 + np.exp((a - score) / b)), 1 / (1 + np.exp((a + score) / b))
         draw = np.maximum(0, 1 - win - loss)
-        chances = chances * np.choose(records["result"] + 1, [loss, draw, win])
+        chances = chances * np.choose(results(records) + 1, [loss, draw, win])
     return chances
 
 
@@ -270,8 +289,9 @@ def test_zeros_that_stand_for_no_score_are_found() -> None:
         (0, 9, 1, 1),  # the ply has not grown
     ]
     records = np.zeros(len(entries), RECORD)
-    for name, values in zip(("score", "ply", "result"), list(zip(*entries, strict=True))[:3], strict=True):
-        records[name] = values
+    scores, plies, wanted, _ = zip(*entries, strict=True)
+    records["score"], records["ply"] = scores, plies
+    records["flags"] = [RESULTS.tolist().index(result) << 2 for result in wanted]
     settings = filter_settings(FilterConfig(skip_zero_placeholders=True, skip_no_score=False))
     chosen = Filter(settings, 5).choose(records.view(np.uint8).reshape(-1, 32), 0)
     assert chosen.tolist() == [kept for *_, kept in entries]
