@@ -75,6 +75,11 @@ def piece_counts(records: Records) -> npt.NDArray[np.int64]:
     return np.array([int(occupied).bit_count() for occupied in records["occupied"]], dtype=np.int64)
 
 
+def with_results(records: Records, given: Sequence[int]) -> None:
+    """Writes results into records that have no flags."""
+    records["flags"] = [RESULTS.tolist().index(result) << 2 for result in given]
+
+
 def results(records: Records) -> npt.NDArray[np.int64]:
     return RESULTS[records["flags"] >> 2 & 3]
 
@@ -119,7 +124,9 @@ def keep_fixed(records: Records, filters: FilterConfig) -> npt.NDArray[np.bool_]
 def zero_placeholders(records: Records) -> npt.NDArray[np.bool_]:
     """recipe-2026.md h, an entry at a time."""
     found, last_ply, last_score = [], -1, 32002
-    for score, ply, result in zip(records["score"].tolist(), records["ply"].tolist(), results(records).tolist(), strict=True):
+    for score, ply, result in zip(
+        records["score"].tolist(), records["ply"].tolist(), results(records).tolist(), strict=True
+    ):
         found.append(
             score == 0 and result != 0 and ply > last_ply and last_score != 32002 and not -100 <= last_score <= 100
         )
@@ -182,7 +189,10 @@ def slow_filter(records: Records, filters: FilterConfig, seed: int, epoch: int, 
     keep &= uniform[:, 0] < 1 / (filters.random_skip + 1)
     keep &= uniform[:, 3] < slow_chances(records, filters)
     if filters.win_draw_loss:
-        probability = [slow_probability(int(r["ply"]), int(r["score"]), int(r["result"])) for r in records]
+        probability = [
+            slow_probability(*each)
+            for each in zip(records["ply"].tolist(), records["score"].tolist(), results(records).tolist(), strict=True)
+        ]
         keep &= uniform[:, 1] < probability
     if (filters.piece_count or filters.piece_count_curve) and keep.any():
         counts = piece_counts(records)
@@ -266,8 +276,9 @@ def test_survivors_are_those_of_an_independent_computation(name: str, game_files
         for number, batch in enumerate(read_batches(stream, len(survivors) // size, slots)):
             wanted = survivors[number * size : (number + 1) * size]
             wanted = wanted[np.argsort((piece_counts(wanted) - 1) // 4, kind="stable")]
-            for field in ("score", "ply", "result"):
+            for field in ("score", "ply"):
                 assert batch.dense[field].tolist() == wanted[field].tolist()
+            assert batch.dense["result"].tolist() == results(wanted).tolist()
 
 
 def test_zeros_that_stand_for_no_score_are_found() -> None:
@@ -291,7 +302,7 @@ def test_zeros_that_stand_for_no_score_are_found() -> None:
     records = np.zeros(len(entries), RECORD)
     scores, plies, wanted, _ = zip(*entries, strict=True)
     records["score"], records["ply"] = scores, plies
-    records["flags"] = [RESULTS.tolist().index(result) << 2 for result in wanted]
+    with_results(records, wanted)
     settings = filter_settings(FilterConfig(skip_zero_placeholders=True, skip_no_score=False))
     chosen = Filter(settings, 5).choose(records.view(np.uint8).reshape(-1, 32), 0)
     assert chosen.tolist() == [kept for *_, kept in entries]
@@ -379,9 +390,7 @@ def test_expected_survivors_of_real_data(shared_data: Path) -> None:
     trainer = FilterConfig(skip_in_check=True, skip_captures=True)
     kept = records[keep_fixed(records, trainer)]
     assert len(kept) == 324_094
-    expected = sum(
-        map(win_draw_loss_probability, kept["ply"].tolist(), kept["score"].tolist(), kept["result"].tolist())
-    )
+    expected = sum(map(win_draw_loss_probability, kept["ply"].tolist(), kept["score"].tolist(), results(kept).tolist()))
     assert expected == pytest.approx(196_572.4, abs=0.05)
 
 

@@ -83,6 +83,27 @@ def test_a_filter_by_ply_refuses_an_unknown_one(suffix: str, tmp_path: Path, cap
     assert "no ply is known, and a filter needs it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "fen", "said"),
+    [
+        ("clock < 80", f"{BOARD} KQkq -", "the FEN has no half-move clock, and a filter needs it"),
+        ("castling_rights > 0", BOARD, "the FEN has no castling rights, and a filter needs them"),
+    ],
+)
+def test_a_filter_refuses_an_entry_that_lacks_what_it_asks_for(
+    name: str, fen: str, said: str, tmp_path: Path, capsys: Capture
+) -> None:
+    source = lines(tmp_path / "in.txt", [KNOWN, fen])
+    assert main(["filter", str(source), "-o", str(tmp_path / "kept.txt"), "--where", name]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_filter_by_the_clock_refuses_a_format_without_one(tmp_path: Path, capsys: Capture) -> None:
+    boards, _ = converted(lines(tmp_path / "in.txt", [KNOWN] * 2), ".bf", capsys)
+    assert main(["filter", str(boards), "-o", str(tmp_path / "kept.bf"), "--where", "clock < 80"]) == 2
+    assert "clock needs the half-move clock, which bulletformat does not have" in capsys.readouterr().err
+
+
 def test_boards_alone_have_no_ply_behind_a_conversion(tmp_path: Path, capsys: Capture) -> None:
     boards, _ = converted(lines(tmp_path / "in.txt", [KNOWN] * 2), ".bf", capsys)
     marlin, _ = converted(boards, ".marlin", capsys)
