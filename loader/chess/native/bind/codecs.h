@@ -37,12 +37,14 @@ inline void bind_codec(nanobind::module_& module, const char* name, const Codec&
                                                                  {"half-move clock", kClockPart},
                                                                  {"ply", kPlyPart}};
     unsigned parts = 0;
-    for (const auto& [name, part] : kParts) parts |= std::ranges::find(names, name) != names.end() ? unsigned{part} : 0U;
+    for (const auto& [name, part] : kParts)
+        parts |= std::ranges::find(names, name) != names.end() ? unsigned{part} : 0U;
     return parts;
 }
 
 // `needed`: parts that a filter needs. `on_illegal`: as data.on_bad_data, or none to keep illegal positions.
-[[nodiscard]] inline Demands demands_of(const std::vector<std::string>& needed, const std::optional<std::string>& on_illegal, bool every) {
+[[nodiscard]] inline Demands demands_of(const std::vector<std::string>& needed,
+                                        const std::optional<std::string>& on_illegal, bool every) {
     require(!on_illegal || *on_illegal == "stop" || *on_illegal == "skip", "on_illegal is None, stop or skip");
     const OnIllegal what = !on_illegal             ? OnIllegal::kKeep
                            : *on_illegal == "stop" ? OnIllegal::kStop

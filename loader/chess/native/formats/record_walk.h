@@ -39,7 +39,8 @@ inline bool stop(WalkState& state, const char* fault, bool cut = false) {
 // What is wrong with a move number; null if nothing is. `needed`: EntryPart, of what a filter needs.
 [[nodiscard]] inline const char* number_fault(unsigned move_number, unsigned needed) {
     if (move_number > 32768) return "the move number is beyond 32768";
-    if (move_number == 0 && (needed & kPlyPart) != 0) return "the move number is 0: no ply is known, and a filter needs it";
+    if (move_number == 0 && (needed & kPlyPart) != 0)
+        return "the move number is 0: no ply is known, and a filter needs it";
     return nullptr;
 }
 

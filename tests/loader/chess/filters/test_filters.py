@@ -81,7 +81,7 @@ def with_results(records: Records, given: Sequence[int]) -> None:
 
 
 def results(records: Records) -> npt.NDArray[np.int64]:
-    return RESULTS[records["flags"] >> 2 & 3]
+    return np.asarray(RESULTS[records["flags"] >> 2 & 3])
 
 
 def captures(records: Records) -> npt.NDArray[np.bool_]:
