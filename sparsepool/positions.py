@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.filters import MOVE, PLY, FilterConfig, needs
+from loader.chess.filters import MOVE, FilterConfig, needs
 from loader.chess.filters.where import compile_condition
 from loader.chess.positions.format import PositionFormat, lost, named_format, target_of
 from loader.chess.positions.input import Piece, SourceFile, open_sources
@@ -87,8 +87,8 @@ class Positions:
             for need in needed:
                 if need.part in source.format.lacks:
                     raise ValueError(f"where: {need}, which {self.format} does not have ({source.path})")
-            if any(need.part == PLY for need in needed):
-                (source,) = open_sources([source.path], self.format, needs_ply=True)
+            if needed:
+                (source,) = open_sources([source.path], self.format, needed=[need.part for need in needed])
             conditions = (*self._conditions, compile_condition(condition))
         return Positions(source, self._threads, conditions)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,8 +16,9 @@ from loader.formats.format import Reader
 class PythonChunks:
     """The object that `_native.PythonReader` calls, under the GIL and from any thread; it never raises."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, needed: Sequence[str] = ()) -> None:
         self._reader = reader
+        self._needed = needed
         self.num_chunks = reader.num_chunks
         self.name = reader.name
 
@@ -31,7 +34,7 @@ class PythonChunks:
         except Exception as error:  # the reader's code is a user's
             return _native.pack_records([]), fault_of(error, self._reader, chunk)
         try:  # what is no entry is the file's fault
-            return _native.pack_records(entries, legal=True), fault
+            return _native.pack_records(entries, legal=True, needed=self._needed), fault
         except TypeError as error:
             return _native.pack_records([]), fault_of(error, self._reader, chunk)
         except ValueError as error:

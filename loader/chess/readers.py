@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from loader import _native
-from loader.chess.filters import needs
+from loader.chess.filters import needed_parts, needs
 from loader.chess.positions.entry import Entry
 from loader.chess.python_reader import PythonChunks
 from loader.files.identity import DataFile
@@ -21,10 +21,10 @@ FAMILY = "chess"
 class ScaledReader:
     """`loader.formats.format.Reader` of files whose scores are multiplied."""
 
-    def __init__(self, reader: Reader, scale: float) -> None:
+    def __init__(self, reader: Reader, scale: float, needed: Sequence[str]) -> None:
         self._reader = reader
         self._scale = scale
-        self.native = _native.ScaledReader(native_reader(reader), scale)
+        self.native = _native.ScaledReader(native_reader(reader, needed), scale)
 
     @property
     def name(self) -> str:
@@ -60,17 +60,19 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
                     f"data.chess.filters.{need.key}: {need}, which files in {name} do not have "
                     f"({file.path}); leave {'that' if need.name else 'the filter'} out, or use data in another format"
                 )
+    parts = needed_parts(config.settings.filters)
     groups = [(scale, list(group)) for scale, group in groupby(files, lambda file: file.score_scale)]
     opened: list[Reader] = []
     for scale, group in groups or [(1.0, [])]:
         group_readers = readers.open_readers(config, group, format_of)
-        opened += group_readers if scale == 1.0 else [ScaledReader(reader, scale) for reader in group_readers]
+        opened += group_readers if scale == 1.0 else [ScaledReader(reader, scale, parts) for reader in group_readers]
     return opened
 
 
-def native_reader(reader: Reader) -> _native.PositionReader:
-    """Returns a reader as the native stream takes it: one written in Python is called by the stream's threads."""
+def native_reader(reader: Reader, needed: Sequence[str] = ()) -> _native.PositionReader:
+    """Returns a reader as the native stream takes it: one written in Python is called by the stream's threads, and an
+    entry of it that lacks a part of `needed` is damage."""
     native = getattr(reader, "native", None)
     if isinstance(native, _native.PositionReader):
         return native
-    return _native.PythonReader(PythonChunks(reader))
+    return _native.PythonReader(PythonChunks(reader, needed))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from loader import _native
 from loader.chess.fields import batch_schema
+from loader.chess.filters import needed_parts
 from loader.chess.filters.native_settings import filter_settings
 from loader.chess.output_buckets import buckets_by_pieces
 from loader.chess.readers import FAMILY, format_of, native_reader, open_readers
@@ -44,8 +45,9 @@ class ChessSource(FileSource):
 
     def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.PositionSource:
         schema = batch_schema(config)
+        needed = needed_parts(config.settings.filters)
         return _native.PositionSource(
-            [native_reader(reader) for reader in readers],
+            [native_reader(reader, needed) for reader in readers],
             config.settings.features,
             config.settings.king_buckets,
             buckets_by_pieces(config.settings.output_buckets),

@@ -60,7 +60,7 @@ def filter_files(
     What is done lies in OUT.part; the same command goes on with it, after Ctrl-C, a crash or a power failure. A pipe
     gets the files' own format, or that of --to, and nothing is kept.
     """
-    from loader.chess.filters import PLY, needs
+    from loader.chess.filters import needed_parts
     from loader.chess.positions.format import refuse_games
     from loader.chess.positions.input import SourceFile, refuse_empty
     from loader.chess.positions.inputs import open_inputs
@@ -68,7 +68,7 @@ def filter_files(
     from loader.chess.tools.filter import PassingUnits, filter_positions, refuse_lacking
 
     chosen = filters.config()
-    sources = open_inputs(files, input_format, needs_ply=any(need.part == PLY for need in needs(chosen)))
+    sources = open_inputs(files, input_format, needed=needed_parts(chosen))
     place = output_of(output)
     target = target_for(sources, place, to)
     if not mark:

@@ -174,6 +174,11 @@ class FilterConfig(Section):
             yield f"viriformat.{key}", text
 
 
+def needed_parts(filters: FilterConfig) -> list[str]:
+    """Returns the parts of an entry that the filters which are on need."""
+    return sorted({need.part for need in needs(filters)})
+
+
 def needs(filters: FilterConfig) -> list[Need]:
     """Returns the needs of the filters that are on."""
     found = [

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -25,15 +26,13 @@ inline void write_record(const Entry& entry, Record& record) {
     record.score = entry.score;
     record.ply = entry.ply;
     record.move = entry.move.word;
-    record.result = entry.result;
-    unsigned flags = position.side | (entry.lacks & unsigned{kPlyPart});
-    static_assert(unsigned{kNoPly} == unsigned{kPlyPart});
     static_assert(unsigned{kBlack} == unsigned{kBlackToMove});
-    const Bitboard enemies = position.of_colour(position.side ^ 1U);
-    flags |= static_cast<unsigned>(enemies >> entry.move.to() & 1) * kCapture;
+    unsigned flags = position.side | result_bits(entry.result) << kResultShift;
     flags |= unsigned{position.castling} << kRightsShift;
+    flags |= std::min<unsigned>(position.rule50, kRecordClock) << kClockShift;
+    flags |= (entry.lacks & kPlyPart) != 0 ? unsigned{kNoPly} : 0U;
     if constexpr (kChecks) flags |= in_check(position) ? unsigned{kInCheck} : 0U;
-    record.flags = static_cast<std::uint8_t>(flags);
+    record.flags = static_cast<std::uint16_t>(flags);
 }
 
 [[nodiscard]] inline Record make_record(const Entry& entry) {

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import NamedTuple, cast
 
 from loader import _native
-from loader.chess.filters import PLY, needs
+from loader.chess.filters import needed_parts
 from loader.chess.positions.entry import Entry, entry_of
 from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.game_index import kept_borders
@@ -56,7 +56,7 @@ def open_with(format: PositionFormat, config: DataConfig, files: Sequence[DataFi
         files,
         may_grow=config.may_grow,
         skip_damaged=config.on_bad_data == "skip",
-        needs_ply=any(need.part == PLY for need in needs(config.settings.filters)),
+        needed=needed_parts(config.settings.filters),
         illegal=IllegalRule(config.on_bad_data, every=False),
     )
 
@@ -72,16 +72,16 @@ def open_file(
     *,
     indexed: bool = True,
     may_grow: bool = False,
-    needs_ply: bool = False,
+    needed: Sequence[str] = (),
     illegal: IllegalRule = KEPT,
 ) -> _native.EntryFile:
     """Opens the file that was identified; another one in its place is refused, here and whenever it is read. `indexed`:
     where games begin may be known from before, and is kept beside the file. Raises DataError."""
     codec = format.codec
     if not codec.is_sought or not indexed:
-        return _native.open_entries(codec, file.path, file.identity, may_grow, needs_ply, None, *illegal)
+        return _native.open_entries(codec, file.path, file.identity, may_grow, needed, None, *illegal)
     with kept_borders(format.name, file) as kept:
-        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needs_ply, kept.borders, *illegal)
+        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needed, kept.borders, *illegal)
         kept.borders = opened.borders
     return opened
 
@@ -96,11 +96,11 @@ class EntriesReader:
         *,
         may_grow: bool,
         skip_damaged: bool,
-        needs_ply: bool = False,
+        needed: Sequence[str] = (),
         illegal: IllegalRule = KEPT,
     ) -> None:
         def open_one(file: DataFile) -> tuple[DataFile, _native.EntryFile]:
-            return file, open_file(format, file, may_grow=may_grow, needs_ply=needs_ply, illegal=illegal)
+            return file, open_file(format, file, may_grow=may_grow, needed=needed, illegal=illegal)
 
         # Of each file one thing after the other is looked for on disk: several files at once wait less.
         with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:

@@ -158,9 +158,9 @@ class SourceFile:
         """Nothing is waited for."""
 
 
-def open_sources(paths: Sequence[Path], given: str | None = None, *, needs_ply: bool = False) -> list[SourceFile]:
-    """Files that are read more than once, so no pipes. `given`: their format, where they do not say it. With
-    `needs_ply` an entry whose ply can't be known is damage. Raises UsageError, DataError."""
+def open_sources(paths: Sequence[Path], given: str | None = None, *, needed: Sequence[str] = ()) -> list[SourceFile]:
+    """Files that are read more than once, so no pipes. `given`: their format, where they do not say it. An entry
+    that lacks a part of `needed` is damage. Raises UsageError, DataError."""
     inputs = [input_of(path) for path in paths]
     for each in inputs:
         if each.is_pipe:
@@ -168,14 +168,14 @@ def open_sources(paths: Sequence[Path], given: str | None = None, *, needs_ply: 
                 f"{each.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
                 "with loader cat - -o FILE"
             )
-    return [open_source(file, given, needs_ply=needs_ply) for file in identify([each.path for each in inputs])]
+    return [open_source(file, given, needed=needed) for file in identify([each.path for each in inputs])]
 
 
 def open_source(
     file: DataFile,
     option: str | PositionFormat | None,
     *,
-    needs_ply: bool,
+    needed: Sequence[str],
     illegal: IllegalRule = KEPT,
     indexed: bool = True,
     scale: float = 1.0,
@@ -183,7 +183,7 @@ def open_source(
     """Opens a file; `option`: its format, or the name of it, None: what the file says; `indexed`: as for `open_file`.
     Raises UsageError, DataError."""
     format = option if isinstance(option, PositionFormat) else input_format(file.path, option)
-    opened = open_file(format, file, indexed=indexed, needs_ply=needs_ply, illegal=illegal)
+    opened = open_file(format, file, indexed=indexed, needed=needed, illegal=illegal)
     return SourceFile(file.path, format, opened, file, illegal, scale)
 
 

@@ -31,14 +31,14 @@ class PipedSource:
         pipe: InputPipe,
         format: PositionFormat,
         *,
-        needs_ply: bool,
+        needed: Sequence[str],
         illegal: IllegalRule = KEPT,
         scale: float = 1.0,
     ) -> None:
         self.pipe = pipe
         self.format = format
         self.changes = Changes()
-        self._needs_ply = needs_ply
+        self._needed = needed
         self._illegal = illegal
         self._scale = scale
         self._begins: list[int] = []  # of chunks
@@ -68,7 +68,7 @@ class PipedSource:
             data = self._next_piece(begin)
             self._header = self._header or codec.header_in(data)
             opened = _native.hold_entries(
-                codec, self.path, data, begin, self._units, self._needs_ply, *self._illegal, self._header
+                codec, self.path, data, begin, self._units, self._needed, *self._illegal, self._header
             )
             self._units += _native.count_units(codec, data)
             self._begins.append(begin)
@@ -97,23 +97,23 @@ def open_inputs(
     paths: Sequence[Path | Input],
     option: str | PositionFormat | None = None,
     *,
-    needs_ply: bool = False,
+    needed: Sequence[str] = (),
     illegal: IllegalRule = KEPT,
     indexed: bool = True,
     scale: float = 1.0,
 ) -> list[Source]:
-    """Opens inputs, in this order. `option`: their format, where they do not say it. With `needs_ply` an entry whose
-    ply can't be known is damage; `indexed`: as for `open_file`; `scale`: of the scores as they are written. Raises
-    UsageError, DataError, OSError."""
+    """Opens inputs, in this order. `option`: their format, where they do not say it. An entry that
+    lacks a part of `needed` is damage; `indexed`: as for `open_file`; `scale`: of the scores as they are written.
+    Raises UsageError, DataError, OSError."""
     inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
     pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
     files = {file.path: file for file in identify([each.path for each in inputs if not each.is_pipe])}
     return [
-        _open_pipe(each.path, option, needs_ply, illegal, scale)
+        _open_pipe(each.path, option, needed, illegal, scale)
         if each.is_pipe
-        else open_source(files[each.path], option, needs_ply=needs_ply, illegal=illegal, indexed=indexed, scale=scale)
+        else open_source(files[each.path], option, needed=needed, illegal=illegal, indexed=indexed, scale=scale)
         for each in inputs
     ]
 
@@ -122,12 +122,12 @@ def open_input(
     path: Path | Input,
     option: str | PositionFormat | None = None,
     *,
-    needs_ply: bool = False,
+    needed: Sequence[str] = (),
     illegal: IllegalRule = KEPT,
     indexed: bool = True,
 ) -> Source:
     """Opens one input."""
-    (source,) = open_inputs([path], option, needs_ply=needs_ply, illegal=illegal, indexed=indexed)
+    (source,) = open_inputs([path], option, needed=needed, illegal=illegal, indexed=indexed)
     return source
 
 
@@ -140,7 +140,7 @@ def entries(path: Path | str, option: str | None = None) -> Iterator[Entry]:
 
 
 def _open_pipe(
-    path: Path, option: str | PositionFormat | None, needs_ply: bool, illegal: IllegalRule, scale: float
+    path: Path, option: str | PositionFormat | None, needed: Sequence[str], illegal: IllegalRule, scale: float
 ) -> PipedSource:
     pipe = InputPipe(path)
     pipe.fill(HEAD_BYTES)
@@ -150,4 +150,4 @@ def _open_pipe(
     if not head and option is None:
         raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")
     format = option if isinstance(option, PositionFormat) else piped_format(head, path, option)
-    return PipedSource(pipe, format, needs_ply=needs_ply, illegal=illegal, scale=scale)
+    return PipedSource(pipe, format, needed=needed, illegal=illegal, scale=scale)

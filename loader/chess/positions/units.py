@@ -17,13 +17,14 @@ from loader.formats.errors import Fault
 
 _RECORD = np.dtype(  # chess/native/record.h, without the board
     {
-        "names": ["ply", "result", "flags"],
-        "formats": ["<u2", "i1", "u1"],
-        "offsets": [26, 30, 31],
+        "names": ["ply", "flags"],
+        "formats": ["<u2", "<u2"],
+        "offsets": [26, 30],
         "itemsize": 32,
     }
 )
 _BLACK = 1  # of the flags: to move
+_RESULTS = np.array([0, 1, -128, -1], np.int8)  # by the flags' bits 2 and 3
 FIRST: Sequence[int] = (-1, 0)  # before a file: the last ply of its last unit, and White's result
 
 Bytes = npt.NDArray[np.uint8]
@@ -96,7 +97,8 @@ def begins_of_games(
     records = _native.first_entries(format.codec, block.bytes, block.begins)
     fields = records.view(_RECORD)[:, 0]
     plies = fields["ply"].astype(np.int64)
-    results = np.where(fields["flags"] & _BLACK, -fields["result"], fields["result"]).astype(np.int64)
+    movers = _RESULTS[fields["flags"] >> 2 & 3]
+    results = np.where(fields["flags"] & _BLACK, -movers, movers).astype(np.int64)
     last = plies + block.entries.astype(np.int64) - 1
     last_before = np.concatenate([[before[0]], last[:-1]])
     result_before = np.concatenate([[before[1]], results[:-1]])

@@ -7,7 +7,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from loader import _native
-from loader.chess.filters import PLY, FilterConfig, needs
+from loader.chess.filters import FilterConfig, needed_parts
 from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import Piece, Source, Tick, silent
 from loader.chess.positions.inputs import open_input
@@ -24,8 +24,7 @@ def open_inspected(
 ) -> Source:
     """Opens a file or pipe; `option`: its format, if it does not say it. Raises UsageError if a filter needs what the
     format lacks; DataError, OSError."""
-    needs_ply = filters is not None and any(need.part == PLY for need in needs(filters))
-    source = open_input(path, option, needs_ply=needs_ply)
+    source = open_input(path, option, needed=() if filters is None else needed_parts(filters))
     if filters is not None:
         refuse_lacking([source], filters)
     return source

@@ -32,10 +32,10 @@ inline void write_dense(const Record* samples, std::uint32_t batch_size, SlotArr
     for (std::uint32_t i = 0; i < batch_size; ++i) {
         const Record& record = samples[i];
         slot.score[i] = record.score;
-        slot.result[i] = record.result;
+        slot.result[i] = record.result();
         slot.ply[i] = record.ply;
         slot.piece_count[i] = static_cast<std::uint8_t>(count_squares(record.occupied));
-        slot.side_to_move[i] = record.flags & kBlackToMove;
+        slot.side_to_move[i] = static_cast<std::uint8_t>(record.flags & kBlackToMove);
     }
 }
 

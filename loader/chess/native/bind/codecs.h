@@ -7,10 +7,13 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bind/errors.h"
@@ -27,13 +30,26 @@ inline void bind_codec(nanobind::module_& module, const char* name, const Codec&
     module.def(name, codec, nanobind::rv_policy::reference, "The format of this name, both ways.");
 }
 
-// `on_illegal`: as data.on_bad_data, or none to keep illegal positions.
-[[nodiscard]] inline Demands demands_of(bool needs_ply, const std::optional<std::string>& on_illegal, bool every) {
+// Parts of an entry by name, as loader/chess/filters has them, as EntryPart; without those that formats have or lack.
+[[nodiscard]] inline unsigned parts_of(const std::vector<std::string>& names) {
+    constexpr std::pair<std::string_view, EntryPart> kParts[] = {{"castling rights", kRightsPart},
+                                                                 {"en passant", kEnPassantPart},
+                                                                 {"half-move clock", kClockPart},
+                                                                 {"ply", kPlyPart}};
+    unsigned parts = 0;
+    for (const auto& [name, part] : kParts)
+        parts |= std::ranges::find(names, name) != names.end() ? unsigned{part} : 0U;
+    return parts;
+}
+
+// `needed`: parts that a filter needs. `on_illegal`: as data.on_bad_data, or none to keep illegal positions.
+[[nodiscard]] inline Demands demands_of(const std::vector<std::string>& needed,
+                                        const std::optional<std::string>& on_illegal, bool every) {
     require(!on_illegal || *on_illegal == "stop" || *on_illegal == "skip", "on_illegal is None, stop or skip");
     const OnIllegal what = !on_illegal             ? OnIllegal::kKeep
                            : *on_illegal == "stop" ? OnIllegal::kStop
                                                    : OnIllegal::kLeaveOut;
-    return {.ply = needs_ply, .on_illegal = what, .every = every};
+    return {.needed = parts_of(needed), .on_illegal = what, .every = every};
 }
 
 // What, how many, and of the first its offset and its place in words.

@@ -36,10 +36,11 @@ using Scores = nb::ndarray<const std::int16_t, nb::ndim<1>, nb::c_contig, nb::de
 constexpr std::size_t kBlock = 4096;  // records decoded at once
 
 std::shared_ptr<const EntryFile> open_entries(const Codec& codec, const FileName& name,
-                                              const std::optional<Identity>& identity, bool may_grow, bool needs_ply,
+                                              const std::optional<Identity>& identity, bool may_grow,
+                                              const std::vector<std::string>& needed,
                                               std::optional<std::vector<std::uint64_t>> borders,
                                               const std::optional<std::string>& on_illegal, bool every) {
-    const Demands demands = demands_of(needs_ply, on_illegal, every);
+    const Demands demands = demands_of(needed, on_illegal, every);
     return opened_file(name, identity, may_grow, [&](const std::optional<ExpectedFile>& expected) {
         return codec.open(name.path, expected, demands, std::move(borders));
     });
@@ -180,10 +181,11 @@ void check_chunk(const EntryFile& file, std::size_t chunk) {
 std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
 std::shared_ptr<const EntryFile> hold_entries(const Codec& codec, const FileName& name, const nb::bytes& bytes,
-                                              std::uint64_t begin, std::uint64_t first_unit, bool needs_ply,
+                                              std::uint64_t begin, std::uint64_t first_unit,
+                                              const std::vector<std::string>& needed,
                                               const std::optional<std::string>& on_illegal, bool every,
                                               const nb::bytes& header) {
-    return codec.hold(name.path, demands_of(needs_ply, on_illegal, every), std::string(view(bytes)), begin, first_unit,
+    return codec.hold(name.path, demands_of(needed, on_illegal, every), std::string(view(bytes)), begin, first_unit,
                       std::string(view(header)));
 }
 
@@ -266,15 +268,17 @@ void bind_entry_files(nb::module_& module) {
             "chunk"_a, "Bytes of the file before the chunk, about.");
     module.def(
         "open_entries", &open_entries, "codec"_a, "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
-        "needs_ply"_a = false, "borders"_a = nb::none(), "on_illegal"_a = nb::none(), "every"_a = false,
+        "needed"_a = std::vector<std::string>{}, "borders"_a = nb::none(), "on_illegal"_a = nb::none(),
+        "every"_a = false,
         "A file of positions. Raises DataError if it can't be read at all. `identity`: (size, device, inode, "
         "modified)\n"
         "of loader.files.identity; another file is a DataError, here and when a chunk is read.\n"
-        "needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.\n"
+        "needed: an entry that lacks one of these parts is damage. borders: as EntryFile.borders gave them.\n"
         "on_illegal: None keeps positions that no game can have, \"stop\" takes them for damage, \"skip\" leaves them\n"
         "out. With `every` each position is judged, else of a game the first.");
     module.def("hold_entries", &hold_entries, "codec"_a, "name"_a, "bytes"_a, "begin"_a, "first_unit"_a,
-               "needs_ply"_a = false, "on_illegal"_a = nb::none(), "every"_a = false, "header"_a = nb::bytes("", 0),
+               "needed"_a = std::vector<std::string>{}, "on_illegal"_a = nb::none(), "every"_a = false,
+               "header"_a = nb::bytes("", 0),
                "A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, "
                "lines or games before it; header: what the pipe has begun with (header_in).");
     module.def(

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "chess/native/bind/bind.h"
+#include "chess/native/bind/codecs.h"
 #include "chess/native/bind/entry.h"
 #include "chess/native/board/legality.h"
 #include "chess/native/make_record.h"
@@ -27,12 +28,14 @@ using RecordBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::shape<-1, sizeof(Re
 using EntryTuple = std::tuple<std::string_view, std::string_view, std::int64_t, std::optional<std::int64_t>,
                               std::optional<std::int64_t>>;
 
-RecordBytes pack_records(const std::vector<EntryTuple>& entries, bool legal) {
+RecordBytes pack_records(const std::vector<EntryTuple>& entries, bool legal, const std::vector<std::string>& needed) {
+    const unsigned parts = parts_of(needed);
     auto records = std::make_unique<std::vector<Record>>();
     for (const auto& [fen, move, score, ply, result] : entries) {
         const Entry entry = make_entry(fen, move, score, ply, result);
         const Illegal illegal = legal ? find_illegal(entry.position) : Illegal::kNone;
         if (illegal != Illegal::kNone) require_storable(words_of(illegal), fen, move);
+        if (const char* missing = missing_fault(entry.lacks & parts)) require_storable(missing, fen, move);
         records->push_back(make_record(entry));
     }
     auto* data = reinterpret_cast<std::uint8_t*>(records->data());
@@ -56,9 +59,10 @@ std::string play_uci(std::string_view fen, std::string_view move) {
 }  // namespace
 
 void bind_records(nb::module_& module) {
-    module.def("pack_records", &pack_records, "entries"_a, "legal"_a = false,
+    module.def("pack_records", &pack_records, "entries"_a, "legal"_a = false, "needed"_a = std::vector<std::string>{},
                "Entries (FEN, move, score, ply, result) as records (chess/native/record.h), uint8 [entries, 32].\n"
-               "Raises ValueError for what is no entry; with `legal` also for a position that no game can have.");
+               "Raises ValueError for what is no entry; with `legal` also for a position that no game can have, and\n"
+               "for one that lacks a part of `needed`.");
     module.def("play", &play_uci, "fen"_a, "move"_a,
                "The FEN after a move (move number 1), as training data plays it. Raises ValueError.");
 }

@@ -296,6 +296,13 @@ std::string parse_fen(std::string_view text, std::size_t least, Position& positi
     return wrong;
 }
 
+const char* missing_fault(unsigned missing) {
+    if ((missing & kRightsPart) != 0) return "the FEN has no castling rights, and a filter needs them";
+    if ((missing & kClockPart) != 0) return "the FEN has no half-move clock, and a filter needs it";
+    if ((missing & kPlyPart) != 0) return "the FEN has no move number: no ply is known, and a filter needs it";
+    return nullptr;
+}
+
 std::string parse_uci(std::string_view text, const Position& position, Move& move) {
     move = Move{};
     if (text == "0000") return {};

@@ -33,6 +33,9 @@ char* write_uci(Move move, bool chess960, char* out);
 [[nodiscard]] std::string parse_fen(std::string_view text, std::size_t least, Position& position, unsigned& number,
                                     std::uint8_t& lacks);
 
+// What a filter needs and an entry's FEN does not say (EntryPart), in words; null if that is nothing.
+[[nodiscard]] const char* missing_fault(unsigned missing);
+
 // The move as it is stored: also castling by two steps of the king is onto its rook. It may be illegal.
 [[nodiscard]] Move stored_move(const Position& position, unsigned from, unsigned to);
 

@@ -21,12 +21,12 @@ void count_move(Census& census, const Record& record) {
         return;
     }
     ++census.move_types[record.move >> 14];
-    census.captures += (record.flags & kCapture) != 0 ? 1U : 0U;
+    census.captures += takes(record) ? 1U : 0U;
 }
 
 void count_score(Census& census, const Record& record) {
     const int score = record.score;
-    const int row_of_result = record.result == kNoResult ? 3 : record.result + 1;
+    const int row_of_result = record.result() == kNoResult ? 3 : record.result() + 1;
     ++census
           .scores[static_cast<std::size_t>(row_of_result) * Census::kScores + static_cast<std::size_t>(score + 32768)];
     if (score < -Census::kLastScore || score >= Census::kLastScore) return;

@@ -14,7 +14,7 @@ const Entry* LineWalk::next() {
         const std::size_t end = std::min(bytes_.find('\n', begin_), bytes_.size());
         const std::string_view line = bare_line(bytes_.substr(begin_, end - begin_));
         if (!trimmed(line).empty() && !is_skipped(line)) {
-            std::string wrong = read_line(line, demands_.ply, entry_);
+            std::string wrong = read_line(line, demands_.needed, entry_);
             Illegal illegal = wrong == kNotOneKingEach ? Illegal::kKings : Illegal::kNone;
             if (wrong.empty() && demands_.on_illegal != OnIllegal::kKeep) illegal = find_illegal(entry_.position);
             if (illegal != Illegal::kNone && demands_.on_illegal == OnIllegal::kLeaveOut) {
@@ -41,7 +41,7 @@ std::size_t LineWalk::read(Record* out, std::size_t capacity, bool checks) {
         const Entry* entry = next();
         if (entry == nullptr) break;
         write(*entry, out[count]);
-        if (!checks) out[count].flags &= static_cast<std::uint8_t>(~kInCheck);
+        if (!checks) out[count].flags &= static_cast<std::uint16_t>(~unsigned{kInCheck});
     }
     return count;
 }

@@ -27,7 +27,7 @@ class LineWalk : public Walk {
 
   protected:
     // What is wrong with a line, without its end; nothing if the entry is what it says.
-    [[nodiscard]] virtual std::string read_line(std::string_view line, bool needs_ply, Entry& entry) = 0;
+    [[nodiscard]] virtual std::string read_line(std::string_view line, unsigned needed, Entry& entry) = 0;
 
     // Of a line that is no position, and no fault.
     [[nodiscard]] virtual bool is_skipped(std::string_view) const { return false; }

@@ -24,7 +24,7 @@ struct Damage {
 
 // What is asked of entries while they are read.
 struct Demands {
-    bool ply = false;  // an entry whose ply can't be known is damage
+    unsigned needed = 0;  // EntryPart: an entry that lacks one of these is damage
     OnIllegal on_illegal = OnIllegal::kKeep;
     // Every position is judged; else of a game or chain the first, and if that is illegal, all of them are.
     bool every = false;

@@ -33,8 +33,9 @@ double MaterialModel::probability(int material, int score, int result) const {
 
 double Chances::of(const Record& record) const {
     double chance = of_all * at(by_ply, record.ply) * at(by_piece_count, count_squares(record.occupied));
-    const bool has_both = record.score != kNoScore && record.result != kNoResult;
-    if (by_result && has_both) chance *= by_result->probability(Pieces(record).material(), record.score, record.result);
+    const bool has_both = record.score != kNoScore && record.result() != kNoResult;
+    if (by_result && has_both)
+        chance *= by_result->probability(Pieces(record).material(), record.score, record.result());
     return chance;
 }
 

@@ -7,6 +7,7 @@
 
 #include "chess/native/board/bitboard.h"
 #include "chess/native/board/position.h"
+#include "chess/native/filters/pieces.h"
 #include "chess/native/filters/win_draw_loss.h"
 #include "random/philox_many.h"
 
@@ -53,7 +54,7 @@ ByPieceCount piece_count_thresholds(const ByPieceCount& histogram, const std::ve
 }
 
 // What the models of results speak of.
-bool has_both(const Record& record) { return record.score != kNoScore && record.result != kNoResult; }
+bool has_both(const Record& record) { return record.score != kNoScore && record.result() != kNoResult; }
 
 bool speaks_of_checks(const std::shared_ptr<const where::Program>& condition) {
     return std::ranges::any_of(condition->instructions(), [](const where::Instruction& each) {
@@ -68,8 +69,7 @@ Filter::Filter(const FilterSettings& settings, std::uint64_t seed)
       win_draw_loss_(WinDrawLossTables::get()),
       key_(random::key_of(seed, random::Purpose::kFilter)),
       random_threshold_(threshold_of(1.0 / (settings.random_skip + 1.0))),
-      unwanted_flags_((settings.skip_captures ? unsigned{kCapture} : 0U) |
-                      (settings.skip_in_check ? unsigned{kInCheck} : 0U)),
+      unwanted_flags_(settings.skip_in_check ? unsigned{kInCheck} : 0U),
       needs_checks_(settings.skip_in_check || std::ranges::any_of(settings.where, speaks_of_checks)),
       by_chance_(settings.chances.any()),
       draws_(settings.random_skip > 0.0 || settings.win_draw_loss || by_chance_) {}
@@ -123,7 +123,7 @@ random::Counter Filter::counter_of(std::uint32_t entry, std::uint64_t chunk, std
 // nnue-pytorch's rule, which is asked about every entry of the chunk in its order.
 bool Filter::is_zero_placeholder(const Record& record, Kept& kept) {
     const bool follows = record.ply > kept.last_ply && kept.last_score != kNoScore;
-    const bool decided = record.result != 0 && record.result != kNoResult;
+    const bool decided = record.result() != 0 && record.result() != kNoResult;
     const bool found = follows && std::abs(kept.last_score) > 100 && decided && record.score == 0;
     kept.last_ply = record.ply;
     if (record.score != kNoScore && !found) kept.last_score = record.score;
@@ -134,16 +134,16 @@ bool Filter::is_zero_placeholder(const Record& record, Kept& kept) {
 bool Filter::passes_fixed(const Record& record) const {
     const bool no_score = record.score == kNoScore;
     const bool promotes = Move{record.move}.type() == MoveType::kPromotion;
-    return ((no_score & (settings_.skip_no_score | (record.result == kNoResult))) |
+    return ((no_score & (settings_.skip_no_score | (record.result() == kNoResult))) |
             (record.ply <= settings_.skip_ply_up_to) | ((record.flags & unwanted_flags_) != 0) |
-            (settings_.skip_promotions & promotes)) == 0;
+            (settings_.skip_promotions & promotes) | (settings_.skip_captures && takes(record))) == 0;
 }
 
 bool Filter::passes_random(const Record& record, const std::uint32_t* words) const {
     bool passes = words[kRandomSkip] < random_threshold_;
     if (by_chance_) passes = passes & (words[kChance] < threshold_of(settings_.chances.of(record)));
     if (!settings_.win_draw_loss || !has_both(record)) return passes;
-    return passes & win_draw_loss_.keeps(words[kWinDrawLoss], record.ply, record.score, record.result);
+    return passes & win_draw_loss_.keeps(words[kWinDrawLoss], record.ply, record.score, record.result());
 }
 
 void Filter::run_where(std::span<const Record> records, Kept& kept) const {

@@ -38,6 +38,13 @@ class Pieces {
         return nth_square(record_.occupied, static_cast<unsigned>(std::countr_zero(kings() & of_colour(colour))));
     }
 
+    // Whether a piece of this colour stands on the square.
+    [[nodiscard]] bool is_on(unsigned square, unsigned colour) const {
+        const std::uint64_t bit = std::uint64_t{1} << square;
+        const Set piece = Set{1} << (count_squares(record_.occupied & (bit - 1)) & 31U);
+        return (record_.occupied & bit) != 0 && (of_colour(colour) & piece) != 0;
+    }
+
   private:
     [[nodiscard]] Set plane(unsigned number) const { return record_.planes[number]; }
     [[nodiscard]] Set all() const {
@@ -50,5 +57,10 @@ class Pieces {
 
     const Record& record_;
 };
+
+// Whether an enemy piece stands on the move's destination: not en passant.
+[[nodiscard]] inline bool takes(const Record& record) {
+    return Pieces(record).is_on(Move{record.move}.to(), (record.flags & kBlackToMove) ^ 1U);
+}
 
 }  // namespace sparsepool::chess

@@ -46,7 +46,7 @@ inline constexpr const char* kNoPiecesMove = "a move that no piece can make ther
     return moves;
 }
 
-// `Format`: kHeader, its bytes; read_header(bytes, needs_ply, entry, white_result) and read_move(word, position, move),
+// `Format`: kHeader, its bytes; read_header(bytes, needed, entry, white_result) and read_move(word, position, move),
 // which give what is wrong, null if nothing is.
 template <class Format>
 [[nodiscard]] inline bool next_of_game(WalkState& state) {
@@ -58,7 +58,7 @@ template <class Format>
         if (!state.inside) {
             if (left == 0) return false;
             if (left < Format::kHeader) return stop(state, "the data end within the header of a game", true);
-            const char* wrong = Format::read_header(bytes, state.demands.ply, state.entry, state.white_result);
+            const char* wrong = Format::read_header(bytes, state.demands.needed, state.entry, state.white_result);
             const Illegal illegal = wrong != nullptr       ? meaning_of(wrong)
                                     : !state.demands.every ? judged(state)
                                                            : Illegal::kNone;

@@ -40,7 +40,7 @@ inline namespace SPARSEPOOL_ISA {
 }
 
 // All but the score; `white_result`: -1, 0, 1.
-[[nodiscard]] inline const char* read_marlin_board(const std::uint8_t* bytes, bool needs_ply, Entry& entry,
+[[nodiscard]] inline const char* read_marlin_board(const std::uint8_t* bytes, unsigned needed, Entry& entry,
                                                    std::int8_t& white_result) {
     Position& position = entry.position;
     if (const char* wrong = read_nibbles(bytes, position)) return wrong;
@@ -55,7 +55,7 @@ inline namespace SPARSEPOOL_ISA {
     position.ep_square = static_cast<std::uint8_t>(passed);
     position.rule50 = bytes[25];
     const auto number = load<std::uint16_t>(bytes + 26);
-    if (const char* wrong = number_fault(number, needs_ply)) return wrong;
+    if (const char* wrong = number_fault(number, needed)) return wrong;
     if (bytes[30] > 2) return "the result is not 0, 1 or 2";
     white_result = static_cast<std::int8_t>(bytes[30] - 1);
     entry.ply = ply_of(number, position.side);

@@ -36,10 +36,11 @@ inline bool stop(WalkState& state, const char* fault, bool cut = false) {
     return static_cast<std::uint16_t>((entry.lacks & kPlyPart) != 0 ? 0 : entry.ply / 2 + 1);
 }
 
-// What is wrong with a move number; null if nothing is.
-[[nodiscard]] inline const char* number_fault(unsigned move_number, bool needs_ply) {
+// What is wrong with a move number; null if nothing is. `needed`: EntryPart, of what a filter needs.
+[[nodiscard]] inline const char* number_fault(unsigned move_number, unsigned needed) {
     if (move_number > 32768) return "the move number is beyond 32768";
-    if (move_number == 0 && needs_ply) return "the move number is 0: no ply is known, and a filter needs it";
+    if (move_number == 0 && (needed & kPlyPart) != 0)
+        return "the move number is 0: no ply is known, and a filter needs it";
     return nullptr;
 }
 
@@ -66,7 +67,7 @@ inline bool stop(WalkState& state, const char* fault, bool cut = false) {
 
 inline constexpr const char* kBadScore = "a score of -32768 has no opposite";
 
-// `kDecode(bytes, needs_ply, entry)`: what is wrong with a record; null if nothing is.
+// `kDecode(bytes, needed, entry)`: what is wrong with a record; null if nothing is.
 template <std::size_t kBytes, auto kDecode>
 [[nodiscard]] inline bool next_record(WalkState& state) {
     while (true) {
@@ -74,7 +75,7 @@ template <std::size_t kBytes, auto kDecode>
         if (left < kBytes || !state.fault.empty()) [[unlikely]] {
             return left != 0 && state.fault.empty() ? stop(state, "the data end within a record", true) : false;
         }
-        const char* wrong = kDecode(state.bytes.data() + state.at, state.demands.ply, state.entry);
+        const char* wrong = kDecode(state.bytes.data() + state.at, state.demands.needed, state.entry);
         const Illegal illegal = wrong == nullptr ? judged(state) : meaning_of(wrong);
         if (wrong != nullptr || illegal != Illegal::kNone) [[unlikely]] {
             if (!leaves_out(state, illegal)) return stop(state, wrong != nullptr ? wrong : words_of(illegal));

@@ -74,12 +74,12 @@ inline namespace SPARSEPOOL_ISA {
 }
 
 // What is wrong; nothing if the entry has the position then.
-[[nodiscard]] inline std::string read_fen(std::string_view fen, bool needs_ply, Entry& entry) {
+[[nodiscard]] inline std::string read_fen(std::string_view fen, unsigned needed, Entry& entry) {
     unsigned number = 0;
     std::string wrong = parse_fen(fen, 2, entry.position, number, entry.lacks);
     if (!wrong.empty()) return wrong;
-    if (number == 0 && needs_ply) return "the FEN has no move number: no ply is known, and a filter needs it";
-    if (const char* fault = number_fault(number, false)) return fault;
+    if (const char* fault = missing_fault(entry.lacks & needed)) return fault;
+    if (const char* fault = number_fault(number, 0)) return fault;
     entry.ply = ply_of(number, entry.position.side);
     entry.move = {};
     return {};

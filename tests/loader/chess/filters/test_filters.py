@@ -27,11 +27,12 @@ from tests.support.paths import DATA
 
 RECORD = np.dtype(
     {
-        "names": ["occupied", "planes", "score", "ply", "move", "result", "flags"],
-        "formats": ["<u8", "4<u4", "<i2", "<u2", "<u2", "i1", "u1"],
+        "names": ["occupied", "planes", "score", "ply", "move", "flags"],
+        "formats": ["<u8", "4<u4", "<i2", "<u2", "<u2", "<u2"],
     }
 )
-IN_CHECK, CAPTURE = 2, 4
+BLACK, IN_CHECK = 1, 2
+RESULTS = np.array([0, 1, -128, -1])  # by bits 2 and 3 of the flags
 MASK = 2**32 - 1
 Records = npt.NDArray[np.void]
 
@@ -74,18 +75,41 @@ def piece_counts(records: Records) -> npt.NDArray[np.int64]:
     return np.array([int(occupied).bit_count() for occupied in records["occupied"]], dtype=np.int64)
 
 
+def with_results(records: Records, given: Sequence[int]) -> None:
+    """Writes results into records that have no flags."""
+    records["flags"] = [RESULTS.tolist().index(result) << 2 for result in given]
+
+
+def results(records: Records) -> npt.NDArray[np.int64]:
+    return np.asarray(RESULTS[records["flags"] >> 2 & 3])
+
+
+def captures(records: Records) -> npt.NDArray[np.bool_]:
+    """Whether an enemy piece stands on the move's destination, an entry at a time."""
+    found = []
+    for occupied, colours, move, flags in zip(
+        records["occupied"].tolist(),
+        records["planes"][:, 0].tolist(),
+        records["move"].tolist(),
+        records["flags"].tolist(),
+        strict=True,
+    ):
+        to = move >> 2 & 63
+        before = (occupied & ((1 << to) - 1)).bit_count()
+        found.append(bool(occupied >> to & 1) and (colours >> before & 1) != (flags & BLACK))
+    return np.array(found, dtype=bool)
+
+
 def keep_fixed(records: Records, filters: FilterConfig) -> npt.NDArray[np.bool_]:
     keep = (records["score"] != 32002) | (not filters.skip_no_score)
     keep &= records["ply"].astype(int) > filters.skip_ply_up_to
-    for flag, on in (
-        (IN_CHECK, filters.skip_in_check),
-        (CAPTURE, filters.skip_captures),
-    ):
-        keep &= ((records["flags"] & flag) == 0) | (not on)
+    keep &= ((records["flags"] & IN_CHECK) == 0) | (not filters.skip_in_check)
+    if filters.skip_captures:
+        keep &= ~captures(records)
     keep &= (records["move"] >> 14 != 1) | (not filters.skip_promotions)
     if filters.skip_zero_placeholders:
         keep &= ~zero_placeholders(records)
-    score, result = records["score"].astype(int), records["result"].astype(int)
+    score, result = records["score"].astype(int), results(records)
     scored = score != 32002
     keep &= ~scored | (abs(score) <= filters.max_score)
     for limit in (filters.max_score_against_result, filters.viriformat.max_eval_incorrectness):
@@ -100,7 +124,9 @@ def keep_fixed(records: Records, filters: FilterConfig) -> npt.NDArray[np.bool_]
 def zero_placeholders(records: Records) -> npt.NDArray[np.bool_]:
     """recipe-2026.md h, an entry at a time."""
     found, last_ply, last_score = [], -1, 32002
-    for score, ply, result in zip(*(records[name].tolist() for name in ("score", "ply", "result")), strict=True):
+    for score, ply, result in zip(
+        records["score"].tolist(), records["ply"].tolist(), results(records).tolist(), strict=True
+    ):
         found.append(
             score == 0 and result != 0 and ply > last_ply and last_score != 32002 and not -100 <= last_score <= 100
         )
@@ -116,7 +142,7 @@ def keep_viriformat(records: Records, rules: ViriformatRules) -> npt.NDArray[np.
     keep &= abs(records["score"].astype(int)) < rules.max_eval
     kinds = records["move"] >> 14  # normal, promotion, castling, en passant
     if rules.filter_tactical:
-        keep &= ((records["flags"] & CAPTURE) == 0) & (kinds % 2 == 0)
+        keep &= ~captures(records) & (kinds % 2 == 0)
     if rules.filter_check:
         keep &= (records["flags"] & IN_CHECK) == 0
     if rules.filter_castling:
@@ -152,7 +178,7 @@ def slow_chances(records: Records, filters: FilterConfig) -> npt.NDArray[np.floa
         score = records["score"].astype(float)
         win, loss = 1 / (1 + np.exp((a - score) / b)), 1 / (1 + np.exp((a + score) / b))
         draw = np.maximum(0, 1 - win - loss)
-        chances = chances * np.choose(records["result"] + 1, [loss, draw, win])
+        chances = chances * np.choose(results(records) + 1, [loss, draw, win])
     return chances
 
 
@@ -163,7 +189,10 @@ def slow_filter(records: Records, filters: FilterConfig, seed: int, epoch: int, 
     keep &= uniform[:, 0] < 1 / (filters.random_skip + 1)
     keep &= uniform[:, 3] < slow_chances(records, filters)
     if filters.win_draw_loss:
-        probability = [slow_probability(int(r["ply"]), int(r["score"]), int(r["result"])) for r in records]
+        probability = [
+            slow_probability(*each)
+            for each in zip(records["ply"].tolist(), records["score"].tolist(), results(records).tolist(), strict=True)
+        ]
         keep &= uniform[:, 1] < probability
     if (filters.piece_count or filters.piece_count_curve) and keep.any():
         counts = piece_counts(records)
@@ -247,8 +276,9 @@ def test_survivors_are_those_of_an_independent_computation(name: str, game_files
         for number, batch in enumerate(read_batches(stream, len(survivors) // size, slots)):
             wanted = survivors[number * size : (number + 1) * size]
             wanted = wanted[np.argsort((piece_counts(wanted) - 1) // 4, kind="stable")]
-            for field in ("score", "ply", "result"):
+            for field in ("score", "ply"):
                 assert batch.dense[field].tolist() == wanted[field].tolist()
+            assert batch.dense["result"].tolist() == results(wanted).tolist()
 
 
 def test_zeros_that_stand_for_no_score_are_found() -> None:
@@ -270,8 +300,9 @@ def test_zeros_that_stand_for_no_score_are_found() -> None:
         (0, 9, 1, 1),  # the ply has not grown
     ]
     records = np.zeros(len(entries), RECORD)
-    for name, values in zip(("score", "ply", "result"), list(zip(*entries, strict=True))[:3], strict=True):
-        records[name] = values
+    scores, plies, wanted, _ = zip(*entries, strict=True)
+    records["score"], records["ply"] = scores, plies
+    with_results(records, wanted)
     settings = filter_settings(FilterConfig(skip_zero_placeholders=True, skip_no_score=False))
     chosen = Filter(settings, 5).choose(records.view(np.uint8).reshape(-1, 32), 0)
     assert chosen.tolist() == [kept for *_, kept in entries]
@@ -359,9 +390,7 @@ def test_expected_survivors_of_real_data(shared_data: Path) -> None:
     trainer = FilterConfig(skip_in_check=True, skip_captures=True)
     kept = records[keep_fixed(records, trainer)]
     assert len(kept) == 324_094
-    expected = sum(
-        map(win_draw_loss_probability, kept["ply"].tolist(), kept["score"].tolist(), kept["result"].tolist())
-    )
+    expected = sum(map(win_draw_loss_probability, kept["ply"].tolist(), kept["score"].tolist(), results(kept).tolist()))
     assert expected == pytest.approx(196_572.4, abs=0.05)
 
 

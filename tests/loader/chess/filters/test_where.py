@@ -33,6 +33,8 @@ ODD = [  # what the sample has none or few of
     Entry("r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 9", "e8c8", 32767, 17, 0),
     *(Entry(f"r3k2r/8/8/8/8/8/8/R3K2R {side} {rights} - 0 9", "0000", 1, 17, 0) for side in "wb" for rights in RIGHTS),
     Entry("4k3/8/8/8/8/8/4r3/4K3 w - - 0 40", "e1e2", 0, 65535, 0),
+    *(Entry(f"4k3/8/8/8/8/8/4r3/4K3 w - - {clock} 90", "e1e2", 3, 178, 0) for clock in (1, 63, 64, 99, 100, 126)),
+    *(Entry(f"4k3/8/8/8/8/8/4r3/4K3 w - - {clock} 90", "e1e2", 3, 178, None) for clock in (127, 128, 255, 65535)),
     Entry("QQQQQQQQ/QQQQQQQQ/8/8/8/8/7k/K7 w - - 0 1", "0000", 32002, 0, 1),
     Entry("4k3/8/8/8/8/8/4r3/4K3 w - - 0 40", "e1e2", 3, 78, None),
 ]
@@ -79,6 +81,7 @@ def slow_values(entry: Entry) -> Mapping[str, float]:
         "can_castle_long": board.has_queenside_castling_rights(board.turn),
         "opponent_can_castle_short": board.has_kingside_castling_rights(not board.turn),
         "opponent_can_castle_long": board.has_queenside_castling_rights(not board.turn),
+        "clock": min(board.halfmove_clock, 127),
         "is_capture": passing or (taken is not None and taken.color != board.turn),
         "is_en_passant": passing,
         "is_promotion": move.promotion is not None,

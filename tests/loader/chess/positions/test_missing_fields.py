@@ -83,6 +83,27 @@ def test_a_filter_by_ply_refuses_an_unknown_one(suffix: str, tmp_path: Path, cap
     assert "no ply is known, and a filter needs it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "fen", "said"),
+    [
+        ("clock < 80", f"{BOARD} KQkq -", "the FEN has no half-move clock, and a filter needs it"),
+        ("castling_rights > 0", BOARD, "the FEN has no castling rights, and a filter needs them"),
+    ],
+)
+def test_a_filter_refuses_an_entry_that_lacks_what_it_asks_for(
+    name: str, fen: str, said: str, tmp_path: Path, capsys: Capture
+) -> None:
+    source = lines(tmp_path / "in.txt", [KNOWN, fen])
+    assert main(["filter", str(source), "-o", str(tmp_path / "kept.txt"), "--where", name]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_filter_by_the_clock_refuses_a_format_without_one(tmp_path: Path, capsys: Capture) -> None:
+    boards, _ = converted(lines(tmp_path / "in.txt", [KNOWN] * 2), ".bf", capsys)
+    assert main(["filter", str(boards), "-o", str(tmp_path / "kept.bf"), "--where", "clock < 80"]) == 2
+    assert "clock needs the half-move clock, which bulletformat does not have" in capsys.readouterr().err
+
+
 def test_boards_alone_have_no_ply_behind_a_conversion(tmp_path: Path, capsys: Capture) -> None:
     boards, _ = converted(lines(tmp_path / "in.txt", [KNOWN] * 2), ".bf", capsys)
     marlin, _ = converted(boards, ".marlin", capsys)
@@ -194,3 +215,12 @@ def test_castling_is_written_one_way_in_a_game(fen: str, name: str, tmp_path: Pa
     with path.open("rb") as opened:
         assert main(["dump", f"/dev/fd/{opened.fileno()}", "--format", name]) == 0
     assert tuple(line.split("\t")[1] for line in capsys.readouterr().out.splitlines()) == moves
+
+
+def test_positions_in_parquet_are_refused_with_the_way_to_convert_them(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "a b.parquet"
+    path.write_bytes(b"PAR1" + b"\xff" * 61)
+    assert main(["convert", str(path), "-o", str(tmp_path / "out.txt")]) == 1
+    said = capsys.readouterr().err
+    assert "is in parquet, which is for rows of other data; as text, positions in a table can be converted: " in said
+    assert f"python rows_of.py '{path}' | loader convert - -o positions.txt" in said

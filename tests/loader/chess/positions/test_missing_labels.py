@@ -17,7 +17,7 @@ from loader.chess.positions.entry import NO_RESULT, NO_SCORE, Entry
 from loader.chess.positions.inputs import entries
 from loader.chess.python_reader import PythonChunks
 from loader.cli.main import main
-from tests.loader.chess.filters.test_filters import RECORD
+from tests.loader.chess.filters.test_filters import RECORD, results, with_results
 from tests.support.positions import FORMATS, SUFFIXES, make_writer
 
 Capture = pytest.CaptureFixture[str]
@@ -93,14 +93,15 @@ def test_a_reader_in_python_may_give_none() -> None:
 
     records, fault = PythonChunks(Reader()).read(0)  # type: ignore[arg-type]  # a reader as far as it is asked
     assert fault is None
-    assert records.view(RECORD)["result"].ravel().tolist() == [NO_RESULT, 1]
+    assert results(records.view(RECORD).ravel()).tolist() == [NO_RESULT, 1]
 
 
 def test_filters_leave_out_what_has_neither_and_judge_no_mark() -> None:
     """score, result of entries; what is kept with every filter of scores and results, and skip_no_score off."""
     given = [(NO_SCORE, NO_RESULT, 0), (NO_SCORE, -1, 1), (300, NO_RESULT, 1), (3000, NO_RESULT, 0), (-900, 1, 0)]
     records = np.zeros(len(given), RECORD)
-    records["score"], records["result"] = [each[0] for each in given], [each[1] for each in given]
+    records["score"] = [each[0] for each in given]
+    with_results(records, [each[1] for each in given])
     kings = (1 << 4) | (1 << 60)
     records["occupied"] = kings
     records["planes"][:, 1:] = [[3, 0, 3]] * len(given)  # the code of a king: 10 and 11

@@ -118,7 +118,7 @@ def test_random_filters_leave_the_same_of_a_pipe(files: dict[str, Path]) -> None
     target, found = named_format("packedsfen"), []
     sources: list[Source] = [*open_sources([files["viriformat"], files["binpack"]])]
     with piped(files["viriformat"].read_bytes()) as one, piped(files["binpack"].read_bytes()) as two:
-        for inputs in (sources, [open_input(one, needs_ply=True), open_input(two, needs_ply=True)]):
+        for inputs in (sources, [open_input(one, needed=["ply"]), open_input(two, needed=["ply"])]):
             passing = PassingUnits(inputs, target, filters, seed=5, threads=2)
             units = joined(list(passing))
             assert passing.passed.kept == len(units) < passing.passed.read

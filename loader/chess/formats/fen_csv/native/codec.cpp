@@ -22,8 +22,8 @@ class RowWalk final : public chess::LineWalk {
 
   protected:
     [[nodiscard]] bool is_skipped(std::string_view line) const override { return line == header_; }
-    [[nodiscard]] std::string read_line(std::string_view line, bool needs_ply, chess::Entry& entry) override {
-        return columns_.read(line, needs_ply, entry);
+    [[nodiscard]] std::string read_line(std::string_view line, unsigned needed, chess::Entry& entry) override {
+        return columns_.read(line, needed, entry);
     }
 
   private:

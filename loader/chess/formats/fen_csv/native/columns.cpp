@@ -125,7 +125,7 @@ Columns::Columns(std::string_view header) : delimiter_(delimiter_of(header)) {
     }
 }
 
-std::string Columns::read(std::string_view line, bool needs_ply, Entry& entry) const {
+std::string Columns::read(std::string_view line, unsigned needed, Entry& entry) const {
     std::array<std::string_view, kNumColumns> cells;
     const std::size_t count = for_each_cell(line, delimiter_, [&](std::size_t number, std::string_view cell) {
         for (std::size_t i = 0; i < kNumColumns; ++i) {
@@ -136,7 +136,7 @@ std::string Columns::read(std::string_view line, bool needs_ply, Entry& entry) c
         return "the header names " + std::to_string(count_) + " columns, and the line has " + std::to_string(count);
     }
     const auto& [fen, score, mate, result] = cells;
-    std::string wrong = chess::read_fen(fen, needs_ply, entry);
+    std::string wrong = chess::read_fen(fen, needed, entry);
     if (!wrong.empty()) return wrong;
     entry.score = chess::kNoScore;
     if (!score.empty() && !mate.empty()) return "a position has a score or a mate, not both";

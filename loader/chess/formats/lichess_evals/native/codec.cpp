@@ -16,8 +16,8 @@ class EvaluationWalk final : public chess::LineWalk {
     using LineWalk::LineWalk;
 
   protected:
-    [[nodiscard]] std::string read_line(std::string_view line, bool needs_ply, chess::Entry& entry) override {
-        return read_position(line, needs_ply, entry);
+    [[nodiscard]] std::string read_line(std::string_view line, unsigned needed, chess::Entry& entry) override {
+        return read_position(line, needed, entry);
     }
 };
 

@@ -85,7 +85,7 @@ struct Evaluation {
 
 }  // namespace
 
-std::string read_position(std::string_view line, bool needs_ply, chess::Entry& entry) {
+std::string read_position(std::string_view line, unsigned needed, chess::Entry& entry) {
     Json json(line);
     std::optional<std::string> fen;
     Evaluation best;
@@ -109,7 +109,7 @@ std::string read_position(std::string_view line, bool needs_ply, chess::Entry& e
     if (!fen) return "the object has no fen";
     if (!has_evaluations) return "the object has no evals";
     for (std::size_t at = fen->find("\\/"); at != std::string::npos; at = fen->find("\\/", at)) fen->erase(at, 1);
-    std::string wrong = chess::read_fen(*fen, needs_ply, entry);
+    std::string wrong = chess::read_fen(*fen, needed, entry);
     if (!wrong.empty()) return wrong;
     entry.score = chess::kNoScore;
     entry.result = chess::kNoResult;

@@ -31,7 +31,7 @@ inline namespace SPARSEPOOL_ISA {
 struct Game {
     static constexpr std::size_t kHeader = 43;
 
-    [[nodiscard]] static const char* read_header(const std::uint8_t* bytes, bool needs_ply, chess::Entry& entry,
+    [[nodiscard]] static const char* read_header(const std::uint8_t* bytes, unsigned needed, chess::Entry& entry,
                                                  std::int8_t& white_result) {
         chess::Position& position = entry.position;
         position = chess::Position{};
@@ -48,7 +48,7 @@ struct Game {
         position.chess960 = chess::shows_chess960(position);
         position.rule50 = bytes[35];
         const auto number = chess::load<std::uint16_t>(bytes + 36);
-        if (const char* wrong = chess::number_fault(number, needs_ply)) return wrong;
+        if (const char* wrong = chess::number_fault(number, needed)) return wrong;
         entry.ply = chess::ply_of(number, position.side);
         entry.lacks = number == 0 ? chess::kPlyPart : 0;
         if (bytes[42] > 2) return "the result is not 0, 1 or 2";

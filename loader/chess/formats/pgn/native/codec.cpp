@@ -52,7 +52,7 @@ class PgnWalk final : public chess::Walk {
             const chess::Entry* entry = next();
             if (entry == nullptr) break;
             write(*entry, out[count]);
-            if (!checks) out[count].flags &= static_cast<std::uint8_t>(~chess::kInCheck);
+            if (!checks) out[count].flags &= static_cast<std::uint16_t>(~unsigned{chess::kInCheck});
         }
         return count;
     }
@@ -70,7 +70,7 @@ class PgnWalk final : public chess::Walk {
         begin_ = end_;
         end_ = std::min(end_of_game(bytes_, begin_, true), bytes_.size());
         number_ = 0;
-        read_game(bytes_.substr(begin_, end_ - begin_), demands_.ply, game_);
+        read_game(bytes_.substr(begin_, end_ - begin_), demands_.needed, game_);
         games_ += game_.begun ? 1 : 0;
         if (game_.illegal != chess::Illegal::kNone && leaves_out(game_.illegal, 1)) return;
         if (!game_.fault.empty()) {

@@ -79,7 +79,7 @@ bool is_chess(std::string_view variant, bool& chess960) {
 
 class Reading {
   public:
-    Reading(std::string_view text, bool needs_ply, Game& game) : text_(text), needs_ply_(needs_ply), game_(game) {}
+    Reading(std::string_view text, unsigned needed, Game& game) : text_(text), needed_(needed), game_(game) {}
 
     void read() {
         if (!read_tags() || !set_up() || !read_moves()) {
@@ -143,7 +143,9 @@ class Reading {
             if (wrong == chess::kNotOneKingEach) game_.illegal = chess::Illegal::kKings;
             return stop(fen_.second, "the FEN: " + wrong);
         }
-        if (const char* fault = chess::number_fault(number, needs_ply_)) return stop(fen_.second, fault);
+        const unsigned missing = entry_.lacks & needed_ & ~unsigned{chess::kPlyPart};  // which the number says
+        if (const char* fault = chess::missing_fault(missing)) return stop(fen_.second, fault);
+        if (const char* fault = chess::number_fault(number, needed_)) return stop(fen_.second, fault);
         entry_.position.chess960 = entry_.position.chess960 || chess960;
         entry_.ply = chess::ply_of(number, entry_.position.side);
         return true;
@@ -261,7 +263,7 @@ class Reading {
     using Value = std::pair<std::string_view, std::size_t>;  // of a tag, and its place
 
     std::string_view text_;
-    bool needs_ply_;
+    unsigned needed_;
     Game& game_;
     std::size_t at_ = 0;
     Value fen_, variant_, said_;
@@ -303,12 +305,12 @@ bool begins_with_tag(std::string_view bytes) {
     return false;
 }
 
-void read_game(std::string_view text, bool needs_ply, Game& game) {
+void read_game(std::string_view text, unsigned needed, Game& game) {
     game.entries.clear();
     game.fault.clear();
     game.illegal = chess::Illegal::kNone;
     game.begun = false;
-    Reading(text, needs_ply, game).read();
+    Reading(text, needed, game).read();
 }
 
 }  // namespace sparsepool::pgn

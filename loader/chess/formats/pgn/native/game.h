@@ -30,8 +30,8 @@ struct Game {
     bool begun = false;        // whether there is anything but blanks
 };
 
-// All of a game or nothing: its result, which all entries have, may be known at its end alone. `needs_ply`: a FEN
+// All of a game or nothing: its result, which all entries have, may be known at its end alone. `needed`: a FEN
 // without a move number is a fault.
-void read_game(std::string_view text, bool needs_ply, Game& game);
+void read_game(std::string_view text, unsigned needed, Game& game);
 
 }  // namespace sparsepool::pgn

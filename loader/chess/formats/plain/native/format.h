@@ -62,7 +62,7 @@ inline namespace SPARSEPOOL_ISA {
 }
 
 // Reads a position; `text` begins behind it then. What is wrong, or nothing.
-[[nodiscard]] inline std::string read_lines(std::string_view& text, chess::Entry& entry) {
+[[nodiscard]] inline std::string read_lines(std::string_view& text, unsigned needed, chess::Entry& entry) {
     std::string fault;
     unsigned number = 0;  // which the ply says
     const std::string_view fen = take_value(text, "fen", fault);
@@ -70,6 +70,7 @@ inline namespace SPARSEPOOL_ISA {
     fault = chess::parse_fen(fen, 4, entry.position, number, entry.lacks);
     if (!fault.empty()) return fault;
     entry.lacks = static_cast<std::uint8_t>(entry.lacks & ~unsigned{chess::kPlyPart});
+    if (const char* missing = chess::missing_fault(entry.lacks & needed)) return missing;
     const std::string_view move = take_value(text, "move", fault);
     if (fault.empty()) fault = chess::parse_uci(move, entry.position, entry.move);
     entry.score = static_cast<std::int16_t>(take_number(text, "score", -32768, 32767, fault));
@@ -90,7 +91,7 @@ inline namespace SPARSEPOOL_ISA {
         if (text.empty()) return false;
         state.at = all.size() - text.size();
         ++state.units;
-        std::string wrong = read_lines(text, state.entry);
+        std::string wrong = read_lines(text, state.demands.needed, state.entry);
         const chess::Illegal illegal = wrong.empty()                     ? chess::judged(state)
                                        : wrong == chess::kNotOneKingEach ? chess::Illegal::kKings
                                                                          : chess::Illegal::kNone;

@@ -23,8 +23,8 @@ namespace sparsepool::text {
 inline namespace SPARSEPOOL_ISA {
 
 [[nodiscard]] inline std::string read_parts(std::string_view fen, std::string_view score, std::string_view result,
-                                            bool needs_ply, chess::Entry& entry) {
-    std::string wrong = chess::read_fen(fen, needs_ply, entry);
+                                            unsigned needed, chess::Entry& entry) {
+    std::string wrong = chess::read_fen(fen, needed, entry);
     if (wrong.empty()) wrong = chess::read_score(score, entry);
     if (!wrong.empty()) return wrong;
     const std::optional<int> white = chess::read_result(result);
@@ -34,7 +34,7 @@ inline namespace SPARSEPOOL_ISA {
 }
 
 // A line without scores. Operations of EPD behind c9 count for nothing.
-[[nodiscard]] inline std::string read_tuning_line(std::string_view line, bool needs_ply, chess::Entry& entry) {
+[[nodiscard]] inline std::string read_tuning_line(std::string_view line, unsigned needed, chess::Entry& entry) {
     constexpr std::size_t kNone = std::string_view::npos;
     constexpr std::string_view kOperation = " c9 \"";
     const std::size_t operation = line.find(kOperation);
@@ -45,7 +45,7 @@ inline namespace SPARSEPOOL_ISA {
     if (!behind.empty() && (operation == kNone || behind.front() != ';'))
         return chess::with_quoted("nothing stands behind the result", behind);
     std::string wrong =
-        chess::read_fen(chess::trimmed(line.substr(0, operation != kNone ? operation : begin)), needs_ply, entry);
+        chess::read_fen(chess::trimmed(line.substr(0, operation != kNone ? operation : begin)), needed, entry);
     if (!wrong.empty()) return wrong;
     const std::string_view word = line.substr(begin, end - begin + (operation != kNone ? 0 : 1));
     const std::optional<int> white = chess::read_game_result(word);
@@ -56,14 +56,14 @@ inline namespace SPARSEPOOL_ISA {
     return {};
 }
 
-[[nodiscard]] inline std::string read_line(std::string_view line, bool needs_ply, chess::Entry& entry) {
+[[nodiscard]] inline std::string read_line(std::string_view line, unsigned needed, chess::Entry& entry) {
     constexpr std::size_t kNone = std::string_view::npos;
     const std::size_t first = line.find('|');
     const std::size_t second = first == kNone ? kNone : line.find('|', first + 1);
-    if (first == kNone) return read_tuning_line(line, needs_ply, entry);
+    if (first == kNone) return read_tuning_line(line, needed, entry);
     if (second == kNone || line.find('|', second + 1) != kNone) return "a line is FEN | score | result";
     return read_parts(chess::trimmed(line.substr(0, first)), chess::trimmed(line.substr(first + 1, second - first - 1)),
-                      chess::trimmed(line.substr(second + 1)), needs_ply, entry);
+                      chess::trimmed(line.substr(second + 1)), needed, entry);
 }
 
 [[nodiscard]] inline bool next_line(chess::WalkState& state) {
@@ -75,7 +75,7 @@ inline namespace SPARSEPOOL_ISA {
         const std::string_view line = chess::trimmed(chess::bare_line(text.substr(state.at, end - state.at)));
         bool good = !line.empty();
         if (good) {
-            const std::string wrong = read_line(line, state.demands.ply, state.entry);
+            const std::string wrong = read_line(line, state.demands.needed, state.entry);
             const chess::Illegal illegal = wrong.empty()                     ? chess::judged(state)
                                            : wrong == chess::kNotOneKingEach ? chess::Illegal::kKings
                                                                              : chess::Illegal::kNone;

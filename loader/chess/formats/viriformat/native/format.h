@@ -23,9 +23,9 @@ inline namespace SPARSEPOOL_ISA {
 struct Game {
     static constexpr std::size_t kHeader = chess::kMarlinBytes;
 
-    [[nodiscard]] static const char* read_header(const std::uint8_t* bytes, bool needs_ply, chess::Entry& entry,
+    [[nodiscard]] static const char* read_header(const std::uint8_t* bytes, unsigned needed, chess::Entry& entry,
                                                  std::int8_t& white_result) {
-        return chess::read_marlin_board(bytes, needs_ply, entry, white_result);
+        return chess::read_marlin_board(bytes, needed, entry, white_result);
     }
 
     [[nodiscard]] static const char* read_move(std::uint16_t word, const chess::Position&, chess::Move& move) {

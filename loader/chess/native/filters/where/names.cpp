@@ -19,7 +19,7 @@ void load_each(std::span<const Record> records, double* values) {
 MoveType move_type(const Record& record) { return Move{record.move}.type(); }
 
 bool is_capture(const Record& record) {
-    return record.move != 0 && ((record.flags & kCapture) != 0 || move_type(record) == MoveType::kEnPassant);
+    return record.move != 0 && (takes(record) || move_type(record) == MoveType::kEnPassant);
 }
 
 unsigned mover(const Record& record) { return record.flags & kBlackToMove; }
@@ -35,7 +35,7 @@ unsigned rights_of(const Record& record, unsigned colour) { return record.flags 
 constexpr auto kNumber = Type::kNumber;
 constexpr auto kCondition = Type::kCondition;
 constexpr std::string_view kEveryFormat, kMovePart = "move", kPlyPart = "ply", kSidePart = "side to move",
-                                         kRightsPart = "castling rights";
+                                         kRightsPart = "castling rights", kClockPart = "half-move clock";
 
 constexpr std::array kNames = std::to_array<Name>({
     {"ply", kNumber, kPlyPart, "half-moves since the start of the game",
@@ -43,7 +43,7 @@ constexpr std::array kNames = std::to_array<Name>({
     {"score", kNumber, kEveryFormat, "as the side to move sees it, in the file's unit; 32002 for none",
      load_each<[](const Record& record) { return record.score; }>},
     {"result", kNumber, kEveryFormat, "of the game for the side to move: -1, 0, 1; -128 for none",
-     load_each<[](const Record& record) { return record.result; }>},
+     load_each<[](const Record& record) { return record.result(); }>},
     {"piece_count", kNumber, kEveryFormat, "pieces and pawns of both sides, kings included",
      load_each<[](const Record& record) { return count_squares(record.occupied); }>},
     {"pawns", kNumber, kEveryFormat, "of both sides",
@@ -78,7 +78,7 @@ constexpr std::array kNames = std::to_array<Name>({
     {"has_score", kCondition, kEveryFormat, "there is a score",
      load_each<[](const Record& record) { return record.score != kNoScore; }>},
     {"has_result", kCondition, kEveryFormat, "there is a result",
-     load_each<[](const Record& record) { return record.result != kNoResult; }>},
+     load_each<[](const Record& record) { return record.result() != kNoResult; }>},
     {"in_check", kCondition, kEveryFormat, "the side to move is in check",
      load_each<[](const Record& record) { return (record.flags & kInCheck) != 0; }>},
     {"castling_rights", kNumber, kRightsPart, "how many are left, of both sides: 0 to 4",
@@ -91,6 +91,8 @@ constexpr std::array kNames = std::to_array<Name>({
      load_each<[](const Record& record) { return (rights_of(record, mover(record) ^ 1U) & 1U) != 0; }>},
     {"opponent_can_castle_long", kCondition, kRightsPart, "the other side has the right to castle on the a side",
      load_each<[](const Record& record) { return (rights_of(record, mover(record) ^ 1U) & 2U) != 0; }>},
+    {"clock", kNumber, kClockPart, "half-moves since a pawn move or capture; 127 for that and more",
+     load_each<[](const Record& record) { return record.clock(); }>},
     {"is_capture", kCondition, kMovePart, "the move takes something, also en passant", load_each<is_capture>},
     {"is_en_passant", kCondition, kMovePart, "the move takes en passant",
      load_each<[](const Record& record) { return move_type(record) == MoveType::kEnPassant; }>},
