@@ -73,8 +73,9 @@ def sums_source(
     """Returns a source that includes list_sums.cuh, and its WIDTH for rows of so many columns. All but the table is of
     the dtype of `out`."""
     width = width_of(columns, table, out, *others)
-    numbers = _is_bfloat16(out)
-    constants = {"BFLOAT16": numbers, "NARROW": int(_is_bfloat16(table) != numbers), "WIDTH": width}
+    rows, numbers = _is_bfloat16(table), _is_bfloat16(out)
+    assert rows >= numbers, f"a table of {table.dtype} beside {out.dtype}"
+    constants = {"BFLOAT16": numbers, "NARROW": rows - numbers, "WIDTH": width}
     constants["VALUES"] = int(values is not None)
     return Source.of(file, INDEX=INDEX[index], **constants, **more), width
 
