@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-import shlex
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -80,8 +79,8 @@ def format_of_head(head: bytes, path: Path, family: str | None = None) -> str | 
 
 def unclaimed(path: Path, family: str | None = None) -> str | None:
     """Why a file that no format claims can't be read without a name for its format; None of an empty one, or of one
-    that can't be read, since opening it says why. Raises DataError for a file that a format of another family claims
-    by its content: no name of a format helps there."""
+    that can't be read, since opening it says why. Raises DataError for a file that another family's format claims by
+    its content: no name of a format helps there."""
     head = _head(path)
     if not head:
         return None
@@ -89,13 +88,13 @@ def unclaimed(path: Path, family: str | None = None) -> str | None:
         if program not in READ:
             return _unread(program)
         return "is compressed, and its name does not say what is in it"
-    if other := [name for name, each in _formats(None).items() if family and each.recognizes(head)]:
-        raise DataError(
-            path,
-            f"is in {other[0]}, which is for rows of other data; as text, positions in a table can be converted: "
-            f"python rows_of.py {shlex.quote(str(path))} | loader convert - -o positions.txt, with rows_of.py of "
-            "docs/how-to/bring-your-data.md",
-        )
+    for name, each in _formats(None).items():
+        if family is not None and each.recognizes(head):
+            raise DataError(
+                path,
+                f"is in {name}, which holds records of {each.FAMILY}, and those of {family} are read here; "
+                "docs/how-to/bring-your-data.md says what can be converted",
+            )
     return f"does not begin as any of the formats {', '.join(names_of_family(family) if family else built_in())}"
 
 

@@ -16,6 +16,7 @@ from loader.exit_codes import EXIT_FAILED
 from loader.files.identity import identify
 from loader.formats.registry import built_in, format_by_name
 from loader.stream.sources import data_config, open_stream
+from tests.support.paths import SAMPLE
 
 SVM = b"1 2:3 7:1\n0 1:0.5\n" * 50
 RECORDS = bytes(range(256)) * 20
@@ -86,3 +87,10 @@ def test_an_ending_that_no_format_has_is_not_taken_for_svmlight(name: str, conte
         DataError, match=r"does not begin as any of the formats csv, npz, parquet, svmlight; data\.format"
     ):
         open_stream(config, identify([tmp_path / name]), 0)
+
+
+def test_a_file_of_another_family_is_known_by_its_content(tmp_path: Path) -> None:
+    (tmp_path / "positions").write_bytes((SAMPLE / "train.binpack").read_bytes())
+    config = data_config(source="rows", batch_size=4, rows={"num_features": 8})
+    with pytest.raises(DataError, match="is in binpack, which holds records of chess, and those of rows are read here"):
+        open_stream(config, identify([tmp_path / "positions"]), 0)

@@ -217,10 +217,12 @@ def test_castling_is_written_one_way_in_a_game(fen: str, name: str, tmp_path: Pa
     assert tuple(line.split("\t")[1] for line in capsys.readouterr().out.splitlines()) == moves
 
 
-def test_positions_in_parquet_are_refused_with_the_way_to_convert_them(tmp_path: Path, capsys: Capture) -> None:
+def test_positions_in_parquet_are_refused_and_where_it_says_how_to_convert_them(
+    tmp_path: Path, capsys: Capture
+) -> None:
     path = tmp_path / "a b.parquet"
     path.write_bytes(b"PAR1" + b"\xff" * 61)
     assert main(["convert", str(path), "-o", str(tmp_path / "out.txt")]) == 1
     said = capsys.readouterr().err
-    assert "is in parquet, which is for rows of other data; as text, positions in a table can be converted: " in said
-    assert f"python rows_of.py '{path}' | loader convert - -o positions.txt" in said
+    assert "is in parquet, which holds records of rows, and those of chess are read here; " in said
+    assert "docs/how-to/bring-your-data.md says what can be converted" in said
