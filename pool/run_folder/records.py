@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -75,17 +75,18 @@ def read_records(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def record_in(line: bytes) -> dict[str, Any] | None:
-    """Parses a line; None if it is no record of a run's."""
-    with suppress(ValueError, RecursionError):
+    """Parses a line, in which null is a number that is not finite: NaN. None if it is no record of a run's."""
+    with suppress(ValueError, RecursionError, TypeError, AttributeError):
         record = json.loads(line)
-        if isinstance(record, dict) and type(record.get("step")) is int and _is_of_numbers(record):
-            return record
+        if type(record.get("step")) is int:
+            lists = {name: _numbers(values) for name, values in record.pop(MEMBERS, {}).items()}
+            record = dict(zip(record, _numbers(list(record.values())), strict=True))
+            return {**record, MEMBERS: lists} if lists else record
     return None
 
 
-def _is_of_numbers(record: Mapping[str, Any]) -> bool:
-    members = record.get(MEMBERS, {})
-    if not isinstance(members, dict) or not all(isinstance(values, list) for values in members.values()):
-        return False
-    values = chain((value for name, value in record.items() if name != MEMBERS), *members.values())
-    return all(isinstance(value, int | float) for value in values)
+def _numbers(values: list[Any]) -> list[float]:
+    """Raises TypeError for what is no list of numbers."""
+    if not isinstance(values, list) or not all(isinstance(value, int | float | None) for value in values):
+        raise TypeError
+    return [math.nan if value is None else value for value in values]

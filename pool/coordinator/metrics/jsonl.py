@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from loader.command_line.json_line import json_line
 from pool.coordinator.metrics.records import forget_after
 from pool.metrics.medians import MEMBERS, member_of
 from pool.run_folder.lines import LineFile
@@ -27,7 +27,7 @@ class JsonLines:
         self.validated = forget_after(self.path, step)
 
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
-        self._file.add(json.dumps({"step": step, "time": time.time(), **_record(scalars)}))
+        self._file.add(json_line({"step": step, "time": time.time(), **_record(scalars)}).removesuffix("\n"))
         if self._file.error is not None:
             raise self._file.error
         return True

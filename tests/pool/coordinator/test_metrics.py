@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import shutil
 import time
@@ -286,6 +287,21 @@ def test_metrics_of_the_task_are_recorded_with_the_validation_and_reported(tmp_p
     assert (report.best_step, report.best_metric, report.best_value) == (4, "auc", 0.75)
 
 
+def test_records_are_strict_json_whatever_the_numbers_are(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=[])
+    metrics.committed(Commit(0, ((math.inf,),), Cursor()), (math.nan,), Traffic(0))
+    metrics.validated(1, (-math.inf,), [MetricValue("auc", (math.nan,))])
+    metrics.close()
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    step, validation = (json.loads(line, parse_constant=refuse) for line in lines)
+    assert (step["loss"], step["learning_rate"]) == (None, None)
+    assert (validation["validation_loss"], validation["validation_auc"]) == (None, None)
+
+
 def test_numbers_of_members_are_lists_in_the_records_and_curves_beside_that_of_all(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
     metrics.committed(Commit(0, ((1.0, 2.0), (), (4.0,)), Cursor()), (0.1, 0.2, 0.3), Traffic(0))
@@ -294,7 +310,7 @@ def test_numbers_of_members_are_lists_in_the_records_and_curves_beside_that_of_a
     metrics.close()
     step, validation = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
     assert (step["loss"], step["learning_rate"]) == (2.75, 0.2)
-    assert str(step["members"]) == "{'loss': [1.5, nan, 4.0], 'learning_rate': [0.1, 0.2, 0.3]}"
+    assert str(step["members"]) == "{'loss': [1.5, None, 4.0], 'learning_rate': [0.1, 0.2, 0.3]}"
     assert (validation["validation_loss"], validation["validation_auc"]) == (0.5, 0.75)
     assert validation["members"] == {"validation_loss": [0.5, 0.7, 0.2], "validation_auc": [0.75, 0.5, 1.0]}
     assert (report.loss, report.validation_loss) == (2.75, 0.5)

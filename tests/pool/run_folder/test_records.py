@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,7 +60,7 @@ def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / METRICS
     strange: list[dict[str, object]] = [
         {"loss": "x"},
-        {"time": None},
+        {"time": [None]},
         {"members": []},
         {"members": {"loss": 1}},
         {"members": {"loss": ["x"]}},
@@ -68,6 +69,14 @@ def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
     others = [b"\xff", b"[]", b'{"step": true}', b"[" * 3000, b"x" * (3 << 20)]
     path.write_bytes(b"\n".join([*others, lines + b'{"step": 1}', b'{"step": 2}']))
     assert list(read_records(path)) == [{"step": 1}]
+
+
+@pytest.mark.parametrize("text", ["null", "NaN", "Infinity"])
+def test_null_is_no_number_and_what_older_versions_wrote_is_read(text: str, tmp_path: Path) -> None:
+    (tmp_path / METRICS).write_text(f'{{"step": 1, "loss": {text}, "members": {{"loss": [0.5, {text}]}}}}\n')
+    (record,) = read_records(tmp_path / METRICS)
+    wanted = [0.5, float(text.replace("null", "nan"))]
+    np.testing.assert_equal([record["step"], record["loss"], *record["members"]["loss"]], [1, wanted[1], *wanted])
 
 
 def test_a_pipe_or_a_link_in_the_place_of_the_file_is_refused_at_once(tmp_path: Path) -> None:
