@@ -98,6 +98,24 @@ def test_a_filter_refuses_an_entry_that_lacks_what_it_asks_for(
     assert said in capsys.readouterr().err
 
 
+OF_ONE_ENTRY = {  # formats of text, with one entry whose FEN is to be filled in
+    "a.csv": "fen,score,result\n{fen},10,1-0\n",
+    "a.plain": "fen {fen}\nmove e7e5\nscore 10\nply 1\nresult 0\ne\n",
+    "a.pgn": '[SetUp "1"]\n[FEN "{fen}"]\n[Result "1-0"]\n\n1... e5 {{+0.31/12 0.05s}} 1-0\n',
+    "a.jsonl": '{{"fen":"{fen}","evals":[{{"pvs":[{{"cp":31,"line":"e7e5"}}],"knodes":2,"depth":3}}]}}\n',
+}
+
+
+@pytest.mark.parametrize("name", OF_ONE_ENTRY)
+def test_every_format_of_text_refuses_it(name: str, tmp_path: Path, capsys: Capture) -> None:
+    """And takes an entry that has it."""
+    for fen, code in ((f"{BOARD} KQkq - 3 1", 0), (f"{BOARD} KQkq -", 1)):
+        (tmp_path / name).write_text(OF_ONE_ENTRY[name].format(fen=fen))
+        kept = ["-o", str(tmp_path / f"kept-{code}.txt"), "--where", "clock == 3"]
+        assert main(["filter", str(tmp_path / name), *kept]) == code, capsys.readouterr().err
+    assert "the FEN has no half-move clock, and a filter needs it" in capsys.readouterr().err
+
+
 def test_a_filter_by_the_clock_refuses_a_format_without_one(tmp_path: Path, capsys: Capture) -> None:
     boards, _ = converted(lines(tmp_path / "in.txt", [KNOWN] * 2), ".bf", capsys)
     assert main(["filter", str(boards), "-o", str(tmp_path / "kept.bf"), "--where", "clock < 80"]) == 2
