@@ -41,15 +41,14 @@ class Step:
 
     def ms(self, speeds: Speeds, cards: int, exchange: str, where: str = "") -> float:
         """`where`: which of several cards add up and step, first or all."""
-        others = cards - 1
-        shares = cards if where == "all" else 1
-        summed = 2 * self.touched * cards + _STATE * self.table
         if exchange == "host":  # on each card's link; then the CPU's memory, which is not counted
             return self.layer / speeds.memory / 1e6 + (self.touched + self.table) / speeds.to_host / 1e6
+        others, shares, links = cards - 1, 1, 0.0
         if where == "all":  # a card sends the rows of the others' shares, then its own share to each
-            links = (self.touched * others / cards + self.table * others / cards) / speeds.to_card if others else 0.0
-        else:  # all pass the link of the first card, on the way to the host's memory
-            links = (self.touched * others + (self.table if others else 0)) / speeds.to_host
+            shares, links = cards, (self.touched + self.table) * others / cards / speeds.to_card
+        elif others:  # all pass the link of the first card, on the way to the host's memory
+            links = (self.touched * others + self.table) / speeds.to_host
+        summed = 2 * self.touched * cards + _STATE * self.table
         return ((self.layer + summed / shares) / speeds.memory + links) / 1e6
 
 

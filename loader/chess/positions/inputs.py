@@ -102,9 +102,9 @@ def open_inputs(
     indexed: bool = True,
     scale: float = 1.0,
 ) -> list[Source]:
-    """Opens inputs, in this order. `option`: their format, where they do not say it. An entry that
-    lacks a part of `needed` is damage; `indexed`: as for `open_file`; `scale`: of the scores as they are written.
-    Raises UsageError, DataError, OSError."""
+    """Opens inputs, in this order. `option`: their format, where they do not say it. An entry that lacks a part of
+    `needed` is damage; `indexed`: as for `open_file`; `scale`: of the scores as they are written. Raises UsageError,
+    DataError, OSError."""
     inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
     pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
