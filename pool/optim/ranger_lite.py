@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,10 +23,11 @@ class RangerLite(NativeOptimizer):
     """RangerLite to float32 rounding, for float32 parameters (official-stockfish/nnue-pytorch 9f72946,
     model/optimizers/ranger_lite.py).
 
-    Two means of the gradient take turns (Xie et al., arXiv 2103.17182), `momentum` is their k. Every `lookahead_steps`
+    Two means of the gradient take turns (Xie et al., arXiv 2103.17182), `momentum` is their k; without
+    `positive_negative` there is one, `odd_mean`, as Adam has it. Every `lookahead_steps`
     steps the weights go a share `lookahead_alpha` of the way from the slow ones to where they are, and both are the
     same then (Zhang et al., arXiv 1907.08610). Weight decay is divided by the root of the mean variance of all
-    parameters. State: `step`; `odd_mean` and `even_mean`, of the steps that they are changed in; `exp_avg_sq`; `slow`;
+    parameters, but not without `stable_weight_decay`. State: `step`; `odd_mean` and `even_mean`, of the steps that they are changed in; `exp_avg_sq`; `slow`;
     `square_norm`, the sum of `exp_avg_sq` over all parameters. ValueError for other parameters, and for hyperparameters
     out of range.
 
@@ -50,6 +51,8 @@ class RangerLite(NativeOptimizer):
         momentum: float = 1.0,
         lookahead_steps: int = 5,
         lookahead_alpha: float = 0.5,
+        positive_negative: bool = True,
+        stable_weight_decay: bool = True,
     ) -> None:
         check_not_negative(lr=lr, weight_decay=weight_decay, momentum=momentum)
         check_positive(eps=eps)
@@ -66,6 +69,8 @@ class RangerLite(NativeOptimizer):
             "momentum": momentum,
             "lookahead_steps": lookahead_steps,
             "lookahead_alpha": lookahead_alpha,
+            "positive_negative": positive_negative,
+            "stable_weight_decay": stable_weight_decay,
         }
         super().__init__(params, defaults)
         self._squares, self._size = 0.0, 1
@@ -79,32 +84,41 @@ class RangerLite(NativeOptimizer):
         # no tensor: torch brings those of a loaded state to the type of their parameter
         return {"step": torch.zeros(()), **means, "slow": old.clone(), "square_norm": 0.0}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Raises ValueError for what another optimizer has left."""
+        for group in state["param_groups"]:  # of before they were settings
+            group.setdefault("positive_negative", True)
+            group.setdefault("stable_weight_decay", True)
+        super().__setstate__(state)
+
     def take_norm(self, squares: float, size: int) -> None:
         self._squares, self._size = squares, size
 
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
         beta1, beta2 = group["betas"]
-        k, rate = group["momentum"], group["lr"]
+        rate = group["lr"]
         state["step"] += 1
         state["square_norm"] = beta2 * state["square_norm"] + (1 - beta2) * self._squares
         step = int(state["step"])
-        even = step + step % 2
         correction = 1 - beta2**step
         variance = math.sqrt(state["square_norm"] / correction / self._size)
+        norm = max(variance, _LOWEST_NORM) if group["stable_weight_decay"] else 1.0
+        mean, other, k, keep, bias = state["odd_mean"], state["even_mean"], group["momentum"], beta1**2, step + step % 2
+        if not group["positive_negative"]:
+            k, keep, bias = 0.0, beta1, step
+        elif step % 2 == 0:
+            mean, other = other, mean
         constants = [
-            1 - beta1**2,
+            1 - keep,
             beta2,
             1 - beta2,
             1 + k,
             k,
-            rate / (1 - beta1**even) / math.hypot(1 + k, k),
+            rate / (1 - beta1**bias) / math.hypot(1 + k, k),
             1 / math.sqrt(correction),
             group["eps"],
-            1 - group["weight_decay"] * rate / max(variance, _LOWEST_NORM),
+            1 - group["weight_decay"] * rate / norm,
         ]
-        mean, other = state["odd_mean"], state["even_mean"]
-        if step % 2 == 0:
-            mean, other = other, mean
         if step % group["lookahead_steps"]:
             return Pass(_STEP, [mean, state["exp_avg_sq"], other], constants)
         alpha = group["lookahead_alpha"]

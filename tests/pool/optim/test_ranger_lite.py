@@ -6,17 +6,17 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from pool.optim import RangerLite
+from pool.optim import AdamW, RangerLite
+from tests.support.paths import DATA
 
 START = {"rows": torch.randn(40, 21, generator=torch.Generator().manual_seed(1)), "bias": torch.linspace(-1, 1, 33)}
-PEERS = {"momentum": 1.0, "lookahead_steps": 5, "lookahead_alpha": 0.5}
+PEERS = json.loads((DATA / "recipe/settings.json").read_text())["rangerlite"]  # nnue-pytorch's own numbers
 
 
 def reference(
@@ -76,44 +76,64 @@ def test_the_weights_are_those_of_the_formula(settings: dict[str, Any]) -> None:
     assert {float(optimizer.state[each]["step"]) for each in own.values()} == {17}
 
 
-@pytest.mark.parametrize("variant", ["base32", "decay32"])
-def test_the_weights_are_the_peers(variant: str, shared_data: Path) -> None:
-    """With a group whose weights decay."""
-    folder = shared_data / "vectors/recipe"
-    plan = json.loads((folder / "rangerlite.json").read_text())
-    with (folder / "rangerlite_gradients.tsv").open() as file:
-        gradients = list(csv.DictReader(file, delimiter="\t"))
-    with (folder / "rangerlite.tsv").open() as file:
-        lines = [line for line in csv.DictReader(file, delimiter="\t") if line["variant"] == variant]
-    shapes = plan["shapes"]
+def in_our_keys(variant: Mapping[str, Any]) -> tuple[dict[str, Any], list[float]]:
+    """Arguments, and the weight decay of each tensor, of a variant by the peer's names."""
+    arguments = {"lr": variant["lr"], "eps": variant.get("eps", 1e-7)}
+    if variant.get("lookahead_steps", 5) is None:
+        arguments["lookahead_alpha"] = 1.0  # the weights go all of the way
+    if not variant.get("pnm", True):
+        arguments["positive_negative"] = False
+    if not variant.get("stable_weight_decay", True):
+        arguments["stable_weight_decay"] = False
+    return arguments, variant.get("weight_decay", [0.0, 0.0, 0.0])
+
+
+def recipe_rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((DATA / f"recipe/{name}.tsv").read_text().splitlines(), delimiter="\t"))
+
+
+@pytest.mark.parametrize("variant", PEERS["variants"])
+def test_the_weights_are_the_peers(variant: str) -> None:
+    """In groups, one for each tensor, of which the second one's weights may decay."""
+    kind = AdamW if variant == "adamw" else RangerLite
+    lines = [line for line in recipe_rows("rangerlite") if line["variant"] == variant]
+    shapes = PEERS["shapes"]
 
     def numbers(name: str, text: str) -> Tensor:
-        return torch.tensor([float(number) for number in text.split(",")], dtype=torch.float64).view(shapes[name])
+        return torch.tensor([float(number) for number in text.split(",")]).view(shapes[name])
 
-    own = {name: nn.Parameter(torch.tensor(plan["start"][name]).view(shape).float()) for name, shape in shapes.items()}
-    decays = plan["variants"][variant].get("weight_decay", [0, 0, 0])
+    own = {name: nn.Parameter(torch.tensor(PEERS["start"][name]).view(shape)) for name, shape in shapes.items()}
+    arguments, decays = in_our_keys(PEERS["variants"][variant])
     groups = [{"params": [each], "weight_decay": d} for each, d in zip(own.values(), decays, strict=True)]
-    optimizer = RangerLite(groups, lr=0.01, **PEERS)  # type: ignore[arg-type]
+    optimizer = kind(groups, **arguments)  # type: ignore[arg-type]
     compared = 0
-    for line in gradients:
+    for line in recipe_rows("rangerlite_gradients"):
         for name, parameter in own.items():
-            parameter.grad = numbers(name, line[name]).float()
+            parameter.grad = numbers(name, line[name])
         optimizer.step()
         for wanted in lines:
+            name = wanted["tensor"]
             if wanted["step"] == line["step"] and wanted["what"] == "weights":
-                name = wanted["tensor"]
-                torch.testing.assert_close(
-                    own[name].detach().double(), numbers(name, wanted["values"]), rtol=2e-6, atol=2e-7
-                )
+                torch.testing.assert_close(own[name].detach(), numbers(name, wanted["values"]), rtol=2e-6, atol=2e-7)
                 compared += 1
     keys = {"grad_ma": "odd_mean", "neg_grad_ma": "even_mean", "variance_ma": "exp_avg_sq", "lookahead_params": "slow"}
     for wanted in lines:
-        if (key := wanted["what"].removeprefix("state/")) in keys:
+        if (key := wanted["what"].removeprefix("state/")) != "weights":
             name = wanted["tensor"]
-            found = optimizer.state[own[name]][keys[key]]
-            torch.testing.assert_close(found.double(), numbers(name, wanted["values"]), rtol=1e-5, atol=1e-8)
+            found = optimizer.state[own[name]][keys.get(key, key)]
+            torch.testing.assert_close(found, numbers(name, wanted["values"]), rtol=1e-5, atol=1e-8)
             compared += 1
-    assert compared > 40
+    assert compared == len(lines) >= 27
+
+
+def test_a_state_from_before_some_settings_has_what_was_done_then() -> None:
+    optimizer = RangerLite([nn.Parameter(torch.zeros(3))], positive_negative=False, stable_weight_decay=False)
+    state = RangerLite([nn.Parameter(torch.zeros(3))]).state_dict()
+    for name in ("positive_negative", "stable_weight_decay"):
+        del state["param_groups"][0][name]
+    optimizer.load_state_dict(state)
+    assert optimizer.param_groups[0]["positive_negative"]
+    assert optimizer.param_groups[0]["stable_weight_decay"]
 
 
 def test_the_norm_is_that_of_all_parameters() -> None:
