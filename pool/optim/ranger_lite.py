@@ -24,12 +24,12 @@ class RangerLite(NativeOptimizer):
     model/optimizers/ranger_lite.py).
 
     Two means of the gradient take turns (Xie et al., arXiv 2103.17182), `momentum` is their k; without
-    `positive_negative` there is one, `odd_mean`, as Adam has it. Every `lookahead_steps`
-    steps the weights go a share `lookahead_alpha` of the way from the slow ones to where they are, and both are the
-    same then (Zhang et al., arXiv 1907.08610). Weight decay is divided by the root of the mean variance of all
-    parameters, but not without `stable_weight_decay`. State: `step`; `odd_mean` and `even_mean`, of the steps that they are changed in; `exp_avg_sq`; `slow`;
-    `square_norm`, the sum of `exp_avg_sq` over all parameters. ValueError for other parameters, and for hyperparameters
-    out of range.
+    `positive_negative` there is one, `odd_mean`, as Adam has it. Every `lookahead_steps` steps the weights go a share
+    `lookahead_alpha` of the way from the slow ones to where they are, and both are the same then (Zhang et al., arXiv
+    1907.08610). Weight decay is divided by the root of the mean variance of all parameters, but not without
+    `stable_weight_decay`. State: `step`; `odd_mean` and `even_mean`, of the steps that they are changed in;
+    `exp_avg_sq`; `slow`; `square_norm`, the sum of `exp_avg_sq` over all parameters. ValueError for other parameters,
+    and for hyperparameters out of range.
 
     What is validated, averaged and exported is to be the slow weights: after steps that are multiples of
     `lookahead_steps` the weights are these. Steps are counted by parameter: all must have a gradient in each step.
