@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 VERSION = 1  # another one if the same settings make other scores
 POSITIONS = "positions"  # key of the work's state: so many have their scores
 _LARGEST = 32000  # beyond it scores have meanings of their own
+_UNITS_OF_LC0, _BENT = 660.6, 0.9751875  # lc0 909a4082, src/trainingdata/rescorer.cc
 _BATCH = 4096  # positions
 _READERS = 2
 _SCORES = np.dtype("<i2")
@@ -56,14 +57,33 @@ Scores = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True)
+class WinRate:
+    """That of an evaluation, by the formula of the loss (`pool.tasks.chess.training.loss.probability`)."""
+
+    offset: float
+    scaling: float
+
+    def in_units_of_lc0(self, evaluations: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Returns what lc0 writes as the scores of positions [n] with these probabilities to win less those to lose."""
+        win, loss = (
+            1 / (1 + np.exp(np.minimum(-(side - self.offset) / self.scaling, 700)))
+            for side in (evaluations, -evaluations)
+        )
+        q = win - loss
+        return np.asarray(_UNITS_OF_LC0 * q / (1 - _BENT * q**10))
+
+
+@dataclass(frozen=True)
 class Teacher:
     network: Network
     scale: float
+    win_rate: WinRate | None
     threads: int
 
     def score(self, block: Block, before: Scores) -> Scores:
         """Returns the scores of n positions [n], for the side to move; what has none keeps none."""
-        scores = np.rint(self.network.values_of(block) * self.scale)
+        evaluations = self.network.values_of(block)
+        scores = np.rint(self.win_rate.in_units_of_lc0(evaluations) if self.win_rate else evaluations * self.scale)
         return np.where(before == NO_SCORE, before, np.clip(scores, -_LARGEST, _LARGEST).astype(np.int16))
 
 
@@ -82,6 +102,15 @@ def rescore(
             help="scores are the network's evaluations times X, rounded; evaluations are in the network's own units",
         ),
     ] = 1.0,
+    win_rate: Annotated[
+        str | None,
+        typer.Option(
+            "--win-rate",
+            metavar="OFFSET,SCALING",
+            help="scores are as lc0 writes them for the evaluation's win rate, by loss.in_offset and in_scaling",
+            show_default=False,
+        ),
+    ] = None,
     threads: Annotated[
         int,
         typer.Option(
@@ -106,6 +135,9 @@ def rescore(
     within 32000. Stockfish's networks evaluate in internal units, which is what a binpack has; for centipawns, as other
     formats have them, give --scale: 100 divided by the units of a pawn (pool eval prints them).
 
+    With --win-rate scores are in the unit of Leela's data, whatever the network's: 66 for a tenth more won than lost
+    games, 331 for a half, 26,624 for all. OFFSET and SCALING are those of the network's loss, such as 0,400.
+
     OUT appears when it is complete and never replaces a file. The scores that are there lie in OUT.part, with
     OUT.part.journal; the same command goes on with them, after Ctrl-C, a crash or a power failure.
     """
@@ -115,6 +147,7 @@ def rescore(
     from loader.engines.rescore_positions import count_all
     from loader.files.interruption import interruptible
 
+    rate = _parse_win_rate(win_rate, scale) if win_rate else None
     target = file_target(output, to)
     network = open_network(net, Choice(parse_member(member), averaged=averaged), config)
     sources = open_sources(files, input_format)
@@ -126,9 +159,28 @@ def rescore(
             whole = count_all(sources, target.format, interruption.check, progress)
         with position_progress(whole) as report:
             identity = {"network": start_digest(net), "--ema": averaged, "--member": member, "--scale": scale}
-            _write(Teacher(network, scale, threads), sources, whole, target, output, identity, report, interruption)
+            if rate:
+                identity["--win-rate"] = [rate.offset, rate.scaling]
+            _write(
+                Teacher(network, scale, rate, threads), sources, whole, target, output, identity, report, interruption
+            )
     seconds = time.monotonic() - began
     sys.stdout.write(f"{output}: {whole:,} positions in {seconds:.0f} s\n")
+
+
+def _parse_win_rate(text: str, scale: float) -> WinRate:
+    if scale != 1.0:
+        raise typer.BadParameter("give one of --scale and --win-rate", param_hint="--win-rate")
+    try:
+        offset, scaling = (float(number) for number in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not two numbers, as 0,400", param_hint="--win-rate") from None
+    if not (abs(offset) <= _LARGEST and 1 <= scaling <= _LARGEST):
+        raise typer.BadParameter(
+            f"{text}: the offset is to be within +-{_LARGEST}, the scaling from 1 to {_LARGEST}",
+            param_hint="--win-rate",
+        )
+    return WinRate(offset, scaling)
 
 
 def _write(

@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main as loader_main
 from pool.commands.main import main
 from pool.tasks.chess.positions import read_fen
+from pool.tasks.chess.training.loss import probability
 from pool.tasks.networks.network_files import open_network
+from pool.tasks.networks.rescore import WinRate
 from tests.loader.conftest import write_random_games
 from tests.pool.analysis.test_predict import saved
 from tests.pool.tasks.networks.test_validate import PERSPECTIVE, STOCKFISH
@@ -68,6 +71,25 @@ def test_scores_are_the_evaluations_and_nothing_else_changes(
         assert (one.fen, one.move, one.result) == (other.fen, other.move, other.result)
     assert sum(entry.score == NO_SCORE for entry in after) > 0
     assert not list(tmp_path.glob("*.part*"))
+
+
+def test_win_rates_become_the_scores_of_lc0(games: Path, tmp_path: Path) -> None:
+    """The numbers of the page of formulas; and of a network, whose evaluations are one curve of scores then."""
+    q = np.array([0.05, 0.1, 0.5, 0.75, 0.9, 0.99])
+    rate = WinRate(0, 400)
+    found = rate.in_units_of_lc0(400 * np.log((1 + q) / (1 - q)))
+    assert np.rint(found).tolist() == [33, 66, 331, 524, 901, 5540]
+    assert np.rint(rate.in_units_of_lc0(np.array([0, 1_000_000, -1_000_000]))).tolist() == [0, 26624, -26624]
+    with_offset = WinRate(270, 340).in_units_of_lc0(np.array([300]))
+    own = probability(torch.tensor([300.0], dtype=torch.float64), 270, 340)
+    assert with_offset == pytest.approx(rate.in_units_of_lc0(400 * torch.logit(own).numpy()))
+    net, out = network(tmp_path, PERSPECTIVE), tmp_path / "new.binpack"
+    assert main(["rescore", str(net), str(games), "-o", str(out), "--win-rate", "0,400"]) == 0
+    evaluations = np.array(expected(net, games))
+    scores = np.rint(rate.in_units_of_lc0(evaluations)).astype(int)
+    wanted = np.where(evaluations == NO_SCORE, NO_SCORE, scores)
+    assert [entry.score for entry in listed(out)] == wanted.tolist()
+    assert len(set(wanted.tolist())) > 20
 
 
 def test_a_checkpoint_teaches_as_the_file_that_it_is_exported_as(games: Path, tmp_path: Path) -> None:
@@ -120,6 +142,12 @@ def test_what_it_can_not_do_is_one_line(games: Path, tmp_path: Path, capsys: Cap
         ),
         ([str(net), str(tmp_path / "no.binpack"), "-o", str(tmp_path / "x.binpack")], r"no\.binpack: No such file"),
         ([str(net), str(games), "-o", str(tmp_path / "x.binpack"), "--member", "1"], "of one network"),
+        (
+            [str(net), str(games), "-o", str(tmp_path / "x.binpack"), "--scale", "2", "--win-rate", "0,400"],
+            "one of --scale and --win-rate",
+        ),
+        ([str(net), str(games), "-o", str(tmp_path / "x.binpack"), "--win-rate", "400"], "'400' is not two numbers"),
+        ([str(net), str(games), "-o", str(tmp_path / "x.binpack"), "--win-rate", "nan,1"], "nan,1: the offset is to"),
     ):
         capsys.readouterr()
         assert main(["rescore", *words]) != 0
