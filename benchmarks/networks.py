@@ -81,4 +81,12 @@ NETWORKS = {
     "multi-layer": _ladder(
         1024, True, "(768x10 -> 1024)x2 -> 16 -> 32 -> 1, 8 times, pairs", activation="pairwise", hidden=(16, 32)
     ),
+    "gated": _ladder(  # by torch's operations behind the first layer
+        1024,
+        True,
+        "(768x10 -> 1024)x2 -> 32 -> 32 -> 1, 8 times, pairs, hard swish and gates",
+        activation="pairwise",
+        hidden=(32, 32),
+        hidden_activation=("hard_swish", "gated"),
+    ),
 }
