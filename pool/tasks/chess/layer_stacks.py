@@ -38,7 +38,8 @@ class Form:
     of them for each output bucket.
 
     crelu: clamped to 0 .. largest_sum (of hidden layers largest_input); screlu: the same squared; pairwise: clamped,
-    and the first half of the outputs multiplied by the second.
+    and the first half of the outputs multiplied by the second. What is cut passes the gradient, also where it is cut to
+    an end of the range (`pool.tasks.chess.training.fake_quantization.floored`).
     """
 
     first: Literal["pairwise", "crelu", "screlu"]
@@ -47,6 +48,9 @@ class Form:
     largest_input: float = 1.0
     all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
     skips: int = 0  # outputs of the first hidden layer added to the result: 1, its last; 2, the one before it minus it
+    product_factor: float = 1.0  # of pairwise products, before they are cut
+    product_one: float = 0.0  # these are cut to the multiples of 1 / product_one below, as integers are; 0: they are not
+    hidden_one: float = 0.0  # the same of hidden layers' activations, before they are clamped
 
     @cached_property
     def on_cuda(self) -> stack_form.StackForm:

@@ -81,9 +81,9 @@ def unserved(shape: Shape) -> str:
     return f"model.hidden_activation = {activation}" if activation else ""
 
 
-def form_of(shape: Shape) -> Form:
+def form_of(shape: Shape, product_one: float = 0.0) -> Form:
     """Returns the form of the fused kernels: names of activations are the same, but for dual, which is both. Of a shape
-    that has something `unserved` it is of no use."""
+    that has something `unserved` it is of no use. `product_one`: as Form has it."""
     hidden = zip(shape.hidden, shape.hidden_activation, strict=True)
     return Form(
         first=cast('Literal["pairwise", "crelu", "screlu"]', shape.activation),
@@ -92,6 +92,7 @@ def form_of(shape: Shape) -> Form:
             for outputs, activation in hidden
         ),
         all_activations=shape.skip,
+        product_one=product_one,
     )
 
 

@@ -36,7 +36,8 @@ class LayerStacks(nn.Module):
         self.fc_2_bias = nn.Parameter(torch.empty(NUM_BUCKETS))
         self.shared_weight = nn.Parameter(torch.empty(outputs, l1)) if shared_fc_0 else None
         self.shared_bias = nn.Parameter(torch.empty(outputs)) if shared_fc_0 else None
-        self.form = _form_of(version)  # of the fused kernels, with `parameters_in_effect`
+        # of the fused kernels, with `parameters_in_effect`
+        self.form = _form_of(version, cuts_activations=self.cuts_activations)
         self._changes = changes_of([self._rules.get(name) for name in self._own_parameters()], version.product_factor)
 
     @torch.no_grad()
@@ -151,7 +152,7 @@ class LayerStacks(nn.Module):
         return floored(x, self.version.input_one)
 
 
-def _form_of(version: Version) -> Form:
+def _form_of(version: Version, *, cuts_activations: bool) -> Form:
     fc_0 = Hidden(version.fc_0_out, "both", active=version.paired, square=version.square_factor(0))
     fc_1 = Hidden(FC_1_OUT, "crelu")
     if version.all_activations:
@@ -163,4 +164,7 @@ def _form_of(version: Version) -> Form:
         largest_input=version.largest_float_input,
         all_activations=version.all_activations,
         skips=version.skips,
+        product_factor=version.product_factor if cuts_activations else 1.0,
+        product_one=version.input_one if cuts_activations else 0.0,
+        hidden_one=version.input_one if cuts_activations else 0.0,
     )
