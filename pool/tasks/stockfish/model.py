@@ -21,7 +21,7 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused_layers
 from pool.tasks.chess.cuda import bucket_difference, first_stage
 from pool.tasks.chess.layer_stacks import CUT_ACTIVATIONS, kernels_for, path_of
-from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, floored
 from pool.tasks.chess.training.loss import FIELD
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.quantization import Floats, roundings
@@ -105,10 +105,13 @@ class StockfishModel(nn.Module):
         return bucket_difference.layer_bucket_difference(self.psqt, features, borders)
 
     def _products(self, features: SparseInput) -> Tensor:
-        """Returns [B, l1], own perspectives first, then the opponents'; the stacks know their scale."""
+        """Returns [B, l1], own perspectives first, then the opponents'; the stacks know their scale, or they are in that of
+        the next layer's inputs and cut."""
         # hardtanh: clamp with a backward of one pass
         low, high = functional.hardtanh(self.transformer(features), 0.0, self.version.largest_float_sum).chunk(2, dim=1)
         product = low * high  # [2 * B, l1 / 2]
+        if self.stacks.cuts_activations:
+            product = floored(product * self.version.product_factor, self.version.input_one)
         return torch.cat(product.chunk(2), dim=1)
 
     @torch.no_grad()

@@ -38,7 +38,8 @@ class LayerStacks(nn.Module):
         self.shared_bias = nn.Parameter(torch.empty(outputs)) if shared_fc_0 else None
         # of the fused kernels, with `parameters_in_effect`
         self.form = _form_of(version, cuts_activations=self.cuts_activations)
-        self._changes = changes_of([self._rules.get(name) for name in self._own_parameters()], version.product_factor)
+        factor = 1.0 if self.cuts_activations else version.product_factor
+        self._changes = changes_of([self._rules.get(name) for name in self._own_parameters()], factor)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -109,17 +110,14 @@ class LayerStacks(nn.Module):
         }
 
     def forward(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
-        """Takes products [B, l1], samples borders[b] .. borders[b + 1] of bucket b; gives [B]."""
+        """Takes products [B, l1], cut if activations are, samples borders[b] .. borders[b + 1] of bucket b; gives [B]."""
         # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
         parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
-        if self.cuts_activations:
-            inputs = self._cut(inputs * self.version.product_factor)
         groups = torch.split(inputs, [end - start for start, end in pairwise(borders)])
         return torch.cat([self._bucket(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
 
     def on_cuda(self, inputs: Tensor, extra: Tensor, borders: Sequence[int]) -> Tensor:
-        """Computes `forward` plus `extra` [B] by kernels, for all buckets at a time; they cut no activations."""
-        assert not self.cuts_activations
+        """Computes `forward` plus `extra` [B] by kernels, for all buckets at a time."""
         own = self._own_parameters()
         both = self.shared_weight, self.shared_bias
         shared = None if both[0] is None or both[1] is None else (both[0], both[1])
@@ -145,11 +143,7 @@ class LayerStacks(nn.Module):
         if not self.cuts_activations:
             return functional.hardtanh(y, 0.0, highest)
         # as nnue-pytorch: a clamp passes the gradient at its ends, where all lies that is cut to 0 or to the highest
-        return self._cut(y).clamp(0.0, highest)
-
-    def _cut(self, x: Tensor) -> Tensor:
-        """Cuts off what integers do not hold."""
-        return floored(x, self.version.input_one)
+        return floored(y, self.version.input_one).clamp(0.0, highest)
 
 
 def _form_of(version: Version, *, cuts_activations: bool) -> Form:
