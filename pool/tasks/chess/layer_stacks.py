@@ -49,7 +49,7 @@ class Form:
     all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
     skips: int = 0  # outputs of the first hidden layer added to the result: 1, its last; 2, the one before it minus it
     product_factor: float = 1.0  # of pairwise products, before they are cut
-    product_one: float = 0.0  # these are cut to the multiples of 1 / product_one below, as integers are; 0: they are not
+    product_one: float = 0.0  # cut to the multiples of 1 / product_one below, as integers are; 0: not cut
     hidden_one: float = 0.0  # the same of hidden layers' activations, before they are clamped
 
     @cached_property

@@ -105,8 +105,8 @@ class StockfishModel(nn.Module):
         return bucket_difference.layer_bucket_difference(self.psqt, features, borders)
 
     def _products(self, features: SparseInput) -> Tensor:
-        """Returns [B, l1], own perspectives first, then the opponents'; the stacks know their scale, or they are in that of
-        the next layer's inputs and cut."""
+        """Returns [B, l1], own perspectives first, then the opponents'. The stacks know their scale; where activations
+        are cut, these are, in that of the next layer's inputs."""
         # hardtanh: clamp with a backward of one pass
         low, high = functional.hardtanh(self.transformer(features), 0.0, self.version.largest_float_sum).chunk(2, dim=1)
         product = low * high  # [2 * B, l1 / 2]

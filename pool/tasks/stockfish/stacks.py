@@ -110,7 +110,8 @@ class LayerStacks(nn.Module):
         }
 
     def forward(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
-        """Takes products [B, l1], cut if activations are, samples borders[b] .. borders[b + 1] of bucket b; gives [B]."""
+        """Takes products [B, l1], cut where activations are, samples borders[b] .. borders[b + 1] of bucket b; gives
+        [B]."""
         # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
         parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
         groups = torch.split(inputs, [end - start for start, end in pairwise(borders)])
