@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,9 +56,9 @@ def tables(model: nn.Module) -> dict[str, SparseLinear]:
     return {name: layer for name, layer in model.named_children() if isinstance(layer, SparseLinear)}
 
 
-def _stockfish(version: str, l1: int, required: float = 0.0) -> Network:
-    model = {"version": version, "l1": l1}
-    words = f"{version}, {VERSIONS[version].engine}, l1 = {l1}"
+def _stockfish(version: str, l1: int, required: float = 0.0, rounded: Sequence[str] = ()) -> Network:
+    model = {"version": version, "l1": l1, "fake_quantization": rounded}
+    words = f"{version}, {VERSIONS[version].engine}, l1 = {l1}{', fake quantization of all' if rounded else ''}"
     return Network("stockfish", {"features": VERSIONS[version].feature_set}, model, words, required)
 
 
@@ -76,6 +76,10 @@ NETWORKS = {
     "SFNNv5-256": _stockfish("SFNNv5", 256, required=804e3),
     "SFNNv5": _stockfish("SFNNv5", 1024, required=238e3),
     **{name: _stockfish(name, version.l1) for name, version in VERSIONS.items() if name != "SFNNv5"},
+    **{
+        f"{name}-rounded": _stockfish(name, 1024, rounded=("rows", "dense", "activations"))
+        for name in ("SFNNv5", "SFNNv16")
+    },
     "simple": _ladder(128, False, "(768 -> 128)x2 -> 1, SCReLU"),
     "king-buckets": _ladder(1024, True, "(768x10 -> 1024)x2 -> 1, 8 times, SCReLU"),
     "multi-layer": _ladder(

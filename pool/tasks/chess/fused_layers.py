@@ -197,7 +197,17 @@ def _native_form(form: Form) -> _native.StackForm:
         (each.outputs, each.outputs if each.active is None else each.active, each.activation, each.square)
         for each in form.hidden
     ]
-    return _native.StackForm(form.first, form.largest_sum, hidden, form.largest_input, form.all_activations, form.skips)
+    return _native.StackForm(
+        form.first,
+        form.largest_sum,
+        hidden,
+        form.largest_input,
+        form.all_activations,
+        form.skips,
+        form.product_factor,
+        form.product_one,
+        form.hidden_one,
+    )
 
 
 def _threads(samples: int) -> int:

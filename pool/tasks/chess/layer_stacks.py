@@ -67,9 +67,6 @@ class Form:
         return stack_form.StackForm(tuple(hidden), self.largest_input, self.all_activations, self.skips)
 
 
-CUT_ACTIVATIONS = "fake quantization of activations"
-
-
 def kernels_for(asked: Kernels, unserved: str) -> Kernels:
     """Returns what serves a model. `unserved`: what it has that only torch's operations compute; empty: nothing."""
     if not unserved or asked == "torch":

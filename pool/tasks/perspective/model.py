@@ -17,7 +17,6 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused_layers
 from pool.tasks.chess.cuda import first_stage
 from pool.tasks.chess.layer_stacks import (
-    CUT_ACTIVATIONS,
     Kernels,
     changes_of,
     kernels_for,
@@ -69,7 +68,7 @@ class PerspectiveModel(nn.Module):
         # products are all that integers cut off: other activations keep every bit
         cuts = "activations" in fake_quantization and shape.activation == "pairwise" and "l0w" in rules
         self._product_one = rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else None
-        self._kernels = kernels_for(kernels, CUT_ACTIVATIONS if cuts else unserved(shape))
+        self._kernels = kernels_for(kernels, unserved(shape))
         self._form = form_of(shape, self._product_one or 0.0)
         self._changes = changes_of(chain.from_iterable(layer.rules for layer in self._stacks()))
         self._columns = {number: torch.from_numpy(order) for number, order in kernel_columns(shape).items()}

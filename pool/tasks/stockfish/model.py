@@ -20,7 +20,7 @@ from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused_layers
 from pool.tasks.chess.cuda import bucket_difference, first_stage
-from pool.tasks.chess.layer_stacks import CUT_ACTIVATIONS, kernels_for, path_of
+from pool.tasks.chess.layer_stacks import path_of
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, floored
 from pool.tasks.chess.training.loss import FIELD
 from pool.tasks.stockfish.config import ModelConfig
@@ -46,7 +46,7 @@ class StockfishModel(nn.Module):
         self.transformer = self._table("transformer", config.l1, rounds, dtype)
         self.psqt = self._table("psqt", NUM_BUCKETS, rounds, bias=False)
         self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0, config.fake_quantization)
-        self._kernels = kernels_for(config.kernels, CUT_ACTIVATIONS if self.stacks.cuts_activations else "")
+        self._kernels = config.kernels
         self.reset_parameters()
 
     @torch.no_grad()

@@ -14,7 +14,8 @@
 // bfloat16 is widened as it is loaded.
 // `part` versions touch the first n floats alone (0 < n < kWidth); the rest of a loaded register is zero.
 // between(low, high) is each number brought into low .. high, clipped(top) into 0 .. top; in them and in
-// or_zero_if_negative() a NaN stays. where_inside(x, top) is the derivative's part: this where 0 < x < top, else 0.
+// or_zero_if_negative() a NaN stays, as in down(), the whole number below. where_inside(x, top) is the derivative's part:
+// this where 0 < x < top, else 0; where_within(x, top) is this where 0 <= x <= top.
 
 // Without it gcc keeps the accumulators in memory.
 #define UNROLL _Pragma("GCC unroll 16")
@@ -64,6 +65,11 @@ struct Vec {
         const __mmask16 above = _mm512_cmp_ps_mask(x.v, _mm512_setzero_ps(), _CMP_GT_OQ);
         return {_mm512_maskz_mov_ps(_mm512_mask_cmp_ps_mask(above, x.v, top.v, _CMP_LT_OQ), v)};
     }
+    Vec where_within(Vec x, Vec top) const {
+        const __mmask16 from = _mm512_cmp_ps_mask(x.v, _mm512_setzero_ps(), _CMP_GE_OQ);
+        return {_mm512_maskz_mov_ps(_mm512_mask_cmp_ps_mask(from, x.v, top.v, _CMP_LE_OQ), v)};
+    }
+    Vec down() const { return {_mm512_maskz_roundscale_ps(0xFFFF, v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}; }
 
     static Vec widened(__m256i halves) {
         const __m512i words = _mm512_maskz_cvtepu16_epi32(0xFFFF, halves);
@@ -110,6 +116,12 @@ struct Vec {
         const __m256 below = _mm256_cmp_ps(x.v, top.v, _CMP_LT_OQ);
         return {_mm256_and_ps(v, _mm256_and_ps(above, below))};
     }
+    Vec where_within(Vec x, Vec top) const {
+        const __m256 from = _mm256_cmp_ps(x.v, _mm256_setzero_ps(), _CMP_GE_OQ);
+        const __m256 to = _mm256_cmp_ps(x.v, top.v, _CMP_LE_OQ);
+        return {_mm256_and_ps(v, _mm256_and_ps(from, to))};
+    }
+    Vec down() const { return {_mm256_floor_ps(v)}; }
 
     static __m256i mask(std::size_t n) {
         return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -165,6 +177,11 @@ struct Vec {
     }
     Vec clipped(Vec top) const { return between(zero(), top); }
     Vec where_inside(Vec x, Vec top) const { return {pick((x.v > all(0.0F).v) & (x.v < top.v), v, all(0.0F).v)}; }
+    Vec where_within(Vec x, Vec top) const { return {pick((x.v >= all(0.0F).v) & (x.v <= top.v), v, all(0.0F).v)}; }
+    Vec down() const {
+        return {
+            Four{__builtin_floorf(v[0]), __builtin_floorf(v[1]), __builtin_floorf(v[2]), __builtin_floorf(v[3])}};
+    }
 
     using Bits = int __attribute__((vector_size(16)));
     static Four pick(Bits where, Four yes, Four no) {

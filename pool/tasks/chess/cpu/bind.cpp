@@ -36,8 +36,11 @@ HiddenActivation hidden_activation(const std::string& name) {
 }
 
 void make(StackForm* form, const std::string& first, float largest_sum, const std::vector<Hidden>& hidden,
-          float largest_input, bool all_activations, std::size_t skips) {
-    StackForm made{first_activation(first), largest_sum, {}, largest_input, all_activations, skips};
+          float largest_input, bool all_activations, std::size_t skips, float product_factor, float product_one,
+          float hidden_one) {
+    StackForm made{first_activation(first), largest_sum, {},        largest_input, all_activations, skips,
+                   product_factor,          product_one, hidden_one};
+    if (made.first == FirstActivation::kPairwise && product_one > 0) made.first = FirstActivation::kCutPairs;
     for (const auto& [outputs, active, activation, factor] : hidden) {
         made.hidden.push_back({outputs, active, hidden_activation(activation), factor});
     }
@@ -257,7 +260,8 @@ Written: out [B, C], int16 or int32.)");
         R"(What follows the first layer of a chess network, as data; see pool/tasks/chess/cpu/form.h.)")
         .def(
             "__init__", &make, nb::arg("first"), nb::arg("largest_sum"), nb::arg("hidden"), nb::arg("largest_input"),
-            nb::arg("all_activations"), nb::arg("skips"),
+            nb::arg("all_activations"), nb::arg("skips"), nb::arg("product_factor") = 1.0F,
+            nb::arg("product_one") = 0.0F, nb::arg("hidden_one") = 0.0F,
             R"(first: "pairwise", "crelu" or "screlu". hidden: outputs, how many of them are active, "both", "crelu" or "screlu",
 and what squares are multiplied with where there are both; of each hidden layer.)")
         .def("serves_first_layers", &serves_first_layers, nb::arg("l1"),

@@ -21,7 +21,7 @@ constexpr std::size_t kProducts = PlanView::kSlab + kPad;
 // Blocks [first, first + blocks) of the table's columns.
 template <FirstActivation kFirst>
 struct PairSlab {
-    static constexpr bool kPairs = kFirst == FirstActivation::kPairwise;
+    static constexpr bool kPairs = makes_pairs(kFirst);
     static constexpr std::size_t kWidth = kPairs ? kHalf : kPair;  // products of a block
 
     std::size_t first, blocks, l1;
@@ -93,11 +93,11 @@ struct Lanes {
 
 // A bag's clamped sums of one block, to be kept, and their products.
 template <FirstActivation kFirst>
-void make_products(const Columns<kPair>& total, Vec top, float* kept, bool stream, float* products) {
+void make_products(const Columns<kPair>& total, const First<kFirst>& how, float* kept, bool stream, float* products) {
     UNROLL
     for (std::size_t v = 0; v < Lanes::kCount; ++v) {
-        const Vec low = total.v[v].clipped(top);
-        const Vec high = total.v[Lanes::kCount + v].clipped(top);
+        const Vec low = total.v[v].clipped(how.top);
+        const Vec high = total.v[Lanes::kCount + v].clipped(how.top);
         float* const place = kept + v * Vec::kWidth;
         if (stream) {
             low.stream(place);
@@ -107,8 +107,8 @@ void make_products(const Columns<kPair>& total, Vec top, float* kept, bool strea
             high.store(place + kHalf);
         }
         float* const product = products + v * Vec::kWidth;
-        if constexpr (kFirst == FirstActivation::kPairwise) {
-            (low * high).store(product);
+        if constexpr (makes_pairs(kFirst)) {
+            how.product(low, high).store(product);
         } else {
             const bool squared = kFirst == FirstActivation::kSquared;
             (squared ? low * low : low).store(product);
@@ -119,14 +119,14 @@ void make_products(const Columns<kPair>& total, Vec top, float* kept, bool strea
 
 // The products again, from what was kept.
 template <FirstActivation kFirst>
-void remake_products(const float* kept, float* products) {
+void remake_products(const float* kept, const First<kFirst>& how, float* products) {
     UNROLL
     for (std::size_t v = 0; v < Lanes::kCount; ++v) {
         const std::size_t c = v * Vec::kWidth;
         const Vec low = Vec::load(kept + c);
         const Vec high = Vec::load(kept + kHalf + c);
-        if constexpr (kFirst == FirstActivation::kPairwise) {
-            (low * high).store(products + c);
+        if constexpr (makes_pairs(kFirst)) {
+            how.product(low, high).store(products + c);
         } else {
             const bool squared = kFirst == FirstActivation::kSquared;
             (squared ? low * low : low).store(products + c);
@@ -137,14 +137,15 @@ void remake_products(const float* kept, float* products) {
 
 // From the gradient of a bag's products to that of its sums.
 template <FirstActivation kFirst>
-void spread_products(const float* kept, const float* grad, Vec top, float* to) {
+void spread_products(const float* kept, const float* grad, const First<kFirst>& how, float* to) {
+    const Vec top = how.top;
     UNROLL
     for (std::size_t v = 0; v < Lanes::kCount; ++v) {
         const std::size_t c = v * Vec::kWidth;
         const Vec low = Vec::load(kept + c);
         const Vec high = Vec::load(kept + kHalf + c);
-        const Vec g = Vec::load(grad + c);
-        if constexpr (kFirst == FirstActivation::kPairwise) {
+        const Vec g = how.of_product(Vec::load(grad + c));
+        if constexpr (makes_pairs(kFirst)) {
             (g * high).where_inside(low, top).store(to + c);
             (g * low).where_inside(high, top).store(to + kHalf + c);
         } else {
@@ -190,7 +191,7 @@ template <FirstActivation kFirst>
 void forward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, const PlanTile& tile, NextPairs<kFirst> next,
                   float* partial, float* scratch) {
     const PlanView& plan = *layers.plan;
-    const Vec top = Vec::all(layers.layout->largest_sum);
+    const First<kFirst> how(*layers.layout);
     float* products = scratch;
     float* outputs = products + PlanView::kChunk * kProducts;
     float* copies = outputs + PlanView::kChunk * layers.dense();
@@ -211,7 +212,7 @@ void forward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, const
             float* kept = kept_of(layers, slab.first + b, chunk);
             const auto start = [&](std::size_t) { return bias; };
             const auto done = [&](std::size_t bag, const Columns<kPair>& total) {
-                make_products<kFirst>(total, top, kept + bag * kPair, layers.stream,
+                make_products(total, how, kept + bag * kPair, layers.stream,
                                       products + bag * kProducts + b * slab.kWidth);
             };
             sum_quads<kPair>(copies + b * stride * kPair, plan.bag_terms, plan.bag_quads + chunk.first_bag_quad,
@@ -296,9 +297,9 @@ void backward_dense(const FirstLayers& layers, const PairSlab<kFirst>& slab, con
     const LayerPlace& dense = layers.layout->hidden[0];
     const PlanChunk& place = layers.plan->chunks[chunk];
     const float* kept = kept_of(layers, slab.first + block, place);
-    const Vec top = Vec::all(layers.layout->largest_sum);
+    const First<kFirst> how(*layers.layout);
     const std::size_t bags = place.last_bag - place.first_bag;
-    for (std::size_t i = 0; i < bags; ++i) remake_products<kFirst>(kept + i * kPair, products + i * kWidth);
+    for (std::size_t i = 0; i < bags; ++i) remake_products(kept + i * kPair, how, products + i * kWidth);
     for (std::size_t r = layers.first_run[chunk]; r < layers.first_run[chunk + 1]; ++r) {
         const PlanRun& run = layers.runs[r];
         const std::size_t size = run.last - run.first;
@@ -311,7 +312,7 @@ void backward_dense(const FirstLayers& layers, const PairSlab<kFirst>& slab, con
     }
     Columns<kPair>::zero().store(gradients);
     for (std::size_t i = 0; i < bags; ++i) {
-        spread_products<kFirst>(kept + i * kPair, grad_products + i * kWidth, top, gradients + (1 + i) * kPair);
+        spread_products(kept + i * kPair, grad_products + i * kWidth, how, gradients + (1 + i) * kPair);
     }
 }
 

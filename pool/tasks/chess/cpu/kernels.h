@@ -30,6 +30,7 @@ struct LayerPlace {
 struct StackLayout {
     FirstActivation first;
     float largest_sum, largest_input;
+    float product_factor, product_one, hidden_one;  // as in StackForm
     std::size_t l1;      // columns of the first layer's outputs
     std::size_t inputs;  // that the next layer has
     std::size_t padded;  // the same

@@ -49,7 +49,7 @@ void check(const Stacks& stacks, const std::vector<std::size_t>& borders, ConstM
 }
 
 void check_rows(ConstMatrix accumulated, const Stacks& stacks, ConstMatrix memory) {
-    require(stacks.form.first != FirstActivation::kPairwise || accumulated.columns % 2 == 0, "accumulated has ",
+    require(!makes_pairs(stacks.form.first) || accumulated.columns % 2 == 0, "accumulated has ",
             accumulated.columns, " columns, but products of pairs need an even number");
     require(accumulated.rows == 2 * memory.rows, "accumulated has ", accumulated.rows, " rows, must have 2 of each of ",
             memory.rows, " samples");
@@ -131,7 +131,7 @@ void stacks_backward(ConstMatrix accumulated, const Stacks& stacks, const std::v
     const Floats partial = Floats::zeros(pieces.size() * layout.gradients);
     const std::size_t l1 = layout.l1;
     float* grad_opponent = grad_accumulated.data + grad_accumulated.rows / 2 * l1;
-    const std::size_t aligned = layout.first == FirstActivation::kPairwise ? 2 * kLanes : kLanes;
+    const std::size_t aligned = makes_pairs(layout.first) ? 2 * kLanes : kLanes;
     const bool stream = l1 % aligned == 0 && worth_streaming(grad_accumulated.data, grad_accumulated.rows, l1);
     float* kept = const_cast<float*>(memory.data);  // the kernel only reads them
     for_each_piece(pieces, layout, threads, [&](std::size_t i, float* scratch) {

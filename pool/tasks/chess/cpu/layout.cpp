@@ -37,6 +37,9 @@ StackLayout layout_of(const StackForm& form, std::size_t l1) {
     layout.first = form.first;
     layout.largest_sum = form.largest_sum;
     layout.largest_input = form.largest_input;
+    layout.product_factor = form.product_factor;
+    layout.product_one = form.product_one;
+    layout.hidden_one = form.hidden_one;
     layout.l1 = l1;
     layout.inputs = form.inputs(0, l1);
     layout.padded = rounded_up(layout.inputs);

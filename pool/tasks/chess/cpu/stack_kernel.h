@@ -35,9 +35,28 @@ Ahead next_block(const StackLayout& layout, const StackBlock& block) {
     return {block.own + size, block.opponent + size, size / 16};
 }
 
+// What hidden layers' outputs, and multiples of their squares, are brought into.
+struct Range {
+    bool cuts;
+    Vec top;  // in steps where they are cut
+    Grid grid;
+
+    explicit Range(const StackLayout& layout) : cuts(layout.hidden_one > 0), grid(layout.hidden_one) {
+        const float highest = layout.largest_input;
+        top = Vec::all(cuts ? __builtin_roundf(highest * layout.hidden_one) : highest);
+    }
+
+    Vec bring(Vec x) const { return cuts ? grid.steps(x).clipped(top) * grid.step : x.clipped(top); }
+
+    // Of the gradient of bring(x), that of x.
+    Vec gradient(Vec grad, Vec x) const {
+        return cuts ? grad.where_within(grid.steps(x), top) : grad.where_inside(x, top);
+    }
+};
+
 // A hidden layer's activations, from its outputs. Places without are zero.
 void activate(const StackLayout& layout, const LayerPlace& layer, const StackBlock& block, float* activations) {
-    const Vec top = Vec::all(layout.largest_input);
+    const Range range(layout);
     const Vec factor = Vec::all(layer.factor);
     const bool both = layer.activation == HiddenActivation::kBoth;
     for (std::size_t i = 0; i < block.samples; ++i) {
@@ -46,12 +65,12 @@ void activate(const StackLayout& layout, const LayerPlace& layer, const StackBlo
         for (std::size_t c = 0; c < layer.outputs; c += Vec::kWidth) {
             const Vec y = Vec::load(from + c);
             if (both) {
-                (y * y * factor).clipped(top).store(to + c);
-                y.clipped(top).store(to + layer.outputs + c);
+                range.bring(y * y * factor).store(to + c);
+                range.bring(y).store(to + layer.outputs + c);
             } else if (layer.activation == HiddenActivation::kSquared) {
-                squared_clip(y, top).store(to + c);
+                squared_clip(y, range.top).store(to + c);
             } else {
-                y.clipped(top).store(to + c);
+                range.bring(y).store(to + c);
             }
         }
         for (std::size_t c = layer.active; c < layer.outputs; ++c) {
@@ -64,7 +83,7 @@ void activate(const StackLayout& layout, const LayerPlace& layer, const StackBlo
 // From the gradient of a hidden layer's activations to that of its outputs.
 void deactivate(const StackLayout& layout, const LayerPlace& layer, const StackBlock& block,
                 const float* grad_activations, float* grad_outputs) {
-    const Vec top = Vec::all(layout.largest_input);
+    const Range range(layout);
     const Vec factor = Vec::all(layer.factor);
     const Vec twice = Vec::all(2.0F * layer.factor);
     for (std::size_t i = 0; i < block.samples; ++i) {
@@ -75,12 +94,12 @@ void deactivate(const StackLayout& layout, const LayerPlace& layer, const StackB
             const Vec y = Vec::load(outputs + c);
             const Vec g = Vec::load(grad + c);
             if (layer.activation == HiddenActivation::kBoth) {
-                const Vec squared = (g * (twice * y)).where_inside(y * y * factor, top);
-                (squared + Vec::load(grad + layer.outputs + c).where_inside(y, top)).store(to + c);
+                const Vec squared = range.gradient(g * (twice * y), y * y * factor);
+                (squared + range.gradient(Vec::load(grad + layer.outputs + c), y)).store(to + c);
             } else if (layer.activation == HiddenActivation::kSquared) {
-                grad_of_square(y, g, top).store(to + c);
+                grad_of_square(y, g, range.top).store(to + c);
             } else {
-                g.where_inside(y, top).store(to + c);
+                range.gradient(g, y).store(to + c);
             }
         }
         for (std::size_t c = layer.active; c < layer.outputs; ++c) to[c] = 0.0F;

@@ -45,8 +45,7 @@ Kernels = Annotated[
     Field(
         description="fused: what follows the first layer is one native operation on CPU workers, and on CUDA "
         "workers a few kernels, with the first layer; fused_first_layer: on CPU workers the first layer is part of "
-        "it, where its inputs share enough rows; torch: torch's own operations, as where fake_quantization cuts "
-        "activations off. Results differ in the last digits"
+        "it, where its inputs share enough rows; torch: torch's own operations. Results differ in the last digits"
     ),
     Effect.RESULT,
 ]

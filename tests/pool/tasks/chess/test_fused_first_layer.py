@@ -23,9 +23,17 @@ from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
 from tests.pool.kernels.sparse_inputs import input_of
-from tests.pool.tasks.chess.test_fused_stacks import LADDER, Model, scale_up
+from tests.pool.tasks.chess.test_fused_stacks import LADDER, Model, of_few_bits, scale_up
 
-FORMS = ["SFNNv5", "as SFNNv16", "layers", "layers, screlu", "dense behind crelu", "dense behind screlu"]
+FORMS = [
+    "SFNNv5",
+    "as SFNNv16",
+    "as SFNNv16, cut",
+    "layers",
+    "layers, screlu",
+    "dense behind crelu",
+    "dense behind screlu",
+]
 DENSE: dict[str, dict[str, Any]] = {
     **LADDER,
     "dense behind crelu": {**LADDER["factorised"], "activation": "crelu", "hidden": (32, 5)},
@@ -68,7 +76,8 @@ def model_of(form: str, width: int) -> Model:
     model: Model
     if "SFNN" in form:
         version: Literal["SFNNv5", "SFNNv16"] = "SFNNv5" if form == "SFNNv5" else "SFNNv16"
-        model = StockfishModel(ModelConfig(version=version, l1=width, kernels="fused_first_layer"))
+        cuts: Any = {"fake_quantization": ("activations",)} if form.endswith("cut") else {}
+        model = StockfishModel(ModelConfig(version=version, l1=width, kernels="fused_first_layer", **cuts))
         if form != version:  # small tables
             model.transformer = SparseLinear(768, width)
             model.psqt = SparseLinear(768, 8, bias=False)
@@ -77,6 +86,8 @@ def model_of(form: str, width: int) -> Model:
         model = PerspectiveModel(shape_of(LadderConfig(**{**DENSE[form], "width": width})), "fused_first_layer")
         layer = model.l0
     scale_up(model)
+    if form.endswith("cut"):
+        of_few_bits(model)
     with torch.no_grad():
         # of few bits: sums are exact, and clamped alike by all that compute them
         layer.weight.copy_((torch.randn(layer.weight.shape) * 0.2 * 512).round() / 512)

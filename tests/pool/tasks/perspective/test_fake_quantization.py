@@ -87,9 +87,7 @@ def test_a_tensor_that_stays_a_float_is_not_rounded() -> None:
 
 @pytest.mark.parametrize("rung", RUNGS.values(), ids=RUNGS)
 def test_native_operations_give_what_torchs_own_give(rung: dict[str, Any]) -> None:
-    """They serve activations too where integers cut nothing off."""
-    fake = EVERYTHING[:2] if rung.get("activation") == "pairwise" else EVERYTHING
-    native, plain = (trained(rung, fake, kernels=kernels)[1] for kernels in ("fused", "torch"))
+    native, plain = (trained(rung, EVERYTHING, kernels=kernels)[1] for kernels in ("fused", "torch"))
     assert native.path == "cpu"
     made, _ = batch(probe_positions(Inputs(rung["features"], rung["king_buckets"]), 60), native)
     found = []
@@ -99,11 +97,6 @@ def test_native_operations_give_what_torchs_own_give(rung: dict[str, Any]) -> No
         found.append([out, *(parameter.grad for parameter in model.parameters())])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4 * (1 + other.abs().max().item()))
-
-
-def test_products_that_are_cut_are_served_by_torch() -> None:
-    pairwise = trained(RUNGS["layers"], EVERYTHING)[1]
-    assert pairwise.path == "torch"
 
 
 def test_gradients_reach_every_tensor_and_the_weights_stay_floats() -> None:
@@ -120,13 +113,13 @@ def test_gradients_reach_every_tensor_and_the_weights_stay_floats() -> None:
 
 def test_members_that_are_computed_together_are_rounded_as_each_is_alone() -> None:
     rung = RUNGS["layers"]
-    task, model = trained(rung, EVERYTHING)
+    task, model = trained(rung, EVERYTHING, kernels="torch")
     made, _ = batch(probe_positions(Inputs(rung["features"], rung["king_buckets"]), 40), model)
     labels = torch.linspace(-900, 900, 40), torch.linspace(-1, 1, 40).round()
     made = TensorBatch(0, made.sparse, dict(zip(("score", "result"), labels, strict=True)), made.bucket_offsets)
     together = []
     for seed in range(3):
-        _, own = trained(rung, EVERYTHING)
+        _, own = trained(rung, EVERYTHING, kernels="torch")
         own.load_floats(random_floats(own.shape, seed=seed, size=SIZE))
         together.append(Member(task, own, seed, None))
     in_turn = copy.deepcopy(together)
