@@ -77,8 +77,11 @@ class State:
             restored = store.load(start.checkpoint)
         if restored is not None:
             models.restore(restored)
-            if value_at(restored.config, "train.steps") != start.config.train.steps:
-                for member in models.members:
+            other_length = value_at(restored.config, "train.steps") != start.config.train.steps
+            for member in models.members:
+                if not restored.optimizer.groups:
+                    member.optimizers.move_schedule_to(start.step)
+                elif other_length:
                     member.optimizers.follow_length(start.step)
             self._override(start.step)
             self._unused = tuple(member.unused for member in restored.members) or self._unused

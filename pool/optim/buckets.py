@@ -139,6 +139,13 @@ class BucketOptimizers:
         for group in first.param_groups:
             group["lr"] = group["initial_lr"]
         self.schedulers[0] = make_schedule(first, self._schedule)
+        self.move_schedule_to(step)
+
+    def move_schedule_to(self, step: int) -> None:
+        """Moves a schedule that has just been made to its place before step `step`. Raises RunError if it can't,
+        CheckpointError."""
+        if not self.schedulers:
+            return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's, that the optimizer has not been stepped since
             for _ in range(self._schedule.due(step)):
@@ -207,7 +214,8 @@ class BucketOptimizers:
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
         """The inverse of `state`. Raises CheckpointError if it does not fit this optimizer, or these buckets."""
-        if len(plain["groups"]) != len(self._optimizers):
+        own_numbers = not plain["groups"]  # a stage's that says others than the checkpoint had
+        if not own_numbers and len(plain["groups"]) != len(self._optimizers):
             raise CheckpointError(
                 f"optimizer state is of {len(plain['groups'])} buckets, and the config makes {len(self._optimizers)}: "
                 "set pool.first_bucket_mb, pool.bucket_mb and optimizer.name as they were (in checkpoints from before "
@@ -216,7 +224,8 @@ class BucketOptimizers:
         with _fitting():
             self._check_names(tensors, plain["numbers"])
             tensors = {name: self._where_it_lies(name, tensor) for name, tensor in tensors.items()}
-            of_buckets = zip(self._plan.buckets, self._order, self._optimizers, plain["groups"], strict=True)
+            all_groups = [each.param_groups for each in self._optimizers] if own_numbers else plain["groups"]
+            of_buckets = zip(self._plan.buckets, self._order, self._optimizers, all_groups, strict=True)
             for bucket, order, optimizer, groups in of_buckets:
                 state = {
                     position: self._state_of(bucket, index, tensors, plain["numbers"])
@@ -230,7 +239,8 @@ class BucketOptimizers:
                 optimizer.load_state_dict({"state": state, "param_groups": groups})
                 for group, own in zip(optimizer.param_groups, own_groups, strict=True):
                     check_group(own, group)  # another optimizer's would fail in the first step
-            self._load_schedules(plain["schedulers"])
+            if not own_numbers:
+                self._load_schedules(plain["schedulers"])
         self._overrides = [Override(**entry) for entry in plain.get("overrides", ())]
 
     def _load_schedules(self, plain: Sequence[Mapping[str, Any]]) -> None:

@@ -66,9 +66,12 @@ def _of_member(
     optimizers = one_optimizer(config, plan)
     try:
         if state is not None:
-            optimizers.take_numbers(state)
-            if other_length:
-                optimizers.follow_length(step)
+            if not state["groups"]:
+                optimizers.move_schedule_to(step)
+            else:
+                optimizers.take_numbers(state)
+                if other_length:
+                    optimizers.follow_length(step)
             for override in overrides:
                 optimizers.override(override)
         return rates_of(optimizers, config.run_schedule, step, config.train.steps)

@@ -61,13 +61,16 @@ def is_recipe(tree: Mapping[str, Any]) -> bool:
 
 def parse_recipe(tree: Mapping[str, Any], overrides: Iterable[str], where: str) -> Recipe:
     """Reads a recipe from plain data. `overrides`: of `--set`; they win over the file in all stages, and
-    `stage.NAME.KEY=VALUE` in one. Raises ConfigError."""
+    `stage.NAME.KEY=VALUE` in one; `stages.KEY=VALUE` as in the table. Raises ConfigError."""
     changes = [Change.parse(change) for change in overrides]
     base = {key: value for key, value in tree.items() if key not in (STAGE, STAGES)}
     tables = tree.get(STAGE, [])
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise ConfigError(f"{where}: a recipe has one table [[{STAGE}]] or more")
-    at_end = _section(EndConfig, tree.get(STAGES, {}), f"{where}: {STAGES}")
+    ends: Any = copy.deepcopy(tree.get(STAGES, {}))
+    for change in _below(STAGES, changes):
+        change.apply(ends)
+    at_end = _section(EndConfig, ends, f"{where}: {STAGES}")
     stages: list[Stage] = []
     for number, table in enumerate(tables):
         stages.append(_stage(base, table, at_end, stages, changes, f"{where}: {STAGE} {number + 1}"))
@@ -89,20 +92,17 @@ def _stage(
     changes: Sequence[Change],
     where: str,
 ) -> Stage:
+    mine = _below(f"{STAGE}.{table.get('name')}", changes)
     keys = {**at_end.model_dump(mode="json"), **{key: value for key, value in table.items() if key in _OWN}}
+    keys |= {change.key: change.value for change in mine if change.key in _OWN}
     own = _section(StageConfig, keys, where)
     if own.name in (stage.name for stage in before):
         raise ConfigError(f"{where}: name: there are two stages {own.name}")
     where = f"{where} ({own.name})"
     settings: dict[str, Any] = copy.deepcopy(dict(base))
     lay_over(settings, {key: value for key, value in table.items() if key not in _OWN})
-    mine = f"{STAGE}.{own.name}."
-    applied = [change for change in changes if not change.key.startswith(f"{STAGE}.")]
-    applied += [
-        Change(change.key.removeprefix(mine), change.value, is_toml=change.is_toml)
-        for change in changes
-        if change.key.startswith(mine)
-    ]
+    applied = [change for change in changes if change.key.partition(".")[0] not in (STAGE, STAGES)]
+    applied += [change for change in mine if change.key not in _OWN]
     for change in applied:
         change.apply(settings)
     config = parse_config(settings, where)
@@ -111,6 +111,16 @@ def _stage(
     stage = _started(own, config, before)
     _check(stage, where)
     return stage
+
+
+def _below(section: str, changes: Iterable[Change]) -> list[Change]:
+    """Returns the changes of a section, with keys that begin there."""
+    prefix = f"{section}."
+    return [
+        Change(change.key.removeprefix(prefix), change.value, is_toml=change.is_toml)
+        for change in changes
+        if change.key.startswith(prefix)
+    ]
 
 
 def _started(own: StageConfig, config: Config, before: Sequence[Stage]) -> Stage:
@@ -136,14 +146,23 @@ def _check(stage: Stage, where: str) -> None:
         raise ConfigError(f"{where}: export: of an ensemble a file holds one network: pool export --member writes it")
     if own.export and not getattr(task_module(config.task), "EXPORT_SUFFIX", ""):
         raise ConfigError(f"{where}: export: the task {config.task} writes no network files")
+    averaged = config.train.start_weights == "averaged"
     if own.start_with == "checkpoint":
         model = config.model.model_copy(update={KEY: stage.start})
         if parent is None and (stage.start is None or start_folder(model) is None):
             raise ConfigError(f'{where}: start_with: "checkpoint" needs a stage, a run or a checkpoint to start from')
-        if config.train.start_weights == "averaged":
+        if averaged:
             raise ConfigError(f'{where}: train.start_weights: "averaged" goes with start_with = "weights"')
         if parent is not None:
             _check_goes_on(config, parent, where)
+    elif averaged and parent is None and stage.start is None:
+        raise ConfigError(
+            f'{where}: train.start_weights: "averaged" needs a stage, a run or a checkpoint to start from'
+        )
+    elif averaged and parent is not None and parent.config.train.average.kind is None:
+        raise ConfigError(
+            f'{where}: train.start_weights: "averaged", but {parent.name} has no train.average: set one there'
+        )
 
 
 def _check_goes_on(config: Config, parent: Stage, where: str) -> None:
@@ -156,7 +175,6 @@ def _check_goes_on(config: Config, parent: Stage, where: str) -> None:
     for key, now, was in (
         ("task", config.task, then.task),
         ("optimizer.name", config.optimizer.name, then.optimizer.name),
-        ("schedule.name", config.schedule.name, then.schedule.name),
     ):
         if now != was:
             raise ConfigError(f"{where}: {key}: {now}, but the checkpoint of {parent.name} is of {was}")

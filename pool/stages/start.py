@@ -1,7 +1,9 @@
 """Begins a stage with the checkpoint of another: optimizer, schedule and steps go on, the stream of data begins anew.
 
-The checkpoint is put into the stage's own folder as one that this run might have written. From then on the stage is a
-run that is resumed (I9): there is no other way to begin it again after a death.
+A stage that says other arguments of the optimizer, groups or another schedule gets these, as they stand at this step in
+a run that has had them from the start; the optimizer's tensors go on. The checkpoint is put into the stage's own folder
+as one that this run might have written. From then on the stage is a run that is resumed (I9): there is no other way to
+begin it again after a death.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import copy
 import os
 import shutil
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,9 +36,16 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ResourceError
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
-from pool.run_folder.strict_json import value_at
+from pool.run_folder.strict_json import same, value_at
 from pool.supervisor.prepare import data_files
 from pool.task.start import KEY
+
+# keys that a checkpoint's parameter groups and schedulers are made of
+_NUMBERS = (
+    "ensemble",
+    *(f"optimizer.{key}" for key in ("args", "groups")),
+    *(f"schedule.{key}" for key in ("name", "every", "args", "parts")),
+)
 
 
 def begin_with_checkpoint(config: Config, start: Path) -> None:
@@ -64,27 +74,39 @@ def _write(beside: Path, source: Path, own: SavedState) -> None:
 
 def _state(config: Config, state: SavedState, start: Path) -> SavedState:
     """Returns the state as the stage's own run would have saved it at this step."""
-    found = data_files.find(config, None)
+    found, numbers = data_files.find(config, None), state.optimizer
+    if own := _says_other_numbers(config, state):
+        numbers = replace(numbers, groups=(), schedulers=(), overrides=())
     return replace(
         state,
-        config=_settings(config, state, start),
+        config=_settings(config, state, start, _NUMBERS if own else ()),
         fingerprint={entry: state.fingerprint[entry] for entry in LAYOUT if entry in state.fingerprint},
         **describe_data(found.train, found.validation),
         cursor=Cursor(batch=state.step * config.train.batches_per_step),
         validations=NONE,
-        optimizer=replace(state.optimizer, plateaus=()),
+        optimizer=replace(numbers, plateaus=()),
         files={name: sums for name, sums in state.files.items() if name != CHUNK_SUMS},
     )
 
 
-def _settings(config: Config, state: SavedState, start: Path) -> dict[str, Any]:
-    """Returns the settings of the checkpoint's run, but for those that say which batches train which model: these are
-    the stage's. So a resume compares and tells the rest as that of any run."""
+def _says_other_numbers(config: Config, state: SavedState) -> bool:
+    """Tells whether the config's groups and schedulers are made of other settings than the checkpoint's."""
+    now, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
+    for key in _NUMBERS:
+        then = value_at(state.config, key)
+        if not same(value_at(default, key) if then is None else then, value_at(now, key)):
+            return True
+    return False
+
+
+def _settings(config: Config, state: SavedState, start: Path, own: Collection[str]) -> dict[str, Any]:
+    """Returns the settings of the checkpoint's run, but for those that say which batches train which model, and `own`:
+    these are the stage's. So a resume compares and tells the rest as that of any run."""
     now, settings = config.model_dump(mode="json"), copy.deepcopy(dict(state.config))
     if settings.get("task") != now["task"]:
         raise CheckpointError(f"start_from: a checkpoint of the task {settings.get('task')}, not of {now['task']}")
     for key, field in walk(type(config)):
-        if Effect.of(field) in (Effect.FIXED, Effect.SAME_FILES):
+        if key in own or Effect.of(field) in (Effect.FIXED, Effect.SAME_FILES):
             *sections, name = key.split(".")
             table = settings
             for section in sections:

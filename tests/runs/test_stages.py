@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,6 +37,13 @@ name = "third"
 start_with = "checkpoint"
 data.batch_size = 32
 train = { steps = 14, batches_per_step = 3 }
+
+[[stage]]
+name = "fourth"
+start_with = "checkpoint"
+optimizer.groups = [{ tensors = ["*bias*"], args = { lr = 0.002 } }]
+schedule = { name = "torch.optim.lr_scheduler.ExponentialLR", args = { gamma = 0.9 } }
+train.steps = 20
 """
 TOY_STAGES = {**TOY, "train.checkpoint_every": 3, "train.keep_every": 6}
 
@@ -76,6 +84,11 @@ def test_stages_begin_with_what_the_one_before_leaves(done: Path, tmp_path: Path
         assert all(np.array_equal(before[key], array) for key, array in load_file(start / name).items())
     metrics = [record["step"] for record in Ended(third, 0, "", "").metrics() if "loss" in record]
     assert metrics == list(range(7, 15))
+    last = [record for record in Ended(stage(done / "runs", "fourth"), 0, "", "").metrics() if "loss" in record]
+    rates = [record["learning_rate"] for record in last]
+    assert rates == pytest.approx([0.01 * 0.9 ** (record["step"] - 1) for record in last]), (
+        "of all steps, not of its own"
+    )
 
 
 def test_what_is_done_is_left_alone_by_anybody(done: Path) -> None:
@@ -84,7 +97,7 @@ def test_what_is_done_is_left_alone_by_anybody(done: Path) -> None:
     assert all_files(done / "runs") == before
     assert "stage first" not in said
     listed = train(done / "recipe.toml", "--list").splitlines()
-    assert [line.split()[2] for line in listed] == ["state", "done", "done", "done"]
+    assert [line.split()[2] for line in listed] == ["state", "done", "done", "done", "done"]
     assert all_files(done / "runs") == before
 
 
@@ -94,17 +107,40 @@ def test_the_bits_do_not_depend_on_the_number_of_workers(done: Path, tmp_path: P
     assert digests(tmp_path / "runs") == digests(done / "runs")
 
 
-def test_a_change_of_a_late_stage_trains_no_early_one(done: Path, tmp_path: Path) -> None:
+def names(runs: Path) -> list[str]:
+    return sorted(path.name.partition("-")[0] + path.suffix for path in runs.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "again"),
+    [
+        ({}, ("gamma = 0.9", "gamma = 0.8"), ["fourth"]),
+        ({}, ("steps = 14", "steps = 10"), ["third", "fourth"]),
+        ({}, ("lr = 0.003", "lr = 0.004"), ["second", "third", "fourth"]),
+        ({}, ("every = 2", "every = 4"), ["first", "second", "third", "fourth"]),
+        ({"run.seed": 2}, ("", ""), ["first", "second", "third", "fourth"]),
+        ({"train.checkpoint_every": 4, "pool.devices": ["fake:0"], "run.sinks": []}, ("", ""), []),
+        ({}, ("steps = 14", "steps = 0xE"), []),
+    ],
+)
+def test_a_change_trains_again_what_depends_on_it(
+    settings: dict[str, Any], change: tuple[str, str], again: list[str], done: Path, tmp_path: Path
+) -> None:
     shutil.copytree(done / "runs", tmp_path / "runs", symlinks=True)
     before = all_files(tmp_path / "runs")
-    config = write(tmp_path, TOY_STAGES, STAGES.replace("steps = 14", "steps = 10"))
-    train(config)
+    assert change[0] in STAGES
+    train(write(tmp_path, {**TOY_STAGES, **settings}, STAGES.replace(*change)))
     assert {path: what for path, what in all_files(tmp_path / "runs").items() if path in before} == before
-    assert len(list((tmp_path / "runs").glob("third-*"))) == 2
-    train(config, "--rerun", "second")
-    names = sorted(path.name.partition("-")[0] + path.suffix for path in (tmp_path / "runs").iterdir())
-    assert names == ["first", "second", "second.1", "third", "third", "third.1"]
-    assert Ended(stage(tmp_path / "runs", "second"), 0, "", "").digest() == digests(done / "runs")["second"]
+    assert names(tmp_path / "runs") == sorted(["first", "second", "third", "fourth", *again])
+
+
+def test_a_rerun_trains_what_follows_from_a_stage_and_keeps_what_was_there(done: Path, tmp_path: Path) -> None:
+    shutil.copytree(done / "runs", tmp_path / "runs", symlinks=True)
+    config = write(tmp_path, TOY_STAGES, STAGES)
+    before = digests(tmp_path / "runs")
+    train(config, "--rerun", "third")
+    assert names(tmp_path / "runs") == ["first", "fourth", "fourth.1", "second", "third", "third.1"]
+    assert digests(tmp_path / "runs") == before
 
 
 def test_until_ends_with_a_stage_and_the_next_call_goes_on(done: Path, tmp_path: Path) -> None:
@@ -168,7 +204,7 @@ name = "only"
 def test_check_looks_at_all_stages_before_the_first_begins(tmp_path: Path) -> None:
     said = train(write(tmp_path, TOY_STAGES, STAGES), "--check")
     assert [line for line in said.splitlines() if line.startswith("Stage")] == [
-        f"Stage {name}: new" for name in ("first", "second", "third")
+        f"Stage {name}: new" for name in ("first", "second", "third", "fourth")
     ]
     assert not (tmp_path / "runs").exists()
     other = STAGES.replace("data.batch_size = 32", "model.hidden = 8")

@@ -28,7 +28,7 @@ def tree(tmp_path: Path) -> dict[str, Any]:
         "train": {"steps": 10},
         "stages": {"export": True},
         "stage": [
-            {"name": "first"},
+            {"name": "first", "train": {"average": {"kind": "swa", "start": 5}}},
             {"name": "second", "loss": {"lambda_start": 0.9, "lambda_end": 0.8}},
             {"name": "third", "start_with": "checkpoint", "train": {"steps": 20, "batches_per_step": 4}},
         ],

@@ -69,6 +69,17 @@ def test_what_is_set_on_the_command_line_wins_in_all_stages_or_in_one(tree: Tree
     assert [stage.config.train.steps for stage in stages] == [10, 10, 40]
 
 
+def test_the_end_of_stages_is_set_on_the_command_line_for_all_or_for_one(tree: Tree) -> None:
+    stages = recipe(tree, 'stages.test=["true"]', "stage.second.export=false", "stage.second.test=[]").stages
+    assert [(stage.own.export, list(stage.own.test)) for stage in stages] == [
+        (True, ["true"]),
+        (False, []),
+        (True, ["true"]),
+    ]
+    with pytest.raises(ConfigError, match=r"stages: permutes: unknown key.*did you mean permute"):
+        recipe(tree, "stages.permutes=[]")
+
+
 def test_what_stages_says_holds_for_all_and_a_stage_may_say_otherwise(tree: Tree) -> None:
     tree["stage"][0]["export"] = False
     assert [stage.own.export for stage in recipe(tree).stages] == [False, True, True]
@@ -100,6 +111,14 @@ def stage(number: int, **keys: Any) -> Callable[[Tree], object]:
         (
             stage(2, train={"steps": 30, "start_weights": "averaged"}),
             'start_weights: "averaged" goes with start_with = "weights"',
+        ),
+        (
+            stage(1, start_from="", train={"start_weights": "averaged"}),
+            'start_weights: "averaged" needs a stage, a run or a checkpoint to start from',
+        ),
+        (
+            lambda tree: (stage(0, train={})(tree), stage(1, train={"start_weights": "averaged"})(tree)),
+            'start_weights: "averaged", but first has no train.average: set one there',
         ),
         (stage(1, export=False, test=["true"]), r"\(second\): test: without export = true"),
         (stage(1, export=False, permute=["a"]), r"\(second\): permute: without export = true"),

@@ -27,16 +27,36 @@ def config(tmp_path: Path, **sections: Any) -> Any:
 
 def test_it_is_the_checkpoint_of_a_run_that_would_have_had_these_batches(tmp_path: Path) -> None:
     start = save(tmp_path / "before", TREE, step=7)
-    own = config(tmp_path, train={"batches_per_step": 4, "steps": 20}, optimizer={"args": {"lr": 0.5}})
+    own = config(tmp_path, train={"batches_per_step": 4, "steps": 20})
     begin_with_checkpoint(own, tmp_path / "before")
     (made,) = checkpoints(own.run_dir / FOLDER)
     state, before = read_state(made), read_state(start)
     assert state.cursor == Cursor(batch=28)
     assert state.config["train"]["batches_per_step"] == 4
-    assert state.config["optimizer"] == before.config["optimizer"], "a resume compares it, and says what is in force"
+    assert state.optimizer == before.optimizer
     assert state.config["model"]["start_from"] == str(start)
     for name in state.files:
         assert (made / name).read_bytes() == (start / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"optimizer": {"args": {"lr": 0.5}}},
+        {"optimizer": {"groups": [{"tensors": ["*"], "args": {"lr": 0.5}}]}},
+        {"schedule": {"name": "torch.optim.lr_scheduler.ExponentialLR", "args": {"gamma": 0.5}}},
+        {"schedule": {"parts": [{}]}},
+    ],
+    ids=str,
+)
+def test_numbers_that_it_says_itself_are_made_anew(tmp_path: Path, own: dict[str, Any]) -> None:
+    save(tmp_path / "before", TREE, step=7)
+    stage = config(tmp_path, **own)
+    begin_with_checkpoint(stage, tmp_path / "before")
+    state = read_state(checkpoints(stage.run_dir / FOLDER)[0])
+    assert (state.optimizer.groups, state.optimizer.schedulers) == ([], [])
+    said = stage.model_dump(mode="json")
+    assert (state.config["optimizer"], state.config["schedule"]) == (said["optimizer"], said["schedule"])
 
 
 def test_a_folder_that_has_a_checkpoint_is_left_alone(tmp_path: Path) -> None:
