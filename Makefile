@@ -189,7 +189,7 @@ hostile: $(STAMP)  ## hostile use at random; MINUTES=60
 soak: $(STAMP)  ## does anything grow in a long run? MINUTES=20
 	$(BIN)/python -m tests.chaos.soak --minutes $(if $(MINUTES),$(MINUTES),20)
 
-digests: $(STAMP)  ## a digest of the weights of eight runs, to compare before and after a change: 20 s
+digests: $(STAMP)  ## a digest of the weights of eight runs and three stages, to compare before and after a change: 50 s
 	@$(BIN)/python -m tests.digests
 
 # On a machine with CUDA devices, which needs nothing but this checkout, Python and torch with CUDA; WHEELS=FOLDER names

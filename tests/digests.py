@@ -3,30 +3,37 @@ a change that keeps numbers.
 
     python -m tests.digests > before.txt; git switch CHANGE; python -m tests.digests | diff before.txt -
 
-The toy and clicks use torch's matrix products, so that their digests depend on the processor: compare on one machine.
+The toy and clicks use torch's matrix products, so that their digests depend on the processor. For some there are digests
+on record, which tests/runs/test_digests.py compares; `--record` writes those of this machine.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from pool.config.load import parse_config
 from tests.chaos.oracle import CHESS, SETTINGS
 from tests.chaos.test_recipe import SETTINGS as RECIPE
 from tests.chaos.test_recipe import STAGES
 from tests.support.ensembles import ensemble
-from tests.support.paths import ROOT
+from tests.support.paths import DATA, ROOT
 from tests.support.recipes import digests, train, write
 from tests.support.runs import TOY, Ended, command, pids_of, run, run_well, steps_done
 from tests.support.wait import wait_for
 
 ADAM = {**CHESS, "optimizer.name": "pool.optim.Adam", "testing.history": False}
+RECORDED = DATA / "digests.json"
 TWO_CPUS = {"pool.devices": ["cpu", "cpu"], "pool.threads": 1}
 
 
@@ -69,7 +76,8 @@ def killed(dir: Path) -> Ended:
     return Ended(dir, process.wait(120), "", "")
 
 
-def main() -> None:
+def all_runs(folder: Path) -> Iterator[tuple[str, str]]:
+    """Trains each; yields names and digests."""
     members = [{"run.model_seed": seed} for seed in (1, 2)]
     runs: dict[str, Any] = {
         "toy": SETTINGS,
@@ -78,15 +86,31 @@ def main() -> None:
         "clicks": shipped("clicks", 20),
         "ensemble": ensemble({**TOY, "optimizer.name": "pool.optim.SparseAdam"}, members),
     }
+    for name, settings in runs.items():
+        yield name, run_well(folder / name, settings).digest()
+    for name, disturbed in (("resumed", resumed), ("killed", killed)):
+        yield name, disturbed(folder / name).digest()
+    yield "undisturbed", run(folder / "whole", {**ADAM, "train.steps": 40}).digest()
+    train(write(folder / "recipe", RECIPE, STAGES))
+    for name, digest in digests(folder / "recipe/runs").items():
+        yield f"{name} stage", digest
+
+
+def here() -> str:
+    """What the bits of torch's operations depend on, here."""
+    about = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("vendor_id")[2].partition("\n")[0]
+    return f"torch {torch.__version__}, {about.strip(' :\t')}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def main() -> None:
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, settings in runs.items():
-            print(f"{run_well(Path(folder) / name, settings).digest()}  {name}", flush=True)
-        for name, disturbed in (("resumed", resumed), ("killed", killed)):
-            print(f"{disturbed(Path(folder) / name).digest()}  {name}", flush=True)
-        print(f"{run(Path(folder) / 'whole', {**ADAM, 'train.steps': 40}).digest()}  undisturbed", flush=True)
-        train(write(Path(folder) / "recipe", RECIPE, STAGES))
-        for name, digest in digests(Path(folder) / "recipe/runs").items():
-            print(f"{digest}  {name} stage", flush=True)
+        for name, digest in all_runs(Path(folder)):
+            print(f"{digest}  {name}", flush=True)
+            found[name] = digest
+    if sys.argv[1:] == ["--record"]:
+        known = json.loads(RECORDED.read_text(encoding="utf-8"))
+        RECORDED.write_text(json.dumps({**known, here(): found}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
