@@ -3,8 +3,8 @@ a change that keeps numbers.
 
     python -m tests.digests > before.txt; git switch CHANGE; python -m tests.digests | diff before.txt -
 
-The toy and clicks use torch's matrix products, so that their digests depend on the processor. For some there are digests
-on record, which tests/runs/test_digests.py compares; `--record` writes those of this machine.
+The toy and clicks use torch's matrix products, so that their digests depend on the processor. For some there are
+digests on record, which tests/runs/test_digests.py compares; `--record` writes those of this machine.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def all_runs(folder: Path) -> Iterator[tuple[str, str]]:
 def here() -> str:
     """What the bits of torch's operations depend on, here."""
     about = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("vendor_id")[2].partition("\n")[0]
-    return f"torch {torch.__version__}, {about.strip(' :\t')}, {torch.backends.cpu.get_cpu_capability()}"
+    vendor, version = about.lstrip(" :\t"), torch.__version__.partition("+")[0]
+    return f"torch {version}, {vendor}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def main() -> None:
