@@ -245,7 +245,7 @@ def _train_recipe(
             until=until,
             rerun=rerun,
             allow_different_numerics=allow_different_numerics,
-            again=lambda _: command("train", str(config), *sets),
+            again=lambda _: command("train", str(config), *sets, *([] if until is None else ["--until", until])),
         )
         raise typer.Exit(code)
 

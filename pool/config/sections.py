@@ -116,14 +116,13 @@ class GroupConfig(Section):
 
 class OptimizerConfig(Section):
     """The optimizer, and groups of tensors that it steps with other arguments.
+    Schedule, plateau and a changed optimizer.args.lr act on all groups alike: the learning rate of a group stays the
+    same share of optimizer.args.lr. Other arguments that are changed when a run is resumed are changed in groups that
+    have no such argument of their own.
 
     [[optimizer.groups]]
     tensors = ["stacks.shared_*"]                      # of several groups that match, a tensor has the first
     args = { weight_decay = 1e-3, lr = 2e-4 }          # the rest is optimizer.args
-
-    Schedule, plateau and a changed optimizer.args.lr act on all groups alike: the learning rate of a group stays the
-    same share of optimizer.args.lr. Other arguments that are changed when a run is resumed are changed in groups that
-    have no such argument of their own.
     """
 
     name: Annotated[str, Field(description="optimizer class, by dotted name"), Effect.NUMERICS] = "pool.optim.Adam"

@@ -23,6 +23,11 @@ class EndConfig(Section):
         Field(description="files of data to order the exported network's units by, as pool export --permute"),
         Effect.NONE,
     ] = ()
+    weights: Annotated[
+        Literal["averaged", "newest"] | None,
+        Field(description="which weights that network has; not set: averaged if there are any"),
+        Effect.NONE,
+    ] = None
     test: Annotated[
         CommaList,
         Field(description="program and arguments, run with the exported network; {net} is its file"),

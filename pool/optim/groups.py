@@ -105,4 +105,11 @@ def _group_of(config: OptimizerConfig, names: Sequence[str]) -> list[int]:
                 )
     first = enumerate((group.tensors for group in config.groups), 1)
     patterns = [(number, pattern) for number, tensors in first for pattern in tensors]
-    return [next((number for number, pattern in patterns if fnmatchcase(name, pattern)), 0) for name in own]
+    found = [next((number for number, pattern in patterns if fnmatchcase(name, pattern)), 0) for name in own]
+    for index, group in enumerate(config.groups):
+        if index + 1 not in found:
+            raise ConfigError(
+                f"optimizer.groups.{index}.tensors: all that {', '.join(group.tensors)} matches is in groups before "
+                "it: put it first"
+            )
+    return found

@@ -65,15 +65,14 @@ def _of_member(
     """Returns the rates from step `step` on; `state`: what a checkpoint holds of the first bucket."""
     optimizers = one_optimizer(config, plan)
     try:
-        if state is not None:
-            if not state["groups"]:
-                optimizers.move_schedule_to(step)
-            else:
-                optimizers.take_numbers(state)
-                if other_length:
-                    optimizers.follow_length(step)
-            for override in overrides:
-                optimizers.override(override)
+        if state is None or not state["groups"]:
+            optimizers.move_schedule_to(step)
+        else:
+            optimizers.take_numbers(state)
+            if other_length:
+                optimizers.follow_length(step)
+        for override in overrides:
+            optimizers.override(override)
         return rates_of(optimizers, config.run_schedule, step, config.train.steps)
     except RunError as error:
         raise ConfigError(f"{error}; the run has train.steps = {config.train.steps}") from None

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -45,14 +47,37 @@ def is_tested(folder: Path) -> bool:
     return _record(folder).get("test_ended") == EXIT_DONE
 
 
+def network_wanted(stage: Stage, key: str, folder: Path) -> Path | None:
+    """Returns the stage's network; None if it is to be written, or with other weights or in another order. Raises
+    ConfigError."""
+    return network_of(folder) if _record(folder).get("network_key") == _network_key(stage, key) else None
+
+
+def test_outcome(stage: Stage, network: Path, folder: Path) -> int | None:
+    """Returns the exit code of the stage's test with this network; None if it is to be run."""
+    record = _record(folder)
+    code = record.get("test_ended") if record.get("test_key") == _test_key(stage, network) else None
+    return code if isinstance(code, int) else None
+
+
+def check_end(stage: Stage) -> None:
+    """Raises ConfigError for files and programs that the end of a stage needs, and are not there."""
+    _permute(stage)
+    if stage.own.test and shutil.which(stage.own.test[0]) is None:
+        raise ConfigError(f"stage {stage.name}: test: {stage.own.test[0]}: no such program")
+
+
 def end_stage(stage: Stage, key: str, folder: Path, say: Callable[[str], object]) -> None:
     """Writes the stage's network and tests it, unless that has been done. Raises PoolError."""
     if not stage.own.export:
         return
+    network = network_wanted(stage, key, folder)
+    if network is not None and (not stage.own.test or test_outcome(stage, network, folder) == EXIT_DONE):
+        return  # of a folder that may be read alone
     try:
         lock = locked(folder)
         try:
-            network = _network(stage, key, folder, say)
+            network = network or _written(stage, key, folder, say)
             if stage.own.test:
                 _test(stage, network, folder, say)
         finally:
@@ -61,13 +86,22 @@ def end_stage(stage: Stage, key: str, folder: Path, say: Callable[[str], object]
         raise UnavailableError(f"stage {stage.name}: {folder} is in use by another run") from None
     except OSError as error:
         raise RunError(f"stage {stage.name}: {error.filename or folder}: {error.strerror}") from None
+    except KeyboardInterrupt:
+        say(f"stage {stage.name}: stopped before its network was {'tested' if network else 'written'}")
+        raise
 
 
-def _network(stage: Stage, key: str, folder: Path, say: Callable[[str], object]) -> Path:
-    own = digest({"stage": key, "permute": [content_digest(path, path.stat().st_size) for path in _permute(stage)]})
-    record, known = _record(folder), network_of(folder)
-    if known is not None and record.get("network_key") == own:
-        return known
+def _network_key(stage: Stage, key: str) -> str:
+    own: dict[str, Any] = {"stage": key}
+    own["permute"] = [content_digest(path, path.stat().st_size) for path in _permute(stage)]
+    return digest(own if stage.own.weights is None else {**own, "weights": stage.own.weights})
+
+
+def _test_key(stage: Stage, network: Path) -> str:
+    return digest({"network": network.name, "test": list(stage.own.test)})
+
+
+def _written(stage: Stage, key: str, folder: Path, say: Callable[[str], object]) -> Path:
     suffix = task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has looked
     files.sweep(folder)  # of a predecessor that was killed
     beside = temporary(folder / "network")
@@ -80,14 +114,14 @@ def _network(stage: Stage, key: str, folder: Path, say: Callable[[str], object])
         written.rename(network)
     finally:
         files.remove_quietly(beside)
-    _note(folder, {"network": network.name, "network_key": own})
+    _note(folder, {"network": network.name, "network_key": _network_key(stage, key)})
     say(f"stage {stage.name}: its network is {network}")
     return network
 
 
 def _export(stage: Stage, folder: Path, output: Path) -> None:
     """Runs `pool export`, which needs torch: this process never imports it."""
-    averaged = takes_average(locate(folder), stage.config.train.export_weights or "")
+    averaged = takes_average(locate(folder), stage.own.weights or "")
     words = ["export", str(folder / FOLDER / LAST), "-o", str(output), *(["--ema"] if averaged else [])]
     words += [] if is_bundled(stage.config.task) else ["--task", stage.config.task]
     for pattern in stage.own.permute:
@@ -99,19 +133,16 @@ def _export(stage: Stage, folder: Path, output: Path) -> None:
 
 
 def _test(stage: Stage, network: Path, folder: Path, say: Callable[[str], object]) -> None:
-    own = digest({"network": network.name, "test": list(stage.own.test)})
-    if _record(folder).get("test_key") == own and is_tested(folder):
-        return
     words = [word.replace("{net}", str(network)) for word in stage.own.test]
     say(f"stage {stage.name}: testing its network; {folder / LOG} has what the test says")
     with (folder / LOG).open("ab") as log:
-        try:
-            code = subprocess.run(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False
-            ).returncode
-        except OSError as error:
-            raise ConfigError(f"stage {stage.name}: test: {words[0]}: {error.strerror}") from None
-    _note(folder, {"test_key": own, "test_ended": code})
+        log.write(f"{network.name}: {shlex.join(words)}\n".encode())
+        log.flush()
+        command = command_of("pool.process.become", str(os.getpid()), *words)  # dies with this process
+        code = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False
+        ).returncode
+    _note(folder, {"test_key": _test_key(stage, network), "test_ended": code})
     if code:
         raise RunError(f"stage {stage.name}: its test failed: {ended(code)}; {folder / LOG} has what it says")
 

@@ -21,7 +21,7 @@ from pool.checkpoint.digest import start_digest
 from pool.checkpoint.state import describe_mixture, describe_scales
 from pool.config.key_path import walk
 from pool.config.tree import Config
-from pool.errors import ConfigError
+from pool.errors import ConfigError, PoolError
 from pool.run_folder.strict_json import value_at
 from pool.stages.recipe import Stage
 from pool.supervisor.prepare import data_files
@@ -40,8 +40,11 @@ def keys(stages: Sequence[Stage]) -> dict[str, str]:
     """Returns the key of each stage, by name. Raises ConfigError, also for files that are not there."""
     made: dict[str, str] = {}
     for stage in stages:
-        parent = made[stage.parent.name] if stage.parent is not None else start_of(stage.start)
-        made[stage.name] = stage_key(stage, parent, data_digests(stage.config))
+        try:
+            parent = made[stage.parent.name] if stage.parent is not None else start_of(stage.start)
+            made[stage.name] = stage_key(stage, parent, data_digests(stage.config))
+        except PoolError as error:
+            raise type(error)(f"stage {stage.name}: {error}", error.exit_code) from None
     return made
 
 
@@ -95,7 +98,9 @@ def start_of(path: str | None) -> str:
     try:
         return start_digest(Path(os.path.expanduser(path)))  # noqa: PTH111 (that of Path raises)
     except OSError as error:
-        raise ConfigError(f"start_from: {path}: no stage before has this name, and {error.strerror}") from None
+        raise ConfigError(
+            f"start_from: {path}: no stage before it has this name, and as a file or folder: {error.strerror}"
+        ) from None
 
 
 def digest(content: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from loader.section import Section
 from pool.config.changes import Change
-from pool.config.errors import explained
+from pool.config.errors import explained, meant
 from pool.config.load import STAGE, parse_config
 from pool.config.overlay import lay_over
 from pool.config.stages import EndConfig, StageConfig
@@ -28,6 +28,7 @@ T = TypeVar("T", bound=Section)
 
 
 _OWN = StageConfig.model_fields.keys()
+_KEYS = {*_OWN, "task"}  # that are no sections
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,12 @@ class Stage:
     @property
     def name(self) -> str:
         return self.own.name
+
+    @property
+    def begins(self) -> int:
+        """The number of steps that are done when it begins, where a stage before it has done them."""
+        goes_on = self.own.start_with == "checkpoint" and self.parent is not None
+        return self.parent.config.train.steps if goes_on and self.parent is not None else 0
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,13 @@ def _stage(
     changes: Sequence[Change],
     where: str,
 ) -> Stage:
+    if "name" not in table:
+        raise ConfigError(f'{where}: name: is missing: each stage has one, as name = "first"')
+    if stray := next((key for key, value in table.items() if key not in _KEYS and not isinstance(value, dict)), None):
+        raise ConfigError(
+            f"{where}: {stray}: unknown key; a stage has {', '.join(_OWN)}, and sections, as [{STAGE}.train]"
+            f"{meant(stray, _OWN)}"
+        )
     mine = _below(f"{STAGE}.{table.get('name')}", changes)
     keys = {**at_end.model_dump(mode="json"), **{key: value for key, value in table.items() if key in _OWN}}
     keys |= {change.key: change.value for change in mine if change.key in _OWN}
@@ -159,10 +173,14 @@ def _check(stage: Stage, where: str) -> None:
         raise ConfigError(
             f'{where}: train.start_weights: "averaged" needs a stage, a run or a checkpoint to start from'
         )
-    elif averaged and parent is not None and parent.config.train.average.kind is None:
+    elif averaged and parent is not None and not _averages(parent.config):
         raise ConfigError(
-            f'{where}: train.start_weights: "averaged", but {parent.name} has no train.average: set one there'
+            f'{where}: train.start_weights: "averaged", but {parent.name} makes no average: set train.average there'
         )
+
+
+def _averages(config: Config) -> bool:
+    return config.train.average.kind is not None and config.train.average.start <= config.train.steps
 
 
 def _check_goes_on(config: Config, parent: Stage, where: str) -> None:

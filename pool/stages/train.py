@@ -11,14 +11,16 @@ from pathlib import Path
 from loader.exit_codes import EXIT_DONE
 from pool.checkpoint.compare_tensors import Forms, first_difference, forms_of
 from pool.checkpoint.folder import linked_step
-from pool.checkpoint.state import FOLDER, LAST
+from pool.checkpoint.state import FOLDER, LAST, read_state
 from pool.config.tree import Config
-from pool.errors import ConfigError, RunError
+from pool.errors import ConfigError, ResourceError, RunError
 from pool.stages import end
 from pool.stages.key import keys
 from pool.stages.recipe import Recipe, Stage
 from pool.stages.start import begin_with_checkpoint
 from pool.supervisor.prepare import preparation
+from pool.supervisor.prepare.disk_plan import DiskPlan, disk_plan
+from pool.supervisor.resources.system_memory import mib
 from pool.supervisor.train import train
 from pool.task.start import KEY
 from pool.telemetry.status import goes_on, read_status, state_of
@@ -57,11 +59,26 @@ class StageRun:
             return "new"
         return state_of(status, all_steps=self.step >= self.stage.config.train.steps)
 
+    def check_own(self) -> None:
+        """Raises ConfigError if the folder's run went on by itself, so that its weights are not those of the stage."""
+        if self.step < 0:
+            return
+        steps, begun = self.stage.config.train.steps, self.stage.begins
+        changed = [o for o in read_state(self.folder / FOLDER / LAST).optimizer.overrides if o.step >= begun]
+        why = f"{self.step} steps, the recipe says {steps}" if self.step > steps else "numbers that --override changed"
+        if self.step > steps or changed:
+            raise ConfigError(
+                f"stage {self.stage.name}: {self.folder} was gone on with by itself: it has {why}; move it elsewhere, "
+                "and the stage is trained anew"
+            )
 
-def stage_runs(recipe: Recipe) -> list[StageRun]:
-    """Returns the stages with their folders, which the content of their data decides. Raises ConfigError."""
-    known = keys(recipe.stages)
-    own = ((stage, known[stage.name]) for stage in recipe.stages)
+
+def stage_runs(recipe: Recipe, until: int | None = None) -> list[StageRun]:
+    """Returns the stages, up to number `until`, with their folders, which the content of their data decides. Raises
+    ConfigError."""
+    stages = recipe.stages if until is None else recipe.stages[: until + 1]
+    known = keys(stages)
+    own = ((stage, known[stage.name]) for stage in stages)
     return [StageRun(stage, key, recipe.folder / f"{stage.name}-{key}") for stage, key in own]
 
 
@@ -76,23 +93,28 @@ def train_stages(
     """Trains what is not done, in the order of the file, up to the stage `until`. Returns the exit code of the stage
     that ended it; raises PoolError.
 
-    `rerun`: a stage that is trained anew, as are those that follow from it; what they left keeps another name.
+    `rerun`: a stage that is trained anew, as are those that follow from it; what they left keeps another name. If it is
+    not done it goes on, so that the same command goes on after a death.
     `again`: as `pool.supervisor.train.train`.
     """
-    last = len(recipe.stages) - 1 if until is None else recipe.index(until, "--until")
+    count = len(recipe.stages)
+    last = count - 1 if until is None else recipe.index(until, "--until")
+    if rerun is not None and recipe.index(rerun, "--rerun") > last:
+        raise ConfigError(f"--rerun {rerun}: comes behind --until {until}")
+    wanted = stage_runs(recipe, last)
+    for run in wanted:
+        run.check_own()
+        end.check_end(run.stage)
     if rerun is not None:
-        recipe.index(rerun, "--rerun")
-    wanted = stage_runs(recipe)
-    if rerun is not None:
-        _set_aside(wanted, rerun)
+        _set_aside(stage_runs(recipe), rerun)
     folders = {run.stage.name: run.folder for run in wanted}
-    for run in wanted[: last + 1]:
+    for run in wanted:
         if not run.is_trained:
-            code = _train(run, folders, len(wanted), allow_different_numerics, again)
+            code = _train(run, folders, count, allow_different_numerics, again)
             if code != EXIT_DONE:
                 return code
         end.end_stage(run.stage, run.key, run.folder, _say)
-    _say(f"all stages are done: {wanted[last].folder}" if last == len(wanted) - 1 else f"done up to {until}")
+    _say(f"all stages are done: {wanted[last].folder}" if last == count - 1 else f"done up to {until}")
     return EXIT_DONE
 
 
@@ -100,17 +122,36 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
     """Shows a page about each stage, as `pool train --check` does of a run, and checks that each can begin with what
     the one before it will leave. Raises what `preparation.check` raises."""
     made: dict[str, Forms] = {}
+    needed: dict[str, DiskPlan] = {}  # of the disk, by stage that is to be trained
     for run in stage_runs(recipe):
         stage = run.stage
+        run.check_own()
+        end.check_end(stage)
         show(f"{'' if not made else chr(10)}Stage {stage.name}: {run.state}\n")
         config = _config(run, stage.start, stage.config.train.start_weights if stage.start else "newest")
-        plans = preparation.check(config, show).planned.plans
+        run_plan = preparation.check(config, show, begins=stage.begins)
+        plans = run_plan.planned.plans
+        if not run.is_trained:
+            needed[stage.name] = disk_plan(run_plan)
         made[stage.name] = forms_of(tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers))
         parent = stage.parent
         if parent is not None and (difference := first_difference(made[parent.name], made[stage.name])):
             raise ConfigError(
                 f"stage {stage.name}: its model is not that of {parent.name}, which it starts from: {difference}"
             )
+    _check_room(needed)
+
+
+def _check_room(needed: Mapping[str, DiskPlan]) -> None:
+    """Raises ResourceError if there is room for each stage, and not for all: what a stage leaves stays."""
+    if needed and (together := sum(plan.more * plan.nbytes for plan in needed.values())) > (
+        free := min(plan.free for plan in needed.values())
+    ):
+        raise ResourceError(
+            f"not enough room on the disk of {next(iter(needed.values())).place}: checkpoints of {', '.join(needed)} "
+            f"take {mib(together)} together, and {mib(free)} are free; lower train.keep_checkpoints, raise "
+            "train.keep_every, or choose another run.dir"
+        )
 
 
 def table(recipe: Recipe) -> list[tuple[str, ...]]:
@@ -134,14 +175,16 @@ def table(recipe: Recipe) -> list[tuple[str, ...]]:
 def _network(run: StageRun) -> str:
     if not run.stage.own.export:
         return "-"
-    network = end.network_of(run.folder)
+    network = end.network_wanted(run.stage, run.key, run.folder)
     return "to do" if network is None else network.name
 
 
 def _test(run: StageRun) -> str:
     if not run.stage.own.test:
         return "-"
-    return "passed" if end.is_tested(run.folder) else "to do"
+    network = end.network_wanted(run.stage, run.key, run.folder)
+    code = None if network is None else end.test_outcome(run.stage, network, run.folder)
+    return "to do" if code is None else "failed" if code else "passed"
 
 
 def _train(
@@ -177,6 +220,9 @@ def _config(run: StageRun, start: str | None, weights: str) -> Config:
 def _set_aside(wanted: Sequence[StageRun], rerun: str) -> None:
     """Renames the folders of a stage and of those that follow from it. Raises RunError."""
     again = {rerun}
+    if not next(run.is_trained for run in wanted if run.stage.name == rerun):
+        _say(f"--rerun {rerun}: it is not done, and goes on")
+        return
     for run in wanted:
         parent = run.stage.parent
         if parent is not None and parent.name in again:

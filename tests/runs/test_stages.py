@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, SAMPLE
 from tests.support.recipes import digests, stage, train, write
 from tests.support.runs import STOCKFISH, TOY, Ended, run_well
 from tests.support.wait import wait_for
@@ -185,20 +185,89 @@ name = "only"
     train(config)
     only = stage(tmp_path / "runs", "only")
     (network,) = only.glob("nn-????????????.nnue")
-    assert (only / "test.log").read_text() == f"tested {network}\n"
+    assert (only / "test.log").read_text().splitlines()[1:] == [f"tested {network}"]
     checkpoints = all_files(only / "checkpoints")
     train(config)
-    assert (only / "test.log").read_text().count("tested") == 1
+    assert (only / "test.log").read_text().count("\ntested") == 1
     write(tmp_path, settings, stages.replace("echo tested", "exit 3; echo tested"))
-    assert "stage only: its test failed: exit code 3" in train(config, code=1)
     assert "to do" in train(config, "--list")
-    write(tmp_path, settings, stages.replace('"sh"', '"no-such-program"'))
-    assert "stage only: test: no-such-program: No such file" in train(config, code=2)
+    assert "stage only: its test failed: exit code 3" in train(config, code=1)
+    assert "failed" in train(config, "--list")
+    ordered = stages.replace("export = true", f"export = true\npermute = ['{SAMPLE / 'validation.binpack'}']")
+    write(tmp_path, settings, ordered)
+    assert train(config, "--list").count("to do") == 2, "another order: another network, and a test of it"
     network.unlink()
     write(tmp_path, settings, stages)
     train(config)
     assert network.is_file()
     assert all_files(only / "checkpoints") == checkpoints
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ('test = ["no-such-program"]', "stage only: test: no-such-program: no such program"),
+        ('permute = ["nowhere/*.binpack"]', "stage only: permute: no file matches 'nowhere/"),
+    ],
+)
+def test_what_the_end_of_a_stage_needs_is_looked_for_before_the_first_begins(
+    end: str, said: str, tmp_path: Path
+) -> None:
+    config = write(tmp_path, STOCKFISH, f"[stages]\nexport = true\n{end}\n[[stage]]\nname = 'only'\n")
+    for options in (["--check"], []):
+        assert said in train(config, *options, code=2)
+    assert not list(tmp_path.glob("runs/*/checkpoints"))
+
+
+def test_a_test_ends_with_the_command(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    end = f"[stages]\nexport = true\ntest = ['sh', '-c', 'echo $$ > {pid}; exec sleep 600']\n"
+    config = write(
+        tmp_path, {**STOCKFISH, "train.validate_every": 0, "train.steps": 1}, f"{end}[[stage]]\nname = 'only'\n"
+    )
+    with subprocess.Popen([sys.executable, "-m", "pool", "train", str(config)], cwd=ROOT) as process:
+        wait_for(lambda: pid.is_file() and pid.read_text().endswith("\n"), "the test", 120)
+        process.send_signal(signal.SIGTERM)
+    wait_for(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists(), "the test's end", 60)
+
+
+def test_a_finished_recipe_needs_no_right_to_write(tmp_path: Path) -> None:
+    """And the stages behind one may have data that is still to be made."""
+    settings = {**STOCKFISH, "train.validate_every": 0, "train.steps": 1}
+    later = '[[stage]]\nname = "later"\ndata.train = ["later.binpack"]\n'
+    config = write(tmp_path, settings, f'[stages]\nexport = true\n[[stage]]\nname = "only"\n{later}')
+    train(config, "--until", "only")
+    only = stage(tmp_path / "runs", "only")
+    (only / "lock").unlink()
+    before = all_files(only)
+    train(config, "--until", "only")
+    assert all_files(only) == before
+    assert "stage later: data.train: no file matches 'later.binpack'" in train(config, code=69)
+
+
+def test_a_folder_that_went_on_by_itself_is_no_stage(done: Path, tmp_path: Path) -> None:
+    shutil.copytree(done / "runs", tmp_path / "runs", symlinks=True)
+    config = write(tmp_path, TOY_STAGES, STAGES)
+    first = stage(tmp_path / "runs", "first")
+    train(first, "--resume", "--set", "train.steps=14")
+    said = f"stage first: {first} was gone on with by itself: it has 14 steps, the recipe says 12"
+    for options in (["--check"], []):
+        assert said in train(config, *options, code=2)
+    first.rename(tmp_path / "elsewhere")
+    train(config)
+    assert digests(tmp_path / "runs") == digests(done / "runs")
+
+
+def test_a_rerun_goes_on_when_it_is_given_again(done: Path, tmp_path: Path) -> None:
+    shutil.copytree(done / "runs", tmp_path / "runs", symlinks=True)
+    config = write(tmp_path, TOY_STAGES, STAGES)
+    train(config, "--rerun", "third", "--until", "third")
+    (stage(tmp_path / "runs", "third") / "status.json").unlink()  # as if it had not ended
+    assert "--rerun third: it is not done, and goes on" in train(config, "--rerun", "third")
+    assert names(tmp_path / "runs") == ["first", "fourth", "fourth.1", "second", "third", "third.1"]
+    assert "--rerun fourth: comes behind --until third" in train(
+        config, "--rerun", "fourth", "--until", "third", code=2
+    )
 
 
 def test_check_looks_at_all_stages_before_the_first_begins(tmp_path: Path) -> None:
@@ -207,6 +276,8 @@ def test_check_looks_at_all_stages_before_the_first_begins(tmp_path: Path) -> No
         f"Stage {name}: new" for name in ("first", "second", "third", "fourth")
     ]
     assert not (tmp_path / "runs").exists()
+    assert "samples of the run    768 in 8 steps behind 6" in said
+    assert "learning rate         0.00229 now" in said.partition("Stage fourth")[2], "where it begins"
     other = STAGES.replace("data.batch_size = 32", "model.hidden = 8")
     said = train(write(tmp_path, TOY_STAGES, other), "--check", code=2)
     assert "third: its model is not that of second, which it starts from: table.weight: float32 1000 x 8 in" in said

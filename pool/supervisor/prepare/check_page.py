@@ -31,10 +31,11 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
     config = run.config
     train, batch = config.train, config.data.batch_size
     per_step = train.batches_per_step * batch
-    samples = train.steps * per_step
+    steps = train.steps - run.step
+    samples = steps * per_step
     yield "folder", str(run.run_dir)
     yield "samples of a step", f"{per_step:,} = {train.batches_per_step} x {batch:,}"
-    yield "samples of the run", f"{samples:,} in {train.steps:,} steps"
+    yield "samples of the run", f"{samples:,} in {steps:,} steps{f' behind {run.step:,}' if run.step else ''}"
     yield "training data", _data(run, samples)
     for line in file_lines(config.data, run.train_files):
         yield "", line

@@ -121,9 +121,9 @@ def prepare(
     return run, forkserver
 
 
-def check(config: Config, show: Callable[[str], object], machines: int = 1) -> RunPlan:
+def check(config: Config, show: Callable[[str], object], machines: int = 1, *, begins: int = 0) -> RunPlan:
     """Does all that `prepare` and `reserve` do short of making or starting anything, and shows a page about the run.
-    Returns its plan.
+    Returns its plan. `begins`: the number of steps that it will find done.
 
     Raises ConfigError, ResourceError, RunError; behind the page for devices that this machine lacks, and for too little
     memory or disk.
@@ -134,7 +134,7 @@ def check(config: Config, show: Callable[[str], object], machines: int = 1) -> R
     with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
         files = _find_files(config, None)
         config, _ = with_steps(config, files.train, None)
-        run, forkserver = _plan_run(config, files, Path(logs), Path(logs), None, only_check=True)
+        run, forkserver = _plan_run(config, files, Path(logs), Path(logs), None, only_check=True, begins=begins)
         forkserver.end()
     run = replace(run, run_dir=run_dir)
     rows, available = memory_plan(run, run.memory_map().sizes()), available_memory()
@@ -164,6 +164,7 @@ def _plan_run(
     overrides: tuple[Override, ...] = (),
     *,
     only_check: bool = False,
+    begins: int = 0,
 ) -> tuple[RunPlan, ForkServer]:
     # a wrong name is refused before torch is imported
     check_devices(config.pool.devices, config.testing.device_module)
@@ -184,7 +185,7 @@ def _plan_run(
             coordinator=Peer(COORDINATOR),
             train_files=files.train,
             validation_files=files.validation,
-            step=step,
+            step=step or begins,
             cursor=cursor,
             checkpoint=checkpoint,
             snapshot=None,

@@ -126,7 +126,10 @@ def test_a_start_outside_is_known_by_its_content(tree: Tree, tmp_path: Path) -> 
     net.write_bytes(b"two")
     assert not set(one.values()) & set(keys_of(tree).values())
     net.unlink()
-    with pytest.raises(ConfigError, match=r"start_from: .*a\.nnue: no stage before has this name, and No such file"):
+    with pytest.raises(
+        ConfigError,
+        match=r"start_from: .*a\.nnue: no stage before it has this name, and as a file or folder: No such file",
+    ):
         keys_of(tree)
 
 

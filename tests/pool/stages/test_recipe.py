@@ -100,9 +100,10 @@ def stage(number: int, **keys: Any) -> Callable[[Tree], object]:
         (lambda tree: tree.update(stage=[]), "one table"),
         (lambda tree: tree.update(stage=[1]), "one table"),
         (stage(0, name="a/b"), r"stage 1: name: .*not \"a/b\""),
-        (lambda tree: tree["stage"][0].pop("name"), "stage 1: name: field required"),
+        (lambda tree: tree["stage"][0].pop("name"), "stage 1: name: is missing: each stage has one"),
+        (stage(1, startwith="weights"), "stage 2: startwith: unknown key; a stage has .*did you mean start_with"),
         (stage(1, name="first"), "stage 2: name: there are two stages first"),
-        (stage(1, steps=3), r"stage 2 \(second\): steps: unknown key; allowed here: "),
+        (stage(1, steps=3), "stage 2: steps: unknown key; a stage has .*, and sections"),
         (stage(1, train={"stepz": 3}), r"stage 2 \(second\): train.stepz: unknown key"),
         (lambda tree: tree["stages"].update(exprot=True), "stages: exprot: unknown key.*did you mean export"),
         (stage(0, start_with="checkpoint"), 'start_with: "checkpoint" needs a stage, a run or a checkpoint'),
@@ -118,7 +119,14 @@ def stage(number: int, **keys: Any) -> Callable[[Tree], object]:
         ),
         (
             lambda tree: (stage(0, train={})(tree), stage(1, train={"start_weights": "averaged"})(tree)),
-            'start_weights: "averaged", but first has no train.average: set one there',
+            'start_weights: "averaged", but first makes no average: set train.average there',
+        ),
+        (
+            lambda tree: (
+                stage(0, train={"average": {"kind": "swa", "start": 11}})(tree),
+                stage(1, train={"start_weights": "averaged"})(tree),
+            ),
+            'start_weights: "averaged", but first makes no average',
         ),
         (stage(1, export=False, test=["true"]), r"\(second\): test: without export = true"),
         (stage(1, export=False, permute=["a"]), r"\(second\): permute: without export = true"),
