@@ -22,7 +22,7 @@ static __device__ __forceinline__ Floats cut(const Floats& products, float facto
 KERNEL(128, 5)
 first_stage(const Row* __restrict__ table, const INDEX* __restrict__ numbers, const uint32* __restrict__ offsets,
             const Number* __restrict__ bias, Number* __restrict__ kept, Number* __restrict__ out, float highest,
-            float factor, float one, uint32 samples, uint32 columns) {
+            uint32 samples, uint32 columns, float factor, float one) {
     const Place here = place();
     const uint32 width = kPairs ? columns / 2 : columns;
     if (here.item >= 2 * samples || here.column >= width) return;

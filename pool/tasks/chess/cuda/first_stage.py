@@ -39,7 +39,7 @@ class Cut(NamedTuple):
     one: float = 0.0  # cut to the multiples of 1 / one below; 0: products stay as they are
 
 
-_NOT_CUT = Cut()
+NOT_CUT = Cut()
 
 
 def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
@@ -50,10 +50,10 @@ def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
 
 
 def layer_first_stage(
-    layer: SparseLinear, sparse: SparseInput, highest: float, activation: Activation, cut: Cut = _NOT_CUT
+    layer: SparseLinear, sparse: SparseInput, highest: float, activation: Activation, cut: Cut = NOT_CUT
 ) -> Tensor:
-    """[samples, ...]: what `activation` says of the layer's sums, clipped to 0 .. highest; PAIRWISE's products are `cut`.
-    Bags are all own perspectives, then all the opponents'."""
+    """[samples, ...]: what `activation` says of the layer's sums, clipped to 0 .. highest; `cut`: products. Bags are all
+    own perspectives, then all the opponents'."""
     assert layer.bias is not None
 
     def write(gradient: Tensor) -> Tensor | None:
@@ -77,7 +77,7 @@ def first_stage(
     extent = Extent(2 * samples, width // wide)
     run(
         table.device, source, "first_stage", extent,
-        table, numbers, offsets, bias, kept, out, float(highest), cut.factor, cut.one, samples, columns,
+        table, numbers, offsets, bias, kept, out, float(highest), samples, columns, cut.factor, cut.one,
     )  # fmt: skip
     return out, kept
 
@@ -97,7 +97,7 @@ def first_stage_backward(
     extent = Extent(parts, width // wide)
     run(
         kept.device, source, "first_stage_backward", extent,
-        gradient, kept, sums, partial, float(highest), cut.factor, bags // 2, columns,
+        gradient, kept, sums, partial, float(highest), bags // 2, columns, cut.factor,
     )  # fmt: skip
     return sums, column_sums(partial)
 
@@ -114,7 +114,7 @@ def fused_first_stage(
     write: WriteGradient,
     highest: float,
     activation: Activation,
-    cut: Cut = _NOT_CUT,
+    cut: Cut = NOT_CUT,
 ) -> Tensor:
     """`first_stage` of the table and bias in effect, with a derivative as if they were `weight` and `bias`. `write` is
     given the gradient of the sums, and returns the table's for autograd, or None if it has put it elsewhere."""

@@ -15,7 +15,7 @@ constexpr uint32 kBags = 32;  // added up for the bias at a time, as column_sums
 // sums over kBags bags. Blocks: (columns, or half of them for pairs, / WIDTH; kBags bags each).
 KERNEL(128, 6)
 first_stage_backward(const Number* __restrict__ gradient, const Number* __restrict__ kept, Number* __restrict__ sums,
-                     float* __restrict__ bias, float highest, float factor, uint32 samples, uint32 columns) {
+                     float* __restrict__ bias, float highest, uint32 samples, uint32 columns, float factor) {
     const Place here = place();
     const uint32 width = kPairs ? columns / 2 : columns;
     if (here.item * kBags >= 2 * samples || here.column >= width) return;

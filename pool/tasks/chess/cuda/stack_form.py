@@ -91,7 +91,9 @@ class StackForm:
             )
             for layer, begin in zip(self.hidden, self._begins, strict=False)
         ]
-        rest = structure(ends=(Float, [self.highest, self.one]), numbers=(UInt32, [self.row, self.skip]))
+        rest = structure(
+            highest=(Float, [self.highest]), numbers=(UInt32, [self.row, self.skip]), one=(Float, [self.one])
+        )
         return b"".join(layers or [bytes(_HIDDEN_NBYTES)]) + rest
 
     @cached_property

@@ -28,9 +28,9 @@ struct Hidden {
 struct Form {
     Hidden hidden[HIDDEN > 0 ? HIDDEN : 1];
     float highest;
-    float one;
     uint32 row;   // numbers in a sample's row of `kept`. One of `slopes` has 4 more: first the gradient of the result
     uint32 skip;  // outputs of the first layer that are added to the result: its last; 2: its last but one minus that
+    float one;
 };
 
 // Of a layer, all buckets: weight [BUCKETS, outputs, inputs], bias [BUCKETS, outputs].
@@ -60,11 +60,12 @@ static __device__ __forceinline__ float activation(const Hidden& of, float y, bo
 // The gradient of y, given those of its activations. A cut passes it.
 static __device__ __forceinline__ float slope(const Hidden& of, float y, float first, float second, const Form& form) {
     const float x = cut(y, form);
-    if (of.kind == kClipped) return passes(x, form) ? first : 0.0F;
-    if (of.kind == kSquared) return passes(x, form) ? first * (2.0F * x) : 0.0F;
+    const bool inside = passes(x, form);
+    if (of.kind == kClipped) return inside ? first : 0.0F;
+    if (of.kind == kSquared) return inside ? first * (2.0F * x) : 0.0F;
     const float square = cut(y * y * of.square, form);
     const float of_square = passes(square, form) ? first * of.square * (2.0F * y) : 0.0F;
-    return of_square + (passes(x, form) ? second : 0.0F);
+    return of_square + (inside ? second : 0.0F);
 }
 
 static __device__ __forceinline__ uint32 activations(const Hidden& of) {
