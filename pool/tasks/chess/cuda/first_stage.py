@@ -52,8 +52,8 @@ def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
 def layer_first_stage(
     layer: SparseLinear, sparse: SparseInput, highest: float, activation: Activation, cut: Cut = NOT_CUT
 ) -> Tensor:
-    """[samples, ...]: what `activation` says of the layer's sums, clipped to 0 .. highest; `cut`: products. Bags are all
-    own perspectives, then all the opponents'."""
+    """[samples, ...]: what `activation` says of the layer's sums, clipped to 0 .. highest; products are `cut`. Bags are
+    all own perspectives, then all the opponents'."""
     assert layer.bias is not None
 
     def write(gradient: Tensor) -> Tensor | None:
