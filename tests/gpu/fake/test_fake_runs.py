@@ -91,6 +91,7 @@ LOCAL: dict[str, dict[str, Any]] = {
         **GPU,
         "optimizer.name": "pool.optim.RangerLite",
         "optimizer.args.weight_decay": 1e-9,
+        "model.fake_quantization": ["rows", "dense", "activations"],
         "train.steps": 10,
         "train.validate_every": 5,
         "train.checkpoint_every": 5,
