@@ -206,6 +206,7 @@ def test_products_that_are_cut_have_torchs_bits(columns: int, table: torch.dtype
     wanted = by_torch(sums, highest, cut)
     wanted.backward(slope(wanted))
     assert torch.equal(out, wanted)
+    assert sums.grad is not None
     assert torch.equal(seen[0], sums.grad)
     steps = wanted * cut.one
     assert (steps - steps.round()).abs().max() < 1e-4
