@@ -64,7 +64,9 @@ class Form:
             )
             for each in self.hidden
         )
-        return stack_form.StackForm(tuple(hidden), self.largest_input, self.all_activations, self.skips)
+        return stack_form.StackForm(
+            tuple(hidden), self.largest_input, self.all_activations, self.skips, self.hidden_one
+        )
 
 
 def kernels_for(asked: Kernels, unserved: str) -> Kernels:

@@ -129,9 +129,9 @@ class PerspectiveModel(nn.Module):
         """Computes `_first` by a kernel if it serves."""
         if not first_stage.serves(self.l0, features):
             return self._first(features)
-        return first_stage.layer_first_stage(
-            self.l0, features, 1.0, first_stage.Activation[self.shape.activation.upper()]
-        )
+        activation = first_stage.Activation[self.shape.activation.upper()]
+        cut = first_stage.Cut(self._form.product_factor, self._form.product_one)
+        return first_stage.layer_first_stage(self.l0, features, self._form.largest_sum, activation, cut)
 
     def _first(self, features: SparseInput) -> Tensor:
         """Returns [B, inputs of the next layer]: own perspectives, then the opponents'."""

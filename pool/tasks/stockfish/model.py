@@ -95,8 +95,9 @@ class StockfishModel(nn.Module):
         """Computes `_products` by a kernel if it serves."""
         if not first_stage.serves(self.transformer, features):
             return self._products(features)
-        highest = self.version.largest_float_sum
-        return first_stage.layer_first_stage(self.transformer, features, highest, first_stage.Activation.PAIRWISE)
+        form, pairwise = self.stacks.form, first_stage.Activation.PAIRWISE
+        cut = first_stage.Cut(form.product_factor, form.product_one)
+        return first_stage.layer_first_stage(self.transformer, features, form.largest_sum, pairwise, cut)
 
     def _psqt_on_cuda(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
         """Computes the PSQT part, [B], by a kernel if it serves."""

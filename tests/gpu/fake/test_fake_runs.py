@@ -91,6 +91,7 @@ LOCAL: dict[str, dict[str, Any]] = {
         **GPU,
         "optimizer.name": "pool.optim.RangerLite",
         "optimizer.args.weight_decay": 1e-9,
+        "model.fake_quantization": ["rows", "dense", "activations"],
         "train.steps": 10,
         "train.validate_every": 5,
         "train.checkpoint_every": 5,
@@ -322,6 +323,13 @@ def test_a_device_without_room_for_the_coordinator_ends_the_run_with_what_to_do(
 
 FIRST_STEPS: dict[str, dict[str, Any]] = {
     "stockfish": {**STOCKFISH, "train.validate_every": 1},
+    "stockfish, cut": {
+        **STOCKFISH,
+        "data.chess.features": "SFNNv16",
+        "model.version": "SFNNv16",  # its steps are powers of two, so no sum's rounding decides about one
+        "model.fake_quantization": ["rows", "dense", "activations"],
+        "train.validate_every": 1,
+    },
     "clicks, with values": {**CLICKS, "train.validate_every": 1},
     "groups": {**ONE, "model.dropout": 0.0, "train.batches_per_group": 3, "train.validate_every": 1},
 }

@@ -11,11 +11,18 @@ static __device__ __forceinline__ Floats clipped(const Floats& sums, float highe
     return out;
 }
 
+static __device__ __forceinline__ Floats cut(const Floats& products, float factor, float one) {
+    Floats out;
+    UNROLL
+    for (int i = 0; i < WIDTH; ++i) out.at[i] = floored(products.at[i] * factor, one);
+    return out;
+}
+
 // Blocks: (columns, or half of them for pairs, / WIDTH; bags).
 KERNEL(128, 5)
 first_stage(const Row* __restrict__ table, const INDEX* __restrict__ numbers, const uint32* __restrict__ offsets,
             const Number* __restrict__ bias, Number* __restrict__ kept, Number* __restrict__ out, float highest,
-            uint32 samples, uint32 columns) {
+            uint32 samples, uint32 columns, float factor, float one) {
     const Place here = place();
     const uint32 width = kPairs ? columns / 2 : columns;
     if (here.item >= 2 * samples || here.column >= width) return;
@@ -33,7 +40,7 @@ first_stage(const Row* __restrict__ table, const INDEX* __restrict__ numbers, co
         all.add_up(high, begin, end, width + here.column);
         high = rounded(clipped(high, highest));
         store(high, keep + width);
-        store(product(low, high), to);
+        store(CUT ? cut(product(low, high), factor, one) : product(low, high), to);
     } else {
         store(ACTIVATION == 1 ? low : product(low, low), to);
     }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "numbers.cuh"
+#include "rounding.cuh"
 
 // The first layer with what follows it: sums of rows, clipped to 0 .. highest, and of both perspectives side by side.
 //
@@ -8,9 +8,11 @@
 //   0  products of the first half with the second, [samples, columns]: the own perspective's half, then the other's
 //   1  they themselves, [samples, 2 * columns]
 //   2  their squares, [samples, 2 * columns]
+// CUT 1: products are multiplied by `factor` and cut to the multiples of 1 / one below; the gradient passes the cut.
 // `kept` [2 * samples, columns] is what backward needs: the clipped sums. A NaN stays one.
 
 constexpr bool kPairs = ACTIVATION == 0;
+static_assert(kPairs || !CUT, "only products are cut");
 
 // Rounded as in memory, so that backward sees what forward has used.
 static __device__ __forceinline__ Floats rounded(const Floats& numbers) {

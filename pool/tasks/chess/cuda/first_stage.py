@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,6 +32,16 @@ class Activation(IntEnum):
     SCRELU = 2  # x squared: [samples, 2 * columns]
 
 
+class Cut(NamedTuple):
+    """How products are cut, as integers are; the gradient passes."""
+
+    factor: float = 1.0  # that they are multiplied by before
+    one: float = 0.0  # cut to the multiples of 1 / one below; 0: products stay as they are
+
+
+NOT_CUT = Cut()
+
+
 def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
     """Says whether `layer_first_stage` takes these: on a device with kernels, with a bias, without values."""
     if torch._C._are_functorch_transforms_active() or layer.bias is None or sparse.values is not None:
@@ -39,9 +49,11 @@ def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
     return layer.gradient_sink is None and backend_for(layer.weight) == "cuda"
 
 
-def layer_first_stage(layer: SparseLinear, sparse: SparseInput, highest: float, activation: Activation) -> Tensor:
-    """[samples, ...]: what `activation` says of the layer's sums, clipped to 0 .. highest. Bags are all own
-    perspectives, then all the opponents'."""
+def layer_first_stage(
+    layer: SparseLinear, sparse: SparseInput, highest: float, activation: Activation, cut: Cut = NOT_CUT
+) -> Tensor:
+    """[samples, ...]: what `activation` says of the layer's sums, clipped to 0 .. highest; products are `cut`. Bags are
+    all own perspectives, then all the opponents'."""
     assert layer.bias is not None
 
     def write(gradient: Tensor) -> Tensor | None:
@@ -50,26 +62,29 @@ def layer_first_stage(layer: SparseLinear, sparse: SparseInput, highest: float, 
     table, bias = layer.in_effect(layer.weight, layer.bias, sparse)
     assert bias is not None
     lists = sparse.features, sparse.offsets
-    return fused_first_stage(layer.weight, layer.bias, (table, bias), *lists, write, highest, activation)
+    return fused_first_stage(layer.weight, layer.bias, (table, bias), *lists, write, highest, activation, cut)
 
 
 def first_stage(
-    table: Tensor, bias: Tensor, numbers: Tensor, offsets: Tensor, highest: float, activation: int
+    table: Tensor, bias: Tensor, numbers: Tensor, offsets: Tensor, highest: float, activation: int, cut: Cut
 ) -> tuple[Tensor, Tensor]:
     """Returns the activation of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these sums,
     of the bias' dtype. Bags as in `sum_lists`."""
     samples, columns, width = _shape(table, offsets, activation)
     kept, out = bias.new_empty(2 * samples, columns), bias.new_empty(samples, 2 * width)
-    source, wide = sums_source(_FORWARD, table, numbers.dtype, None, width, out, bias, ACTIVATION=activation)
+    constants = {"ACTIVATION": activation, "CUT": int(cut.one > 0)}
+    source, wide = sums_source(_FORWARD, table, numbers.dtype, None, width, out, bias, **constants)
     extent = Extent(2 * samples, width // wide)
     run(
         table.device, source, "first_stage", extent,
-        table, numbers, offsets, bias, kept, out, float(highest), samples, columns,
+        table, numbers, offsets, bias, kept, out, float(highest), samples, columns, cut.factor, cut.one,
     )  # fmt: skip
     return out, kept
 
 
-def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activation: int) -> tuple[Tensor, Tensor]:
+def first_stage_backward(
+    gradient: Tensor, kept: Tensor, highest: float, activation: int, cut: Cut
+) -> tuple[Tensor, Tensor]:
     """The gradient of the sums [2 * samples, columns], and the sum of its rows [columns] in float32."""
     bags, columns = kept.shape
     width = columns // 2 if activation == Activation.PAIRWISE else columns
@@ -77,11 +92,12 @@ def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activat
     parts = -(-bags // ROWS)
     partial = kept.new_empty(parts, columns, dtype=torch.float32)
     wide = width_of(width, kept, sums, gradient)
-    source = Source.of(_BACKWARD, BFLOAT16=int(kept.dtype == torch.bfloat16), WIDTH=wide, ACTIVATION=activation)
+    constants = {"BFLOAT16": int(kept.dtype == torch.bfloat16), "ACTIVATION": activation, "CUT": int(cut.one > 0)}
+    source = Source.of(_BACKWARD, WIDTH=wide, **constants)
     extent = Extent(parts, width // wide)
     run(
         kept.device, source, "first_stage_backward", extent,
-        gradient, kept, sums, partial, float(highest), bags // 2, columns,
+        gradient, kept, sums, partial, float(highest), bags // 2, columns, cut.factor,
     )  # fmt: skip
     return sums, column_sums(partial)
 
@@ -98,10 +114,11 @@ def fused_first_stage(
     write: WriteGradient,
     highest: float,
     activation: Activation,
+    cut: Cut = NOT_CUT,
 ) -> Tensor:
     """`first_stage` of the table and bias in effect, with a derivative as if they were `weight` and `bias`. `write` is
     given the gradient of the sums, and returns the table's for autograd, or None if it has put it elsewhere."""
-    out: Tensor = _FirstStage.apply(weight, bias, in_effect, numbers, offsets, write, highest, activation)  # type: ignore[no-untyped-call]
+    out: Tensor = _FirstStage.apply(weight, bias, in_effect, numbers, offsets, write, highest, activation, cut)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -117,20 +134,21 @@ class _FirstStage(torch.autograd.Function):
         write: WriteGradient,
         highest: float,
         activation: Activation,
+        cut: Cut,
     ) -> Tensor:
         table, start = (tensor.detach().contiguous() for tensor in in_effect)
-        out, kept = first_stage(table, start, numbers, offsets, highest, int(activation))
+        out, kept = first_stage(table, start, numbers, offsets, highest, int(activation), cut)
         ctx.save_for_backward(kept)
-        ctx.write, ctx.highest, ctx.activation = write, highest, activation
+        ctx.write, ctx.highest, ctx.activation, ctx.cut = write, highest, activation, cut
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (kept,) = ctx.saved_tensors
-        sums, bias = first_stage_backward(gradient.contiguous(), kept, ctx.highest, int(ctx.activation))
+        sums, bias = first_stage_backward(gradient.contiguous(), kept, ctx.highest, int(ctx.activation), ctx.cut)
         weight = ctx.write(sums) if ctx.needs_input_grad[0] else None
-        return weight, bias.to(kept.dtype) if ctx.needs_input_grad[1] else None, None, None, None, None, None, None
+        return weight, bias.to(kept.dtype) if ctx.needs_input_grad[1] else None, *[None] * 7
 
 
 def _shape(table: Tensor, offsets: Tensor, activation: int) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ constexpr uint32 kBags = 32;  // added up for the bias at a time, as column_sums
 // sums over kBags bags. Blocks: (columns, or half of them for pairs, / WIDTH; kBags bags each).
 KERNEL(128, 6)
 first_stage_backward(const Number* __restrict__ gradient, const Number* __restrict__ kept, Number* __restrict__ sums,
-                     float* __restrict__ bias, float highest, uint32 samples, uint32 columns) {
+                     float* __restrict__ bias, float highest, uint32 samples, uint32 columns, float factor) {
     const Place here = place();
     const uint32 width = kPairs ? columns / 2 : columns;
     if (here.item * kBags >= 2 * samples || here.column >= width) return;
@@ -24,7 +24,8 @@ first_stage_backward(const Number* __restrict__ gradient, const Number* __restri
     Floats high_total = zeros();
     UNROLL_BY(4)
     for (uint32 bag = here.item * kBags; bag < end; ++bag) {
-        const Floats from = load(gradient + place_in_row(bag, samples, width) + here.column);
+        const Floats of_out = load(gradient + place_in_row(bag, samples, width) + here.column);
+        const Floats from = CUT ? scaled(of_out, factor) : of_out;
         const uint64 at = static_cast<uint64>(bag) * columns + here.column;
         const Floats low = load(kept + at);
         if (kPairs) {

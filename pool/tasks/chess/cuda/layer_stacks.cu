@@ -7,20 +7,20 @@
 template <uint32 kOutputs>
 static __device__ __forceinline__ void add_activations(float (&total)[kOutputs], const Hidden& of, const float* y,
                                                        const float* weight, uint32 inputs, uint32 outputs,
-                                                       float highest) {
+                                                       const Form& form) {
     for (uint32 first = 0; first < of.active; first += WIDTH) {
         const Floats numbers = load_floats(y + first);
         UNROLL
         for (uint32 k = 0; k < WIDTH; ++k) {
             if (first + k >= of.active) continue;
             const float* const w = weight + first + k;
-            const float number = activation(of, numbers.at[k], false, highest);
+            const float number = activation(of, numbers.at[k], false, form);
             UNROLL
             for (uint32 o = 0; o < kOutputs; ++o) {
                 if (o < outputs) total[o] = total[o] + number * w[static_cast<uint64>(o) * inputs];
             }
             if (of.kind != kBoth) continue;
-            const float second = activation(of, numbers.at[k], true, highest);
+            const float second = activation(of, numbers.at[k], true, form);
             UNROLL
             for (uint32 o = 0; o < kOutputs; ++o) {
                 if (o < outputs) total[o] = total[o] + second * w[static_cast<uint64>(o) * inputs + of.active];
@@ -44,7 +44,7 @@ static __device__ __forceinline__ void outputs_from(float (&total)[kOutputs], ui
     UNROLL
     for (uint32 seen = first_seen(layer); seen < layer; ++seen) {
         const Hidden& of = form.hidden[seen];
-        add_activations(total, of, row + of.begin, weight, inputs, outputs, form.highest);
+        add_activations(total, of, row + of.begin, weight, inputs, outputs, form);
         weight += activations(of);
     }
 }
@@ -163,7 +163,7 @@ stacks_backward(const float* __restrict__ gradient, const Parameters parameters,
             Floats found = zeros();
             UNROLL
             for (uint32 k = 0; k < WIDTH; ++k) {
-                if (k < count) found.at[k] = slope(of, numbers.at[k], firsts.at[k], seconds.at[k], form.highest);
+                if (k < count) found.at[k] = slope(of, numbers.at[k], firsts.at[k], seconds.at[k], form);
                 if (layer > 0 || form.skip == 0) continue;
                 if (first + k + 1 == of.outputs) found.at[k] += form.skip == 2 ? 0.0F - of_result : of_result;
                 if (first + k + 2 == of.outputs && form.skip == 2) found.at[k] += of_result;

@@ -47,6 +47,7 @@ class StackForm:
     highest: float = 1.0
     all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
     skip: int = 0  # outputs of the first layer added to the result: its last; or its last but one minus its last
+    one: float = 0.0  # activations are cut to the multiples of 1 / one below before they are clipped; 0: they are not
 
     @cached_property
     def outputs(self) -> list[int]:
@@ -79,7 +80,7 @@ class StackForm:
     @cached_property
     def constants(self) -> dict[str, int]:
         """The constants that sources which include stacks.cuh are compiled for."""
-        return {"HIDDEN": len(self.hidden), "ALL": int(self.all_activations)}
+        return {"HIDDEN": len(self.hidden), "ALL": int(self.all_activations), "CUT": int(self.one > 0)}
 
     @cached_property
     def structure(self) -> bytes:
@@ -90,7 +91,9 @@ class StackForm:
             )
             for layer, begin in zip(self.hidden, self._begins, strict=False)
         ]
-        rest = structure(highest=(Float, [self.highest]), numbers=(UInt32, [self.row, self.skip]))
+        rest = structure(
+            highest=(Float, [self.highest]), numbers=(UInt32, [self.row, self.skip]), one=(Float, [self.one])
+        )
         return b"".join(layers or [bytes(_HIDDEN_NBYTES)]) + rest
 
     @cached_property

@@ -135,7 +135,7 @@ static __device__ __forceinline__ void small_piece(uint32 layer, const Form& for
     UNROLL
     for (uint32 o = 0; o < kTile; ++o) total[o] = 0.0F, bias[o] = 0.0F;
     for (uint32 sample = piece.begin; sample < piece.end; ++sample) {
-        const float number = activation(of, y[static_cast<uint64>(sample) * form.row], second, form.highest);
+        const float number = activation(of, y[static_cast<uint64>(sample) * form.row], second, form);
         UNROLL
         for (uint32 o = 0; o < kTile; ++o) {
             const float gradient = first + o < outputs ? own[static_cast<uint64>(sample) * stride + o] : 0.0F;

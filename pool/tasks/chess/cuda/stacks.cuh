@@ -1,6 +1,7 @@
 #pragma once
 
 #include "borders.cuh"
+#include "rounding.cuh"
 
 // Layer stacks: behind a wide first layer small ones, each with an activation of the one before; the last has one
 // output. For each bucket of samples there is a stack.
@@ -8,6 +9,7 @@
 // Set by whoever compiles, besides borders.cuh's:
 //   HIDDEN  hidden layers, the wide one included; 0: the wide one is the last
 //   ALL     1: the last layer sees the activations of all hidden layers, not of the last one alone
+//   CUT     1: y, or y * y * square, is cut to the multiples of 1 / one below before it is clipped, as integers are
 
 constexpr uint32 kLayers = HIDDEN + 1;
 constexpr uint32 kTile = 8;  // outputs of a thread
@@ -28,6 +30,7 @@ struct Form {
     float highest;
     uint32 row;   // numbers in a sample's row of `kept`. One of `slopes` has 4 more: first the gradient of the result
     uint32 skip;  // outputs of the first layer that are added to the result: its last; 2: its last but one minus that
+    float one;
 };
 
 // Of a layer, all buckets: weight [BUCKETS, outputs, inputs], bias [BUCKETS, outputs].
@@ -40,20 +43,28 @@ static __device__ __forceinline__ float clipped(float x, float highest) {
     return x < 0.0F ? 0.0F : x > highest ? highest : x;
 }
 
+static __device__ __forceinline__ float cut(float x, const Form& form) { return CUT ? floored(x, form.one) : x; }
+
+// Whether clipping passes the gradient: of what is cut also at the ends, where much of it lies.
+static __device__ __forceinline__ bool passes(float x, const Form& form) {
+    return CUT ? x >= 0.0F && x <= form.highest : !(x <= 0.0F || x >= form.highest);
+}
+
 // `second`: of kBoth the second half.
-static __device__ __forceinline__ float activation(const Hidden& of, float y, bool second, float highest) {
-    if (of.kind == kBoth && !second) return clipped(y * y * of.square, highest);
-    const float x = clipped(y, highest);
+static __device__ __forceinline__ float activation(const Hidden& of, float y, bool second, const Form& form) {
+    if (of.kind == kBoth && !second) return clipped(cut(y * y * of.square, form), form.highest);
+    const float x = clipped(cut(y, form), form.highest);
     return of.kind == kSquared ? x * x : x;
 }
 
-// The gradient of y, given those of its activations.
-static __device__ __forceinline__ float slope(const Hidden& of, float y, float first, float second, float highest) {
-    const bool inside = !(y <= 0.0F || y >= highest);
+// The gradient of y, given those of its activations. A cut passes it.
+static __device__ __forceinline__ float slope(const Hidden& of, float y, float first, float second, const Form& form) {
+    const float x = cut(y, form);
+    const bool inside = passes(x, form);
     if (of.kind == kClipped) return inside ? first : 0.0F;
-    if (of.kind == kSquared) return inside ? first * (2.0F * y) : 0.0F;
-    const float square = y * y * of.square;
-    const float of_square = square <= 0.0F || square >= highest ? 0.0F : first * of.square * (2.0F * y);
+    if (of.kind == kSquared) return inside ? first * (2.0F * x) : 0.0F;
+    const float square = cut(y * y * of.square, form);
+    const float of_square = passes(square, form) ? first * of.square * (2.0F * y) : 0.0F;
     return of_square + (inside ? second : 0.0F);
 }
 

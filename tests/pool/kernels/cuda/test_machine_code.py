@@ -27,7 +27,11 @@ SUMS: dict[str, dict[str, int | str]] = {
     "values": {"BFLOAT16": 0, "NARROW": 0, "WIDTH": 4, "INDEX": "uint32", "VALUES": 1},
     "odd": {"BFLOAT16": 0, "NARROW": 0, "WIDTH": 1, "INDEX": "uint16", "VALUES": 0},
 }
-STACKS = {"BUCKETS": 8, "ALL": 0}
+STACKS = {"BUCKETS": 8, "ALL": 0, "CUT": 0}
+FIRST_STAGES = {  # "cut": activations are
+    **{f"{activation}": {"ACTIVATION": activation, "CUT": 0} for activation in range(3)},
+    "cut": {"ACTIVATION": 0, "CUT": 1},
+}
 FOLDS = {  # of so many leaves; of 64 with bfloat16 some bytes are spilled
     **{f"{leaves}": {"LEAVES": leaves, "NARROW": 0} for leaves in (1, 4, 16, 64)},
     **{f"bfloat16 {leaves}": {"LEAVES": leaves, "NARROW": 1} for leaves in (4, 16)},
@@ -35,29 +39,29 @@ FOLDS = {  # of so many leaves; of 64 with bfloat16 some bytes are spilled
 SOURCES = {
     **{f"list_sums {name}": Source.of("list_sums.cu", **constants) for name, constants in SUMS.items()},
     **{
-        f"first_stage {name} {activation}": Source.of(CHESS / "first_stage.cu", ACTIVATION=activation, **SUMS[name])
+        f"first_stage {name} {form}": Source.of(CHESS / "first_stage.cu", **constants, **SUMS[name])
         for name in ("float32", "bfloat16", "narrow")
-        for activation in range(3)
+        for form, constants in FIRST_STAGES.items()
     },
     **{
-        f"first_stage_backward {name} {activation}": Source.of(
-            CHESS / "first_stage_backward.cu", BFLOAT16=narrow, WIDTH=width, ACTIVATION=activation
+        f"first_stage_backward {name} {form}": Source.of(
+            CHESS / "first_stage_backward.cu", BFLOAT16=narrow, WIDTH=width, **constants
         )
         for name, narrow, width in (("float32", 0, 4), ("bfloat16", 1, 8))
-        for activation in range(3)
+        for form, constants in FIRST_STAGES.items()
     },
     "column_sums": Source.of("column_sums.cu", BFLOAT16=0, WIDTH=4),
     **{
-        f"stacked_linear {hidden}": Source.of(
-            CHESS / "stacked_linear.cu", BFLOAT16=0, WIDTH=width, HIDDEN=hidden, **STACKS
+        f"stacked_linear {name}": Source.of(
+            CHESS / "stacked_linear.cu", BFLOAT16=0, WIDTH=width, HIDDEN=hidden, **{**STACKS, "CUT": cut}
         )
-        for hidden, width in ((0, 1), (2, 4))
+        for name, hidden, width, cut in (("0", 0, 1, 0), ("2", 2, 4, 0), ("2 cut", 2, 4, 1))
     },
     **{
-        f"layer_stacks {hidden} {every}": Source.of(
-            CHESS / "layer_stacks.cu", BFLOAT16=0, WIDTH=4, HIDDEN=hidden, **{**STACKS, "ALL": every}
+        f"layer_stacks {hidden} {every}{' cut' * cut}": Source.of(
+            CHESS / "layer_stacks.cu", BFLOAT16=0, WIDTH=4, HIDDEN=hidden, **{**STACKS, "ALL": every, "CUT": cut}
         )
-        for hidden, every in ((0, 0), (2, 0), (2, 1), (4, 1))
+        for hidden, every, cut in ((0, 0, 0), (2, 0, 0), (2, 1, 0), (4, 1, 0), (2, 0, 1), (2, 1, 1))
     },
     "weights_in_effect": Source.of(CHESS / "weights_in_effect.cu", BFLOAT16=0, WIDTH=1, TENSORS=6),
     **{
@@ -86,10 +90,16 @@ BLOCKS = {
     "list_sums narrow": {"sum_lists": 8},
     "first_stage float32 0": {"first_stage": 8},
     "first_stage narrow 0": {"first_stage": 6},
+    "first_stage float32 cut": {"first_stage": 9},
+    "first_stage narrow cut": {"first_stage": 6},
     "first_stage_backward float32 0": {"first_stage_backward": 6},
+    "first_stage_backward float32 cut": {"first_stage_backward": 6},
     "column_sums": {"column_sums": 8},
     "stacked_linear 2": {"stacked_products": 7, "stacked_inputs": 9, "stacked_pieces": 6},
+    "stacked_linear 2 cut": {"stacked_pieces": 6},
     "layer_stacks 2 0": {"stacks_forward": 4, "stacks_backward": 9},
+    "layer_stacks 2 0 cut": {"stacks_forward": 4, "stacks_backward": 9},
+    "layer_stacks 2 1 cut": {"stacks_forward": 4, "stacks_backward": 8},
     "step Adam 4": {"step": 12, "step_rows": 12},
     "fold 4": {"fold": 12, "fold_rows": 12},
 }
@@ -101,7 +111,10 @@ IN_FLIGHT = {  # kernels that must have so many rows on their way
     "first_stage bfloat16 0": {"first_stage": 4},
     "list_sums narrow": {"sum_lists": 4},
     "first_stage narrow 0": {"first_stage": 4},
+    "first_stage float32 cut": {"first_stage": 4},
+    "first_stage narrow cut": {"first_stage": 4},
     "first_stage_backward float32 0": {"first_stage_backward": 4},
+    "first_stage_backward float32 cut": {"first_stage_backward": 4},
     "column_sums": {"column_sums": 8},
     "step Adam 4": {"step": 4, "step_rows": 4},
     "fold 4": {"fold": 4, "fold_rows": 4},
@@ -164,7 +177,8 @@ def test_rows_are_moved_by_128_bits_and_several_at_a_time(compiled: Compiled, so
 
 @EVERY
 def test_no_product_is_contracted_with_a_sum(compiled: Compiled, architecture: str) -> None:
-    """Divisions and roots are sequences of contracted steps that end in the rounded result; only steps have them."""
+    """Divisions and roots are sequences of contracted steps that end in the rounded result; steps and cuts have
+    them."""
     for source in ("list_sums values", "first_stage float32 2", "fold 4"):
         code = compiled(source, architecture)
         for name, instructions in code.instructions.items():

@@ -6,17 +6,27 @@ from functools import partial
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
 from pool.kernels.cuda import sparse as kernels
 from pool.nn.batch import SparseInput
-from pool.tasks.chess.cuda.first_stage import Activation, WriteGradient, fused_first_stage
+from pool.tasks.chess.cuda.first_stage import NOT_CUT, Activation, Cut, WriteGradient, fused_first_stage
+from pool.tasks.chess.training.fake_quantization import floored
+from pool.tasks.stockfish.versions import VERSIONS
 from tests.pool.kernels import reference
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 from tests.pool.kernels.sparse_inputs import input_of, random_input
 
 FEATURES = 40
+CUTS = {
+    "SFNNv5": Cut(VERSIONS["SFNNv5"].product_factor, 127),
+    "SFNNv16": Cut(VERSIONS["SFNNv16"].product_factor, 128),
+    "perspective": Cut(one=255**2 / 512),
+    "many on a step": Cut(one=256),  # products of multiples of 1/16
+}
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 4e-2}
 
 
@@ -35,11 +45,17 @@ def plain(weight: Tensor, bias: Tensor, sparse: SparseInput, highest: float, act
 
 
 def computed(
-    weight: Tensor, bias: Tensor, sparse: SparseInput, write: WriteGradient, highest: float, activation: Activation
+    weight: Tensor,
+    bias: Tensor,
+    sparse: SparseInput,
+    write: WriteGradient,
+    highest: float,
+    activation: Activation,
+    cut: Cut = NOT_CUT,
 ) -> Tensor:
     """Of a table as it is."""
     lists = sparse.features, sparse.offsets
-    return fused_first_stage(weight, bias, (weight, bias), *lists, write, highest, activation)
+    return fused_first_stage(weight, bias, (weight, bias), *lists, write, highest, activation, cut)
 
 
 def parameters(columns: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -165,3 +181,55 @@ def test_it_agrees_with_the_layers_own_backward() -> None:
     out.sum().backward()
     rows = kernels.sum_long_lists(seen[0], sparse.bags, sparse.touched_offsets, None)
     torch.testing.assert_close(rows, reference.touched_rows(sparse, seen[0]))
+
+
+def by_torch(kept: Tensor, highest: float, cut: Cut) -> Tensor:
+    """As StockfishModel and PerspectiveModel do it, of sums."""
+    low, high = functional.hardtanh(kept, 0.0, highest).chunk(2, dim=1)
+    return torch.cat(floored(low * high * cut.factor, cut.one).chunk(2), dim=1)
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize("name", CUTS)
+@pytest.mark.parametrize("table", TOLERANCE)
+@pytest.mark.parametrize("columns", [16, 6])
+def test_products_that_are_cut_have_torchs_bits(columns: int, table: torch.dtype, name: str) -> None:
+    """Forward, and the gradient of the sums, which passes the cut; of tables of float32 and bfloat16."""
+    sparse, cut, highest = random_input(400, FEATURES, seed=columns), CUTS[name], 255 / 256
+    weight, bias = parameters(columns, torch.bfloat16 if name == "many on a step" else torch.float32)
+    rows, start, seen = weight.to(table), bias.float().requires_grad_(), list[Tensor]()
+    weight.requires_grad_()
+    lists = sparse.features, sparse.offsets
+    out = fused_first_stage(weight, start, (rows, start), *lists, seen.append, highest, Activation.PAIRWISE, cut)
+    out.backward(slope(out))
+    sums = kernels.sum_lists(rows.float(), *lists, None, start.detach()).requires_grad_()
+    wanted = by_torch(sums, highest, cut)
+    wanted.backward(slope(wanted))
+    assert torch.equal(out, wanted)
+    assert sums.grad is not None
+    assert torch.equal(seen[0], sums.grad)
+    steps = wanted * cut.one
+    assert (steps - steps.round()).abs().max() < 1e-4
+    assert len(steps.round().unique()) > 50
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize("name", CUTS)
+def test_products_in_bfloat16_are_cut_before_they_are_rounded(name: str) -> None:
+    sparse, cut = random_input(90, FEATURES, seed=3), CUTS[name]
+    weight, bias = parameters(16, torch.bfloat16)
+    lists = sparse.features, sparse.offsets
+    out = computed(weight, bias, sparse, lambda _: None, 1.0, Activation.PAIRWISE, cut)
+    sums = kernels.sum_lists(weight, *lists, None, bias).float()
+    assert torch.equal(out, by_torch(sums, 1.0, cut).bfloat16())
+
+
+@pytest.mark.usefixtures("cpu")
+@given(st.lists(st.floats(width=32, allow_nan=True), min_size=4, max_size=4), st.sampled_from(sorted(CUTS)))
+def test_any_product_is_cut_as_by_torch(sums: list[float], name: str) -> None:
+    """A NaN stays one."""
+    sparse, cut = input_of([[], []], FEATURES), CUTS[name]
+    weight, bias = torch.zeros(FEATURES, 4), torch.tensor(sums)
+    out = computed(weight, bias, sparse, lambda _: None, 1.0, Activation.PAIRWISE, cut)
+    wanted = by_torch(bias.repeat(2, 1), 1.0, cut)
+    torch.testing.assert_close(out, wanted, rtol=0, atol=0, equal_nan=True)

@@ -7,11 +7,14 @@ from itertools import pairwise
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
 from pool.tasks.chess.cuda.layer_stacks import layer_stacks, serves
 from pool.tasks.chess.cuda.stack_form import Hidden, Kind, StackForm
+from pool.tasks.chess.training.fake_quantization import floored
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 
 BORDERS = {
@@ -27,6 +30,17 @@ FORMS = {
     ),
     "three hidden": StackForm((Hidden(5, 5, Kind.SCRELU), Hidden(33, 33, Kind.CRELU), Hidden(3, 3, Kind.SCRELU))),
     "none hidden": StackForm(()),
+}
+CUT = {
+    "SFNNv5's": StackForm((Hidden(16, 15, Kind.BOTH), Hidden(32, 32, Kind.CRELU)), 1.0, skip=1, one=127),
+    "SFNNv16's": StackForm(
+        (Hidden(32, 30, Kind.BOTH, 0.5), Hidden(9, 7, Kind.BOTH)),
+        127 / 128,
+        all_activations=True,
+        skip=2,
+        one=128,
+    ),
+    "squares of what is cut": StackForm((Hidden(5, 5, Kind.SCRELU), Hidden(33, 33, Kind.CRELU)), one=64),
 }
 
 
@@ -64,15 +78,17 @@ def one_stack(form: StackForm, x: Tensor, parameters: list[Tensor]) -> Tensor:
         y = functional.linear(seen[-1], *parameters[2 * number : 2 * number + 2])
         if number == 0 and form.skip:
             skipped = y[:, -1] if form.skip == 1 else y[:, -2] - y[:, -1]
-        seen.append(activated(layer, y[:, : layer.active], form.highest))
+        seen.append(activated(layer, y[:, : layer.active], form))
     last = torch.cat(seen[1:], dim=1) if form.all_activations else seen[-1]
     return functional.linear(last, *parameters[-2:])[:, 0] + skipped
 
 
-def activated(layer: Hidden, y: Tensor, highest: float) -> Tensor:
+def activated(layer: Hidden, y: Tensor, form: StackForm) -> Tensor:
     if layer.kind == Kind.BOTH:
-        return torch.cat([y.square() * layer.square, y], dim=1).clamp(0, highest)
-    clipped = y.clamp(0, highest)
+        y = torch.cat([y.square() * layer.square, y], dim=1)
+    if form.one:
+        y = floored(y, form.one)
+    clipped = y.clamp(0, form.highest)
     return clipped.square() if layer.kind == Kind.SCRELU else clipped
 
 
@@ -100,8 +116,64 @@ def test_forward_and_backward(name: str, case: str, inputs: int) -> None:
         torch.testing.assert_close(each.double(), wanted[key], rtol=1e-4, atol=1e-4, msg=partial("{}: {}".format, key))
 
 
-def test_the_same_bits_for_other_blocks_and_orders(cpu: CpuLauncher) -> None:
-    form, borders = FORMS["all activations"], BORDERS["several"]
+def on_grid(form: StackForm, made: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same, rounded: a hidden layer's outputs and their squares are exact on a step, or away from one by more than
+    float32 or the double's 3e-5 of a step decide."""
+    rounded = {name: (tensor * 16).round() / 16 for name, tensor in made.items()}
+    rounded["x"] = (made["x"] * 8).round() / 8
+    for name in (name for name in made if name.startswith("bias") and name != "bias 0"):  # between steps
+        rounded[name] = ((made[name] * 16 * form.one).round() + 0.5) / (16 * form.one)
+    return rounded
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize("case", BORDERS)
+@pytest.mark.parametrize("name", CUT)
+def test_activations_that_are_cut(name: str, case: str) -> None:
+    """Gradients pass, at the ends of the range too, where much of what is cut lies."""
+    form, borders = CUT[name], BORDERS[case]
+    made = on_grid(form, tensors(form, borders, 300))
+    found = results(by_kernels, form, borders, made, torch.float32)
+    wanted = results(by_torch, form, borders, made, torch.float64)
+    for key, each in found.items():
+        torch.testing.assert_close(each.double(), wanted[key], rtol=1e-4, atol=1e-4, msg=partial("{}: {}".format, key))
+
+
+ENDS = [-1.0, -1 / 128, -1e-6, -1e-7, -0.0, 0.0, 1e-6, 1 / 128 - 1e-7, 1 / 127, 1 / 127 - 1e-6, 126 / 127, 127 / 128]
+ENDS += [127 / 128 + 1e-4, 1 - 1e-6, 1.0, 1 + 1e-6, 128 / 127 - 1e-6, 128 / 127, -0.99, -1 / 127, -11.0, 12.0, -1e-20]
+OUTPUTS = st.one_of(st.sampled_from(ENDS), st.floats(-20, 20, width=32))
+
+
+@pytest.mark.usefixtures("cpu")
+@given(
+    st.lists(OUTPUTS, min_size=8, max_size=8),
+    st.sampled_from([(127.0, 1.0), (128.0, 127 / 128)]),
+    st.sampled_from(Kind),
+)
+def test_any_output_is_cut_as_by_torch(outputs: list[float], ends: tuple[float, float], kind: Kind) -> None:
+    """To the bit: activations are the gradient of the last weight, and the gradients of outputs that of the bias."""
+    one, highest = ends
+    form = StackForm((Hidden(8, 7, kind, 0.97),), highest, one=one)
+    made = tensors(form, (0, 1), 4)
+    made |= {"x": torch.zeros(1, 4), "bias 0": torch.tensor([outputs]), "shared bias": torch.zeros(8)}
+    found, wanted = (results(how, form, (0, 1), made, torch.float32) for how in (by_kernels, by_torch))
+    for key in ("weight 1", "bias 0"):
+        torch.testing.assert_close(found[key], wanted[key], rtol=0, atol=0, msg=partial("{}: {}".format, key))
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize("kind", Kind)
+def test_what_is_none_is_cut_to_none(kind: Kind) -> None:
+    form = StackForm((Hidden(2, 2, kind),), one=127)
+    made = tensors(form, (0, 1), 4) | {"bias 0": torch.tensor([[torch.nan, 0.5]])}
+    found = results(by_kernels, form, (0, 1), made, torch.float32)
+    assert found["out"].isnan().all()
+    assert found["weight 1"].isnan().flatten().tolist() == [True, False] * (2 if kind == Kind.BOTH else 1)
+
+
+@pytest.mark.parametrize("form", [FORMS["all activations"], CUT["SFNNv16's"]])
+def test_the_same_bits_for_other_blocks_and_orders(form: StackForm, cpu: CpuLauncher) -> None:
+    borders = BORDERS["several"]
     made = tensors(form, borders, 300)
 
     def bits() -> list[bytes]:

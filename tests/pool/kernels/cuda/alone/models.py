@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess.training.config import TableDtype
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.perspective.config import ModelConfig as PerspectiveConfig
 from pool.tasks.perspective.model import PerspectiveModel
@@ -199,3 +200,46 @@ def test_activations_that_are_cut_are_torchs(cpu: CpuLauncher) -> None:
     assert model.path == "torch"
     results(model, batch())
     assert set(cpu.launched) == {"sum_lists", "sum_pieces", "join_pieces", "column_sums"}
+
+
+ALL: Any = ("rows", "dense", "activations")
+
+
+@pytest.mark.parametrize("table_dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("fake", [ALL, ("activations",)], ids=["all", "activations"])
+@pytest.mark.parametrize("version", ["SFNNv5", "SFNNv10", "SFNNv16"])
+def test_stockfishs_activations_are_cut(version: Name, fake: Any, table_dtype: TableDtype, cpu: CpuLauncher) -> None:
+    """Behind the products in double precision: no sum of this batch is so close to a step that float32 decides."""
+    settings: dict[str, Any] = {"version": version, "l1": 16, "fake_quantization": fake, "table_dtype": table_dtype}
+    fused, plain = StockfishModel(ModelConfig(**settings)), StockfishModel(ModelConfig(**settings, kernels="torch"))
+    fused._kernels = "fused"  # what kernels_for forgoes
+    randomised(fused)
+    plain.load_state_dict(fused.state_dict())
+    plain.stacks.double().register_forward_pre_hook(lambda _, given: (given[0].double(), *given[1:]))
+    found = results(fused, batch())
+    assert {"first_stage_backward", "stacked_pieces", "stacks_backward"} <= set(cpu.launched)
+    agree(found, {name: tensor.double() for name, tensor in results(plain, batch()).items()})
+    features = batch().sparse["features"]
+    assert torch.equal(fused._products_on_cuda(features), plain._products(features))
+
+
+@pytest.mark.parametrize("dual", [False, True])
+def test_perspectives_products_are_cut(dual: bool, cpu: CpuLauncher) -> None:
+    activations = {"hidden_activation": ("dual", "screlu"), "skip": True} if dual else {}
+    fused, plain = (
+        PerspectiveTask(
+            PerspectiveConfig(
+                **{**FAKE, **activations, "features": "chess768", "fake_quantization": ALL, "kernels": path}
+            ),
+            PerspectiveLoss(),
+        ).build_model()
+        for path in ("fused", "torch")
+    )
+    fused._kernels = "fused"  # what kernels_for forgoes
+    randomised(fused)
+    plain.load_state_dict(fused.state_dict())
+    found = results(fused, batch())
+    assert {"rounded_rows", "first_stage_backward", "stacked_pieces"} <= set(cpu.launched)
+    agree(found, {name: tensor.double() for name, tensor in results(plain, batch()).items()})
+    features = batch().sparse["features"]
+    assert torch.equal(fused._first_on_cuda(features), plain._first(features))
