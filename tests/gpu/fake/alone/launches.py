@@ -43,12 +43,17 @@ TASKS = {
     "king buckets": (lambda: perspective(king_buckets=KINGS), 17, 0),
     "multi-layer": (lambda: perspective(activation="pairwise", hidden=(16, 32)), 17, 0),
     "fake quantization": (
-        lambda: perspective(activation="pairwise", hidden=(16, 32), fake_quantization=("rows", "dense")),
+        lambda: perspective(activation="pairwise", hidden=(16, 32), fake_quantization=("rows", "dense", "activations")),
         19,
         0,
     ),
     "Stockfish 15.1, rounded": (
         lambda: create_task(ModelConfig(l1=16, fake_quantization=("rows", "dense")), LossConfig()),
+        25,
+        0,
+    ),
+    "Stockfish 15.1, cut": (
+        lambda: create_task(ModelConfig(l1=16, fake_quantization=("rows", "dense", "activations")), LossConfig()),
         25,
         0,
     ),

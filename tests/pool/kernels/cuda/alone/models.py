@@ -195,13 +195,6 @@ def test_gated_layers_are_torchs(cpu: CpuLauncher) -> None:
     assert not {"first_stage_backward", "stacked_pieces"} & set(cpu.launched)
 
 
-def test_activations_that_are_cut_are_torchs(cpu: CpuLauncher) -> None:
-    model = StockfishModel(ModelConfig(l1=16, fake_quantization=("activations",)))
-    assert model.path == "torch"
-    results(model, batch())
-    assert set(cpu.launched) == {"sum_lists", "sum_pieces", "join_pieces", "column_sums"}
-
-
 ALL: Any = ("rows", "dense", "activations")
 
 
@@ -212,7 +205,6 @@ def test_stockfishs_activations_are_cut(version: Name, fake: Any, table_dtype: T
     """Behind the products in double precision: no sum of this batch is so close to a step that float32 decides."""
     settings: dict[str, Any] = {"version": version, "l1": 16, "fake_quantization": fake, "table_dtype": table_dtype}
     fused, plain = StockfishModel(ModelConfig(**settings)), StockfishModel(ModelConfig(**settings, kernels="torch"))
-    fused._kernels = "fused"  # what kernels_for forgoes
     randomised(fused)
     plain.load_state_dict(fused.state_dict())
     plain.stacks.double().register_forward_pre_hook(lambda _, given: (given[0].double(), *given[1:]))
@@ -235,7 +227,6 @@ def test_perspectives_products_are_cut(dual: bool, cpu: CpuLauncher) -> None:
         ).build_model()
         for path in ("fused", "torch")
     )
-    fused._kernels = "fused"  # what kernels_for forgoes
     randomised(fused)
     plain.load_state_dict(fused.state_dict())
     found = results(fused, batch())
