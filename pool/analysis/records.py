@@ -127,12 +127,13 @@ class Run:
 
 
 def run_folders(folders: Sequence[Path]) -> list[Path]:
-    """Returns folders of runs: each of `folders` is one, or holds some. Raises ConfigError for what is neither."""
+    """Returns folders of runs: each of `folders` is one, or holds some, or recipes' folders with some. Raises
+    ConfigError for what is neither."""
     runs = []
     for folder in folders:
         if not folder.is_dir() or os.path.lexists(folder / CONFIG):
             runs.append(folder)
-        elif inside := sorted(path.parent for path in folder.glob(f"*/{CONFIG}")):
+        elif inside := sorted(path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{CONFIG}")):
             runs += inside
         else:
             raise ConfigError(f"{folder}: is no folder of a run, and none is in it: no {CONFIG}")

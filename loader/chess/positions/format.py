@@ -110,7 +110,7 @@ def input_format(path: Path, option: str | None = None) -> PositionFormat:
     except ValueError as error:
         raise UsageError(f"{error}; --format says which") from None
     if name is None and (reason := unclaimed(path, FAMILY)):
-        raise DataError(path, f"{reason}; --format, in Python format, says which it is")
+        raise DataError(path, f"{reason}; --format (in Python: format) says which it is")
     return named_format(name or BINPACK)
 
 
@@ -137,7 +137,7 @@ def target_of(path: Path, option: str | None = None) -> Target:
     named = _named_by(path)
     if option is None:
         if len(named) != 1:
-            raise UsageError(f"{path}: its ending names no format; --to, in Python format, says which: {_endings()}")
+            raise UsageError(f"{path}: its ending names no format; --to (in Python: format) says which: {_endings()}")
         return Target(written_format(named[0]), packing)
     chosen = written_format(option)
     if named and option not in named:

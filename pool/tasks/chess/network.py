@@ -45,6 +45,10 @@ class Network(Protocol):
         """The unit of the value, in words."""
 
     @property
+    def in_centipawns(self) -> bool:
+        """True if a hundred units are a pawn, False if they are Stockfish's internal units."""
+
+    @property
     def units_of_terms(self) -> str:
         """The unit of each of the terms, in words; empty if there are none."""
 

@@ -30,6 +30,7 @@ class MeanNetwork:
         first = members[0]
         self._members = members
         self.inputs, self.units, self.units_of_terms = first.inputs, first.units, first.units_of_terms
+        self.in_centipawns = first.in_centipawns
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         each = [member.evaluate(positions) for member in self._members]

@@ -132,8 +132,9 @@ def rescore(
 
     Evaluations are the integers that the network's engine computes (pool eval), without any search, for the side to
     move. Moves and results stay, and so does a score of 32002, which marks a position as without one. Scores are kept
-    within 32000. Stockfish's networks evaluate in internal units, which is what a binpack has; for centipawns, as other
-    formats have them, give --scale: 100 divided by the units of a pawn (pool eval prints them).
+    within 32000. Stockfish's networks evaluate in internal units, as binpack, packedsfen and plain have them; other
+    networks and formats have centipawns. --scale makes one of the other: 100 divided by the units of a pawn (pool eval
+    prints them), or that the other way. A line says so if it is missing.
 
     With --win-rate scores are in the unit of Leela's data, whatever the network's: 66 for a tenth more won than lost
     games, 331 for a half, 26,624 for all. OFFSET and SCALING are those of the network's loss, such as 0,400.
@@ -153,6 +154,11 @@ def rescore(
     sources = open_sources(files, input_format)
     refuse_empty(sources)
     prepared(sources, target.format, lossy=lossy)
+    if scale == 1.0 and rate is None and network.in_centipawns != target.format.in_centipawns:
+        units = "centipawns" if target.format.in_centipawns else "Stockfish's internal units"
+        sys.stderr.write(
+            f"{output}: its format has {units}, the network {network.units}: --scale makes one of the other\n"
+        )
     began = time.monotonic()
     with interruptible() as interruption:
         with byte_progress(f"checking {output.name}") as progress:

@@ -50,6 +50,10 @@ class PerspectiveNetwork:
         return self.net.tensors
 
     @property
+    def in_centipawns(self) -> bool:
+        return True
+
+    @property
     def units(self) -> str:
         return f"{self.net.unit:g} for an output of 1 (a hundred of them = one pawn)"
 

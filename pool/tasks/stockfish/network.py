@@ -51,6 +51,10 @@ class StockfishNetwork:
         return self.net.description
 
     @property
+    def in_centipawns(self) -> bool:
+        return False
+
+    @property
     def units(self) -> str:
         pawn = self.net.version.pawn.coefficients
         one = f"{pawn[0]} = one pawn" if len(pawn) == 1 else "a pawn's worth depends on the material"

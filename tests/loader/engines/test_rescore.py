@@ -207,10 +207,15 @@ def test_what_is_finished_is_kept_while_its_positions_are_in_the_files(
 
 
 @pytest.mark.parametrize(
-    ("script", "why"), [("refuses:4", "the engine failed twice"), ("mute:4", "the engine printed none")]
+    ("script", "limit", "why"),
+    [
+        ("refuses:4", (), "the engine failed twice"),
+        ("sticks:2", ("--timeout", "1"), "the engine failed twice"),
+        ("mute:4", (), "the engine printed none"),
+    ],
 )
 def test_positions_without_a_score_are_marked_or_left_out_and_listed(
-    script: str, why: str, engine: Path, tmp_path: Path, capsys: Capture
+    script: str, limit: tuple[str, ...], why: str, engine: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     games, text = tmp_path / "games.binpack", tmp_path / "games.txt"
     write_random_games(games, 150, seed=6)
@@ -219,7 +224,7 @@ def test_positions_without_a_score_are_marked_or_left_out_and_listed(
     odd = write_engine(tmp_path / "odd", script)
     good = made(text, tmp_path / "good.txt", engine).decode().splitlines()
     capsys.readouterr()
-    marked = made(text, tmp_path / "marked.txt", odd, "--threads", "2").decode().splitlines()
+    marked = made(text, tmp_path / "marked.txt", odd, "--threads", "2", *limit).decode().splitlines()
     out, err = capsys.readouterr()
     different = [place for place, (one, other) in enumerate(zip(good, marked, strict=True)) if one != other]
     assert 0 < len(different) < 20
@@ -231,7 +236,7 @@ def test_positions_without_a_score_are_marked_or_left_out_and_listed(
         assert abs(int(marked[place].split(" | ")[1])) == NO_SCORE
         fen = lines[numbers[place] - 1].split(" |")[0]
         assert line == f"loader: no score: {why}: {text}: line {numbers[place]}: {fen}"
-    dropped = made(text, tmp_path / "dropped.txt", odd, "--drop-unscored").decode().splitlines()
+    dropped = made(text, tmp_path / "dropped.txt", odd, "--drop-unscored", *limit).decode().splitlines()
     assert dropped == [line for place, line in enumerate(marked) if place not in different]
     assert f" {len(different)} without a score (left out) in " in capsys.readouterr().out
 

@@ -6,6 +6,7 @@ import fcntl
 import importlib.util
 import json
 import math
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -158,6 +159,10 @@ def test_a_folder_of_runs_stands_for_them(tmp_path: Path, capsys: Any) -> None:
     out, err = capsys.readouterr()
     assert [json.loads(line)["run"] for line in out.splitlines()] == [str(tmp_path / name) for name in "abb"]
     assert err == f"pool: left out: {tmp_path}/damaged/config.json: is damaged, or no run has written it\n"
+    made(tmp_path / "c/recipe/first-0123456789ab", 0.1, [3], {})
+    assert main(["runs", str(tmp_path / "c"), "--json"]) == 0
+    assert capsys.readouterr().out.count("first-0123456789ab") == 1
+    shutil.rmtree(tmp_path / "c/recipe")
     assert main(["runs", str(tmp_path / "c")]) == 2
     assert "c: is no folder of a run, and none is in it" in capsys.readouterr().err
     for command in (["status", str(tmp_path)], ["status", str(tmp_path / "nothing")]):

@@ -9,6 +9,7 @@ Usable as a program: `write_engine` makes one. Its script is a list of words, ea
     chance:P        ends in a search with probability P percent, by true chance
     flood:N         endless lines             endless:N       a line without an end
     refuses:P       ends when it is asked for P percent of all first positions, the same ones always
+    sticks:P        hangs at P percent of all positions, the same ones always
     mute:P          no score for P percent of all positions, the same ones always
     held            does not answer from search 100 on while there is a file `hold` beside the program
     lost            every score is 30 pawns   unscored:N      no score
@@ -82,6 +83,8 @@ def main(script: list[str]) -> None:
                     os._exit(1)
                 if " moves " not in position and zlib.crc32(position.encode()) % 100 < at.get("refuses", 0):
                     os._exit(2)
+                if " moves " not in position and zlib.crc32(position.encode()) % 100 < at.get("sticks", 0):
+                    fail("hang")
                 if "garbage" in script:
                     sys.stdout.buffer.write(b"\xff\xfe info score cp\ninfo score mate x\n\n\tinfo score\n")
                 answer(position, {"lost": 3000, "loses": -3000}.get(script[0] if script else ""), at.get("mute", 0))

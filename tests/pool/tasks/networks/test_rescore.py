@@ -131,6 +131,29 @@ def test_killed_it_goes_on_and_makes_the_same_bytes(games: Path, tmp_path: Path)
     assert out.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("settings", "ending", "said"),
+    [
+        (STOCKFISH, "binpack", ""),
+        (STOCKFISH, "txt", r"its format has centipawns, the network internal units \(361 = one pawn\): --scale"),
+        (PERSPECTIVE, "txt", ""),
+        (PERSPECTIVE, "binpack", "its format has Stockfish's internal units, the network .*: --scale"),
+    ],
+)
+def test_units_that_are_not_those_of_the_format_are_said(
+    settings: dict[str, Any], ending: str, said: str, games: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    net, out = network(tmp_path, settings), tmp_path / f"out.{ending}"
+    words = ["rescore", str(net), str(games), "-o", str(out), *(["--lossy"] if ending == "txt" else [])]
+    capsys.readouterr()
+    assert main(words) == 0
+    error = capsys.readouterr().err
+    assert re.search(said, error) if said else "--scale" not in error
+    out.unlink()
+    assert main([*words, "--scale", "0.5"]) == 0
+    assert "--scale" not in capsys.readouterr().err
+
+
 def test_what_it_can_not_do_is_one_line(games: Path, tmp_path: Path, capsys: Capture) -> None:
     net, out = network(tmp_path), tmp_path / "out.binpack"
     out.write_bytes(b"mine")
