@@ -159,6 +159,7 @@ def test_a_folder_of_runs_stands_for_them(tmp_path: Path, capsys: Any) -> None:
     out, err = capsys.readouterr()
     assert [json.loads(line)["run"] for line in out.splitlines()] == [str(tmp_path / name) for name in "abb"]
     assert err == f"pool: left out: {tmp_path}/damaged/config.json: is damaged, or no run has written it\n"
+    (tmp_path / "c/recipe").mkdir()
     made(tmp_path / "c/recipe/first-0123456789ab", 0.1, [3], {})
     assert main(["runs", str(tmp_path / "c"), "--json"]) == 0
     assert capsys.readouterr().out.count("first-0123456789ab") == 1
