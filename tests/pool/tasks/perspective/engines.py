@@ -281,28 +281,26 @@ output_unit = 240
     second="gated",
 )
 
-# Devre #79, by the numbers of inputs, widths and buckets; the king buckets, activations, order and scales are bullet's.
-DEVRE = Engine(
+# Integral 0267903b; RawNetwork in shared/nnue/definitions.h, nnue.cc.
+INTEGRAL = Engine(
     config=_DATA
     + """
-features = "chess768^ + threats + pawn_pairs"
+features = "chess768^"
 king_buckets = [
     0, 1, 2, 3,  4, 5, 6, 7,  8, 8, 9, 9,  10, 10, 10, 10,
-    11, 11, 11, 11,  11, 11, 11, 11,  11, 11, 11, 11,  11, 11, 11, 11,
+    10, 10, 10, 10,  11, 11, 11, 11,  11, 11, 11, 11,  11, 11, 11, 11,
 ]
-output_buckets = "single"
+output_buckets = "material_count_8"
 [model]
 width = WIDTH
 activation = "pairwise"
 hidden = [16, 32]
-hidden_activation = "screlu"
-clip_tensors = { "l0w[threats]" = 0.498, "l0w[pawn_pairs]" = 0.498 }
+hidden_activation = "crelu"
+clip_tensors = { l1w = 0.992 }
 export = [
-    { weight = "l0w[pieces]", merge = "l0f", type = "i16", scale = 255 },
-    { weight = "l0w[pawn_pairs]", type = "i8", scale = 255 },
-    { weight = "l0w[threats]", type = "i8", scale = 255 },
+    { weight = "l0w", merge = "l0f", type = "i16", scale = 255 },
     { weight = "l0b", type = "i16", scale = 255 },
-    { weight = "l1w", type = "i8", scale = 64, transpose = true },
+    { weight = "l1w", type = "i8", scale = 128, transpose = true },
     { weight = "l1b" },
     { weight = "l2w", transpose = true },
     { weight = "l2b" },
@@ -310,26 +308,22 @@ export = [
     { weight = "l3b" },
 ]
 [loss]
-output_unit = 400
+output_unit = 189
 """,
-    width=768,
+    width=1536,
     file=lambda w: {
         "pieces": ("i2", "rw", (12 * 768, w)),
-        "pairs": ("i1", "rw", (96 * 95 // 2, w)),
-        "threats": ("i1", "rw", (59_808, w)),
         "l0b": ("i2", "w", (w,)),
-        "l1w": ("i1", "boi", (1, 16, w)),
-        "l1b": ("f4", "bo", (1, 16)),
-        "l2w": ("f4", "boi", (1, 32, 16)),
-        "l2b": ("f4", "bo", (1, 32)),
-        "l3w": ("f4", "boi", (1, 1, 32)),
-        "l3b": ("f4", "b", (1,)),
+        "l1w": ("i1", "boi", (8, 16, w)),
+        "l1b": ("f4", "bo", (8, 16)),
+        "l2w": ("f4", "boi", (8, 32, 16)),
+        "l2b": ("f4", "bo", (8, 32)),
+        "l3w": ("f4", "boi", (8, 1, 32)),
+        "l3b": ("f4", "b", (8,)),
     },
-    kings=[0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 9, 9, *[10] * 4, *[11] * 16],
-    unit=400,
-    outputs=[0] * 33,
-    first="screlu",
-    second="screlu",
+    kings=[0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 9, 9, *[10] * 8, *[11] * 12],
+    unit=189,
+    qb=128,
 )
 
 # Obsidian 44239cc; Net in nnue.cpp.
@@ -382,6 +376,6 @@ ENGINES = {
     "Reckless": RECKLESS,
     "PlentyChess": PLENTY,
     "Viridithas": VIRIDITHAS,
-    "Devre": DEVRE,
+    "Integral": INTEGRAL,
     "Obsidian": OBSIDIAN,
 }
