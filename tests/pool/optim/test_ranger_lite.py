@@ -94,7 +94,9 @@ def recipe_rows(name: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("variant", PEERS["variants"])
 def test_the_weights_are_the_peers(variant: str) -> None:
-    """In groups, one for each tensor, of which the second one's weights may decay."""
+    """In groups, one for each tensor, of which the second one's weights may decay. The peer computed the variants
+    called 32 in float32, the others in float64."""
+    error = 3.3e-7 if variant.endswith("32") else 8e-7
     kind = AdamW if variant == "adamw" else RangerLite
     lines = [line for line in recipe_rows("rangerlite") if line["variant"] == variant]
     shapes = PEERS["shapes"]
@@ -114,14 +116,14 @@ def test_the_weights_are_the_peers(variant: str) -> None:
         for wanted in lines:
             name = wanted["tensor"]
             if wanted["step"] == line["step"] and wanted["what"] == "weights":
-                torch.testing.assert_close(own[name].detach(), numbers(name, wanted["values"]), rtol=2e-6, atol=2e-7)
+                torch.testing.assert_close(own[name].detach(), numbers(name, wanted["values"]), rtol=error, atol=1e-8)
                 compared += 1
     keys = {"grad_ma": "odd_mean", "neg_grad_ma": "even_mean", "variance_ma": "exp_avg_sq", "lookahead_params": "slow"}
     for wanted in lines:
         if (key := wanted["what"].removeprefix("state/")) != "weights":
             name = wanted["tensor"]
             found = optimizer.state[own[name]][keys.get(key, key)]
-            torch.testing.assert_close(found, numbers(name, wanted["values"]), rtol=1e-5, atol=1e-8)
+            torch.testing.assert_close(found, numbers(name, wanted["values"]), rtol=1.3e-6, atol=1e-9)
             compared += 1
     assert compared == len(lines) >= 27
 
