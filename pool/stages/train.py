@@ -139,10 +139,10 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
             raise ConfigError(
                 f"stage {stage.name}: its model is not that of {parent.name}, which it starts from: {difference}"
             )
-    _check_room(needed)
+    check_room(needed)
 
 
-def _check_room(needed: Mapping[str, DiskPlan]) -> None:
+def check_room(needed: Mapping[str, DiskPlan]) -> None:
     """Raises ResourceError if there is room for each stage, and not for all: what a stage leaves stays."""
     if needed and (together := sum(plan.more * plan.nbytes for plan in needed.values())) > (
         free := min(plan.free for plan in needed.values())
