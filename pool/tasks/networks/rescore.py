@@ -58,7 +58,7 @@ Scores = npt.NDArray[np.int16]
 
 @dataclass(frozen=True)
 class WinRate:
-    """The win rate that an evaluation means, by the formula of the loss (`pool.tasks.chess.training.loss.probability`)."""
+    """The win rate that an evaluation means, by the loss (`pool.tasks.chess.training.loss.probability`)."""
 
     offset: float
     scaling: float
