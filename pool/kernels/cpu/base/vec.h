@@ -14,8 +14,8 @@
 // bfloat16 is widened as it is loaded.
 // `part` versions touch the first n floats alone (0 < n < kWidth); the rest of a loaded register is zero.
 // between(low, high) is each number brought into low .. high, clipped(top) into 0 .. top; in them and in
-// or_zero_if_negative() a NaN stays, as in down(), the whole number below. where_inside(x, top) is the derivative's part:
-// this where 0 < x < top, else 0; where_within(x, top) is this where 0 <= x <= top.
+// or_zero_if_negative() a NaN stays, as in down(), the whole number below. where_inside(x, top) is the derivative's
+// part: this where 0 < x < top, else 0; where_within(x, top) is this where 0 <= x <= top.
 
 // Without it gcc keeps the accumulators in memory.
 #define UNROLL _Pragma("GCC unroll 16")
@@ -179,8 +179,7 @@ struct Vec {
     Vec where_inside(Vec x, Vec top) const { return {pick((x.v > all(0.0F).v) & (x.v < top.v), v, all(0.0F).v)}; }
     Vec where_within(Vec x, Vec top) const { return {pick((x.v >= all(0.0F).v) & (x.v <= top.v), v, all(0.0F).v)}; }
     Vec down() const {
-        return {
-            Four{__builtin_floorf(v[0]), __builtin_floorf(v[1]), __builtin_floorf(v[2]), __builtin_floorf(v[3])}};
+        return {Four{__builtin_floorf(v[0]), __builtin_floorf(v[1]), __builtin_floorf(v[2]), __builtin_floorf(v[3])}};
     }
 
     using Bits = int __attribute__((vector_size(16)));

@@ -213,7 +213,7 @@ void forward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, const
             const auto start = [&](std::size_t) { return bias; };
             const auto done = [&](std::size_t bag, const Columns<kPair>& total) {
                 make_products(total, how, kept + bag * kPair, layers.stream,
-                                      products + bag * kProducts + b * slab.kWidth);
+                              products + bag * kProducts + b * slab.kWidth);
             };
             sum_quads<kPair>(copies + b * stride * kPair, plan.bag_terms, plan.bag_quads + chunk.first_bag_quad,
                              chunk.last_bag_quad - chunk.first_bag_quad, next, start, done);

@@ -31,9 +31,9 @@ struct StackLayout {
     FirstActivation first;
     float largest_sum, largest_input;
     float product_factor, product_one, hidden_one;  // as in StackForm
-    std::size_t l1;      // columns of the first layer's outputs
-    std::size_t inputs;  // that the next layer has
-    std::size_t padded;  // the same
+    std::size_t l1;                                 // columns of the first layer's outputs
+    std::size_t inputs;                             // that the next layer has
+    std::size_t padded;                             // the same
     std::size_t stride;  // of their rows in scratch: padded + 16, so that they don't fall into one cache set
     std::size_t layers;  // hidden ones
     LayerPlace hidden[StackForm::kMostHidden];

@@ -49,8 +49,8 @@ void check(const Stacks& stacks, const std::vector<std::size_t>& borders, ConstM
 }
 
 void check_rows(ConstMatrix accumulated, const Stacks& stacks, ConstMatrix memory) {
-    require(!makes_pairs(stacks.form.first) || accumulated.columns % 2 == 0, "accumulated has ",
-            accumulated.columns, " columns, but products of pairs need an even number");
+    require(!makes_pairs(stacks.form.first) || accumulated.columns % 2 == 0, "accumulated has ", accumulated.columns,
+            " columns, but products of pairs need an even number");
     require(accumulated.rows == 2 * memory.rows, "accumulated has ", accumulated.rows, " rows, must have 2 of each of ",
             memory.rows, " samples");
 }

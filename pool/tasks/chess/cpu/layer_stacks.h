@@ -13,10 +13,10 @@
 //   y_k   W_k x_k + b_k, for each hidden layer; x_0 = x, x_{k + 1} = activations of y_k
 //   out   W x_n + b + what skips; with all activations W (x_1, ..., x_n)
 //
-// The derivative of a clamp is 1 inside and 0 at the borders, as torch's hardtanh has it; of what was cut before, 1 at the
-// borders, too, as torch's clamp. Samples come ordered by bucket. Each
-// bucket's samples are cut in pieces of fixed length whose sums are then added in order, so the bits do not depend on
-// the number of threads. All input is checked first; std::invalid_argument names what is wrong.
+// The derivative of a clamp is 1 inside and 0 at the borders, as torch's hardtanh has it; of what was cut before, 1 at
+// the borders, too, as torch's clamp. Samples come ordered by bucket. Each bucket's samples are cut in pieces of fixed
+// length whose sums are then added in order, so the bits do not depend on the number of threads. All input is checked
+// first; std::invalid_argument names what is wrong.
 namespace sparsepool::chess {
 
 // Floats that forward leaves for backward, of one sample: the hidden layers' outputs.
