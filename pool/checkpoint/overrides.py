@@ -32,7 +32,7 @@ class Override:
 def allowed(state: Mapping[str, Any]) -> list[str]:
     """The keys that can be overridden in a state: numbers of optimizer and schedule as a checkpoint has them, of any
     member."""
-    groups = dict.fromkeys(key for groups in state["groups"] for group in groups[:1] for key in group)
+    groups = dict.fromkeys(key for groups in state["groups"] or () for group in groups[:1] for key in group)
     schedules = dict.fromkeys(key for schedule in state["schedulers"] for key in schedule)
     return [
         *(f"{OPTIMIZER}{key}" for key in groups if key not in (*_RATES, *IMPLEMENTATION)),

@@ -74,7 +74,7 @@ class OptimizerNumbers:
     """The part of optimizer and schedule that is no tensor."""
 
     numbers: Mapping[str, Mapping[str, Any]]  # of each parameter that has been stepped, by name
-    groups: Sequence[Sequence[Mapping[str, Any]]]  # parameter groups of each bucket's optimizer; none: as settings say
+    groups: Sequence[Sequence[Mapping[str, Any]]] | None  # of each bucket's optimizer; None: as the settings say
     schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule; with groups alone
     overrides: Sequence[Override] = ()  # what was changed by hand, in the order of the steps
     plateaus: tuple[Plateau, ...] = ()  # of each member

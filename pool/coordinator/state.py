@@ -79,7 +79,7 @@ class State:
             models.restore(restored)
             other_length = value_at(restored.config, "train.steps") != start.config.train.steps
             for member in models.members:
-                if not restored.optimizer.groups:
+                if restored.optimizer.groups is None:
                     member.optimizers.move_schedule_to(start.step)
                 elif other_length:
                     member.optimizers.follow_length(start.step)

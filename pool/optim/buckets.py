@@ -207,14 +207,15 @@ class BucketOptimizers:
         """Takes parameter groups and schedules from changed plain data. Raises CheckpointError."""
         with _fitting():
             for optimizer, groups in zip(self._optimizers, plain["groups"], strict=True):
-                for group, changed in zip(optimizer.param_groups, groups, strict=True):
+                for group, saved in zip(optimizer.param_groups, groups, strict=True):
+                    changed = {**saved, **{k: v for k, v in getattr(optimizer, "added", {}).items() if k not in saved}}
                     check_group({key: value for key, value in group.items() if key != "params"}, changed)
                     group.update(tuples(changed))
             self._load_schedules(plain["schedulers"])
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
         """The inverse of `state`. Raises CheckpointError if it does not fit this optimizer, or these buckets."""
-        own_numbers = not plain["groups"]  # a stage's that says others than the checkpoint had
+        own_numbers = plain["groups"] is None  # a stage's that says others than the checkpoint had
         if not own_numbers and len(plain["groups"]) != len(self._optimizers):
             raise CheckpointError(
                 f"optimizer state is of {len(plain['groups'])} buckets, and the config makes {len(self._optimizers)}: "

@@ -30,7 +30,8 @@ def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) ->
     """The inverse of `joined_state`. What does not fit goes to one of the members, whose optimizers refuse it."""
     tensors, plain = state
     members = len(plans)
-    groups, schedulers = list(plain["groups"]), list(plain["schedulers"])
+    has_groups = plain["groups"] is not None
+    groups, schedulers = list(plain["groups"] or ()), list(plain["schedulers"])
     states: list[State] = []
     for m, (config, plan) in enumerate(zip(configs, plans, strict=True)):
         is_last = m == members - 1
@@ -39,7 +40,7 @@ def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) ->
         own = {
             **plain,
             "numbers": _of_member(m, members, plain["numbers"]),
-            "groups": groups[:of_groups],
+            "groups": groups[:of_groups] if has_groups else None,
             "schedulers": schedulers[:of_schedulers],
         }
         states.append((_of_member(m, members, tensors), own))

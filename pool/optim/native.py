@@ -43,6 +43,7 @@ class NativeOptimizer(torch.optim.Optimizer):
     touched_only: ClassVar[bool] = False  # whether a table's untouched rows are left alone, so that nobody writes them
     on_devices: ClassVar[bool] = False  # steps parameters on an accelerator, too, with the same bits
     whole_norm: ClassVar[bool] = False  # is given the norm of the whole gradient before each step
+    added: ClassVar[Mapping[str, Any]] = {}  # settings that older states lack, with what was done then
     entries: ClassVar[frozenset[str]]  # of a parameter's state
 
     # torch's own, without the decorator that hides them from torch.compile: it imports torch._dynamo, 1 s of imports
@@ -117,6 +118,8 @@ class NativeOptimizer(torch.optim.Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Raises ValueError for what another optimizer has left."""
+        for group in state["param_groups"]:
+            group.update({**self.added, **group})
         super().__setstate__(state)
         name = type(self).__name__
         for group in self.param_groups:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -37,6 +37,7 @@ class RangerLite(NativeOptimizer):
 
     on_devices = True
     whole_norm = True
+    added: ClassVar[Mapping[str, Any]] = {"positive_negative": True, "stable_weight_decay": True}
     entries: ClassVar[frozenset[str]] = frozenset(
         {"step", "odd_mean", "even_mean", "exp_avg_sq", "slow", "square_norm"}
     )
@@ -83,13 +84,6 @@ class RangerLite(NativeOptimizer):
         means = {name: torch.zeros_like(old) for name in ("odd_mean", "even_mean", "exp_avg_sq")}
         # no tensor: torch brings those of a loaded state to the type of their parameter
         return {"step": torch.zeros(()), **means, "slow": old.clone(), "square_norm": 0.0}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Raises ValueError for what another optimizer has left."""
-        for group in state["param_groups"]:  # of before they were settings
-            group.setdefault("positive_negative", True)
-            group.setdefault("stable_weight_decay", True)
-        super().__setstate__(state)
 
     def take_norm(self, squares: float, size: int) -> None:
         self._squares, self._size = squares, size

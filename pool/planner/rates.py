@@ -37,7 +37,7 @@ def learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[Learning
         saved = read_state(start.checkpoint)
         other_length = value_at(saved.config, "train.steps") != start.config.train.steps
         states = [
-            {key: plain[key][:1] for key in ("groups", "schedulers")}
+            {key: plain[key] and plain[key][:1] for key in ("groups", "schedulers")}
             for _, plain in states_of(members, plans, ({}, saved.optimizer.plain()))
         ]
         overrides = [o for o in start.overrides if o.step == start.step and o not in saved.optimizer.overrides]
@@ -65,8 +65,9 @@ def _of_member(
     """Returns the rates from step `step` on; `state`: what a checkpoint holds of the first bucket."""
     optimizers = one_optimizer(config, plan)
     try:
-        if state is None or not state["groups"]:
-            optimizers.move_schedule_to(step)
+        if state is None or state["groups"] is None:
+            if step:
+                optimizers.move_schedule_to(step)
         else:
             optimizers.take_numbers(state)
             if other_length:

@@ -11,7 +11,7 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ from typing import Any
 from loader.exit_codes import EXIT_DONE
 from loader.files.whole_file import temporary
 from loader.plugins.modules import command_of
-from loader.stream.sources import NoFileError, find_files
+from loader.stream.sources import find_files
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import FOLDER, LAST
-from pool.errors import ConfigError, PoolError, RunError, UnavailableError
+from pool.errors import PoolError, RunError, UnavailableError
 from pool.nets.export import takes_average
 from pool.run_folder import files
 from pool.run_folder.access import FOLDER_MODE
@@ -48,9 +48,15 @@ def is_tested(folder: Path) -> bool:
 
 
 def network_wanted(stage: Stage, key: str, folder: Path) -> Path | None:
-    """Returns the stage's network; None if it is to be written, or with other weights or in another order. Raises
-    ConfigError."""
-    return network_of(folder) if _record(folder).get("network_key") == _network_key(stage, key) else None
+    """Returns the stage's network; None if it is to be written, or with other weights or in another order. One whose
+    files to order it by are not here is taken as it is. Raises UnavailableError."""
+    network = network_of(folder)
+    try:
+        return network if _record(folder).get("network_key") == _network_key(stage, key) else None
+    except UnavailableError:
+        if network is None:
+            raise
+        return network
 
 
 def test_outcome(stage: Stage, network: Path, folder: Path) -> int | None:
@@ -60,11 +66,14 @@ def test_outcome(stage: Stage, network: Path, folder: Path) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def check_end(stage: Stage) -> None:
-    """Raises ConfigError for files and programs that the end of a stage needs, and are not there."""
-    _permute(stage)
-    if stage.own.test and shutil.which(stage.own.test[0]) is None:
-        raise ConfigError(f"stage {stage.name}: test: {stage.own.test[0]}: no such program")
+def check_end(stage: Stage, key: str, folder: Path) -> None:
+    """Raises UnavailableError for files and programs that the end of a stage still needs, and are not there."""
+    if not stage.own.export:
+        return
+    network = network_wanted(stage, key, folder)
+    tested = network is not None and test_outcome(stage, network, folder) == EXIT_DONE
+    if stage.own.test and not tested and shutil.which(stage.own.test[0]) is None:
+        raise UnavailableError(f"stage {stage.name}: test: {stage.own.test[0]}: no such program")
 
 
 def end_stage(stage: Stage, key: str, folder: Path, say: Callable[[str], object]) -> None:
@@ -78,7 +87,7 @@ def end_stage(stage: Stage, key: str, folder: Path, say: Callable[[str], object]
         lock = locked(folder)
         try:
             network = network or _written(stage, key, folder, say)
-            if stage.own.test:
+            if stage.own.test and test_outcome(stage, network, folder) != EXIT_DONE:
                 _test(stage, network, folder, say)
         finally:
             os.close(lock)
@@ -93,7 +102,12 @@ def end_stage(stage: Stage, key: str, folder: Path, say: Callable[[str], object]
 
 def _network_key(stage: Stage, key: str) -> str:
     own: dict[str, Any] = {"stage": key}
-    own["permute"] = [content_digest(path, path.stat().st_size) for path in _permute(stage)]
+    try:
+        paths = find_files(stage.own.permute, "permute") if stage.own.permute else []
+        own["permute"] = [content_digest(path, path.stat().st_size) for path in paths]
+    except (OSError, ValueError) as error:
+        why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
+        raise UnavailableError(f"stage {stage.name}: {why}") from None
     return digest(own if stage.own.weights is None else {**own, "weights": stage.own.weights})
 
 
@@ -114,7 +128,7 @@ def _written(stage: Stage, key: str, folder: Path, say: Callable[[str], object])
         written.rename(network)
     finally:
         files.remove_quietly(beside)
-    _note(folder, {"network": network.name, "network_key": _network_key(stage, key)})
+    _note(folder, {"network": network.name, "network_key": _network_key(stage, key), "test_ended": None})
     say(f"stage {stage.name}: its network is {network}")
     return network
 
@@ -145,13 +159,6 @@ def _test(stage: Stage, network: Path, folder: Path, say: Callable[[str], object
     _note(folder, {"test_key": _test_key(stage, network), "test_ended": code})
     if code:
         raise RunError(f"stage {stage.name}: its test failed: {ended(code)}; {folder / LOG} has what it says")
-
-
-def _permute(stage: Stage) -> Sequence[Path]:
-    try:
-        return find_files(stage.own.permute, f"stage {stage.name}: permute") if stage.own.permute else []
-    except NoFileError as error:
-        raise ConfigError(str(error)) from None
 
 
 def _record(folder: Path) -> dict[str, Any]:

@@ -42,12 +42,6 @@ class Stage:
     def name(self) -> str:
         return self.own.name
 
-    @property
-    def begins(self) -> int:
-        """The number of steps that are done when it begins, where a stage before it has done them."""
-        goes_on = self.own.start_with == "checkpoint" and self.parent is not None
-        return self.parent.config.train.steps if goes_on and self.parent is not None else 0
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -83,7 +77,10 @@ def parse_recipe(tree: Mapping[str, Any], overrides: Iterable[str], where: str) 
         stages.append(_stage(base, table, at_end, stages, changes, f"{where}: {STAGE} {number + 1}"))
     named = {stage.name for stage in stages}
     for change in changes:
-        if change.key.startswith(f"{STAGE}.") and change.key.split(".")[1] not in named:
+        section, *below = change.key.split(".")
+        if (section == STAGE and len(below) < 2) or (section == STAGES and not below):
+            raise ConfigError(f"--set {change.key}: expected {STAGE}.NAME.KEY=VALUE or {STAGES}.KEY=VALUE")
+        if section == STAGE and below[0] not in named:
             raise ConfigError(f"--set {change.key}: no such stage; there are {', '.join(s.name for s in stages)}")
     folders = {stage.config.run_dir for stage in stages}
     if len(folders) > 1:
@@ -154,6 +151,10 @@ def _check(stage: Stage, where: str) -> None:
         )
     if own.permute and not own.export:
         raise ConfigError(f"{where}: permute: without export = true there is no network to order")
+    if own.weights and not own.export:
+        raise ConfigError(f"{where}: weights: without export = true there is no network to have them")
+    if own.weights == "averaged" and not _averages(config):
+        raise ConfigError(f'{where}: weights: "averaged", but the stage makes no average: set train.average')
     if own.test and not own.export:
         raise ConfigError(f"{where}: test: without export = true there is no network to test")
     if own.export and config.ensemble.is_set:

@@ -33,7 +33,7 @@ from pool.checkpoint.state import (
 from pool.checkpoint.validations import NONE
 from pool.config.key_path import walk
 from pool.config.tree import Config
-from pool.errors import CheckpointError, ResourceError
+from pool.errors import CheckpointError, ConfigError, ResourceError
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
 from pool.run_folder.strict_json import same, value_at
@@ -57,6 +57,12 @@ def begin_with_checkpoint(config: Config, start: Path) -> None:
             return
         source = locate(start)
         own = _state(config, verify(source), source)
+        if own.step >= config.train.steps:
+            raise ConfigError(
+                f"train.steps: {config.train.steps} in all, and {source} has done {own.step}; a stage that starts with "
+                "a checkpoint counts on"
+            )
+        config.run_dir.parent.mkdir(parents=True, exist_ok=True)
         make_folder(config.run_dir)
         files.sweep(folder)
         target = put(folder, own.step, lambda beside: _write(beside, source, own))
@@ -76,7 +82,7 @@ def _state(config: Config, state: SavedState, start: Path) -> SavedState:
     """Returns the state as the stage's own run would have saved it at this step."""
     found, numbers = data_files.find(config, None), state.optimizer
     if own := _says_other_numbers(config, state):
-        numbers = replace(numbers, groups=(), schedulers=(), overrides=())
+        numbers = replace(numbers, groups=None, schedulers=())
     return replace(
         state,
         config=_settings(config, state, start, _NUMBERS if own else ()),
@@ -84,7 +90,7 @@ def _state(config: Config, state: SavedState, start: Path) -> SavedState:
         **describe_data(found.train, found.validation),
         cursor=Cursor(batch=state.step * config.train.batches_per_step),
         validations=NONE,
-        optimizer=replace(numbers, plateaus=()),
+        optimizer=replace(numbers, overrides=(), plateaus=()),
         files={name: sums for name, sums in state.files.items() if name != CHUNK_SUMS},
     )
 

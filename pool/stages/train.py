@@ -10,12 +10,14 @@ from pathlib import Path
 
 from loader.exit_codes import EXIT_DONE
 from pool.checkpoint.compare_tensors import Forms, first_difference, forms_of
-from pool.checkpoint.folder import linked_step
+from pool.checkpoint.folder import linked_step, locate
 from pool.checkpoint.state import FOLDER, LAST, read_state
+from pool.config.load import parse_config
 from pool.config.tree import Config
-from pool.errors import ConfigError, ResourceError, RunError
+from pool.errors import ConfigError, ResourceError, RunError, UnavailableError
+from pool.run_folder.strict_json import ABSENT, said, same
 from pool.stages import end
-from pool.stages.key import keys
+from pool.stages.key import keys, settings
 from pool.stages.recipe import Recipe, Stage
 from pool.stages.start import begin_with_checkpoint
 from pool.supervisor.prepare import preparation
@@ -23,7 +25,7 @@ from pool.supervisor.prepare.disk_plan import DiskPlan, disk_plan
 from pool.supervisor.resources.system_memory import mib
 from pool.supervisor.train import train
 from pool.task.start import KEY
-from pool.telemetry.status import goes_on, read_status, state_of
+from pool.telemetry.status import Status, goes_on, read_status, state_of
 
 
 @dataclass(frozen=True)
@@ -54,23 +56,43 @@ class StageRun:
         with suppress(OSError):
             if goes_on(self.folder):
                 return "running"
-        status = read_status(self.folder)
+        status = self.status
         if status is None:  # a checkpoint was put there, and no run has begun
             return "new"
         return state_of(status, all_steps=self.step >= self.stage.config.train.steps)
 
     def check_own(self) -> None:
         """Raises ConfigError if the folder's run went on by itself, so that its weights are not those of the stage."""
-        if self.step < 0:
+        if self.step < 0 or self.status is None:
             return
-        steps, begun = self.stage.config.train.steps, self.stage.begins
-        changed = [o for o in read_state(self.folder / FOLDER / LAST).optimizer.overrides if o.step >= begun]
-        why = f"{self.step} steps, the recipe says {steps}" if self.step > steps else "numbers that --override changed"
-        if self.step > steps or changed:
+        saved = read_state(self.folder / FOLDER / LAST)
+        why = "numbers that --override changed" if saved.optimizer.overrides else ""
+        with suppress(ConfigError):  # of another version: its keys may be other ones
+            then, now = settings(parse_config(dict(saved.config), "")), settings(self.stage.config)
+            other = [key for key in {**then, **now} if not same(then.get(key), now.get(key))]
+            if self.step > self.begins and other:
+                was, wanted = (said(each.get(other[0], ABSENT)) for each in (then, now))
+                why = f"{other[0]} = {was}, the recipe {wanted}"
+        if why:
             raise ConfigError(
                 f"stage {self.stage.name}: {self.folder} was gone on with by itself: it has {why}; move it elsewhere, "
                 "and the stage is trained anew"
             )
+
+    @property
+    def begins(self) -> int:
+        """The number of steps that are done when it begins."""
+        stage = self.stage
+        if stage.own.start_with != "checkpoint":
+            return 0
+        if stage.parent is not None:
+            return stage.parent.config.train.steps
+        return read_state(locate(Path(stage.start or "").expanduser())).step
+
+    @property
+    def status(self) -> Status | None:
+        """The run's status; None before a run has begun there."""
+        return read_status(self.folder)
 
 
 def stage_runs(recipe: Recipe, until: int | None = None) -> list[StageRun]:
@@ -104,9 +126,9 @@ def train_stages(
     wanted = stage_runs(recipe, last)
     for run in wanted:
         run.check_own()
-        end.check_end(run.stage)
+        end.check_end(run.stage, run.key, run.folder)
     if rerun is not None:
-        _set_aside(stage_runs(recipe), rerun)
+        _set_aside(_with_data(recipe), rerun)
     folders = {run.stage.name: run.folder for run in wanted}
     for run in wanted:
         if not run.is_trained:
@@ -126,10 +148,10 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
     for run in stage_runs(recipe):
         stage = run.stage
         run.check_own()
-        end.check_end(stage)
+        end.check_end(stage, run.key, run.folder)
         show(f"{'' if not made else chr(10)}Stage {stage.name}: {run.state}\n")
         config = _config(run, stage.start, stage.config.train.start_weights if stage.start else "newest")
-        run_plan = preparation.check(config, show, begins=stage.begins)
+        run_plan = preparation.check(config, show, begins=run.begins)
         plans = run_plan.planned.plans
         if not run.is_trained:
             needed[stage.name] = disk_plan(run_plan)
@@ -156,6 +178,7 @@ def check_room(needed: Mapping[str, DiskPlan]) -> None:
 
 def table(recipe: Recipe) -> list[tuple[str, ...]]:
     """Returns headings, then a row a stage: key, state, steps, network, test."""
+    runs = _with_data(recipe)
     return [
         ("stage", "key", "state", "steps", "network", "test"),
         *(
@@ -167,9 +190,21 @@ def table(recipe: Recipe) -> list[tuple[str, ...]]:
                 _network(run),
                 _test(run),
             )
-            for run in stage_runs(recipe)
+            for run in runs
+        ),
+        *(
+            (stage.name, "-", "no data", f"0 of {stage.config.train.steps:,}", "-", "-")
+            for stage in recipe.stages[len(runs) :]
         ),
     ]
+
+
+def _with_data(recipe: Recipe) -> list[StageRun]:
+    """Returns the stages before the first one whose files, or what it starts from, are not there."""
+    for last in reversed(range(len(recipe.stages))):
+        with suppress(UnavailableError):
+            return stage_runs(recipe, last)
+    return []
 
 
 def _network(run: StageRun) -> str:
@@ -217,21 +252,22 @@ def _config(run: StageRun, start: str | None, weights: str) -> Config:
     )
 
 
-def _set_aside(wanted: Sequence[StageRun], rerun: str) -> None:
-    """Renames the folders of a stage and of those that follow from it. Raises RunError."""
+def _set_aside(runs: Sequence[StageRun], rerun: str) -> None:
+    """Renames the folders of a stage, if it is done, and of those that follow from it: they first, so that a command
+    that dies in between finds the stage done. Raises RunError."""
     again = {rerun}
-    if not next(run.is_trained for run in wanted if run.stage.name == rerun):
-        _say(f"--rerun {rerun}: it is not done, and goes on")
-        return
-    for run in wanted:
-        parent = run.stage.parent
-        if parent is not None and parent.name in again:
+    for run in runs:
+        if run.stage.parent is not None and run.stage.parent.name in again:
             again.add(run.stage.name)
-        if run.stage.name not in again or not run.folder.exists():
-            continue
+    aside = [run for run in runs if run.stage.name in again and run.folder.exists()]
+    if not any(run.is_trained for run in aside if run.stage.name == rerun):
+        _say(f"--rerun {rerun}: it is not done, and goes on")
+        aside = [run for run in aside if run.stage.name != rerun]
+    for run in aside:
         with suppress(OSError):
             if goes_on(run.folder):
                 raise ConfigError(f"--rerun {rerun}: {run.folder} is in use by another run")
+    for run in reversed(aside):
         number = next(n for n in range(1, 1 << 30) if not _numbered(run.folder, n).exists())
         try:
             run.folder.rename(_numbered(run.folder, number))

@@ -63,6 +63,7 @@ train = { steps = 10, start_weights = "averaged" }
 name = "third"
 start_with = "checkpoint"
 data.batch_size = 512
+schedule.args.max_lr = 1e-3
 train = { steps = 20, batches_per_step = 3 }
 """
 STEPS = {"first": 15, "second": 10, "third": 20}

@@ -208,6 +208,7 @@ name = "only"
     [
         ('test = ["no-such-program"]', "stage only: test: no-such-program: no such program"),
         ('permute = ["nowhere/*.binpack"]', "stage only: permute: no file matches 'nowhere/"),
+        ("permute = ['/etc']", "stage only: permute: '/etc' is a folder"),
     ],
 )
 def test_what_the_end_of_a_stage_needs_is_looked_for_before_the_first_begins(
@@ -215,7 +216,7 @@ def test_what_the_end_of_a_stage_needs_is_looked_for_before_the_first_begins(
 ) -> None:
     config = write(tmp_path, STOCKFISH, f"[stages]\nexport = true\n{end}\n[[stage]]\nname = 'only'\n")
     for options in (["--check"], []):
-        assert said in train(config, *options, code=2)
+        assert said in train(config, *options, code=69)
     assert not list(tmp_path.glob("runs/*/checkpoints"))
 
 
@@ -228,7 +229,8 @@ def test_a_test_ends_with_the_command(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-m", "pool", "train", str(config)], cwd=ROOT) as process:
         wait_for(lambda: pid.is_file() and pid.read_text().endswith("\n"), "the test", 120)
         process.send_signal(signal.SIGTERM)
-    wait_for(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists(), "the test's end", 60)
+    stat = Path(f"/proc/{pid.read_text().strip()}/stat")
+    wait_for(lambda: not stat.exists() or ") Z " in stat.read_text(), "the test's end", 60)
 
 
 def test_a_finished_recipe_needs_no_right_to_write(tmp_path: Path) -> None:
@@ -243,6 +245,9 @@ def test_a_finished_recipe_needs_no_right_to_write(tmp_path: Path) -> None:
     train(config, "--until", "only")
     assert all_files(only) == before
     assert "stage later: data.train: no file matches 'later.binpack'" in train(config, code=69)
+    assert [line.split()[2:4] for line in train(config, "--list").splitlines()[1:]] == [["done", "1"], ["no", "data"]]
+    train(config, "--until", "only", "--rerun", "only")
+    assert only.with_name(f"{only.name}.1").is_dir()
 
 
 def test_a_folder_that_went_on_by_itself_is_no_stage(done: Path, tmp_path: Path) -> None:
@@ -250,12 +255,32 @@ def test_a_folder_that_went_on_by_itself_is_no_stage(done: Path, tmp_path: Path)
     config = write(tmp_path, TOY_STAGES, STAGES)
     first = stage(tmp_path / "runs", "first")
     train(first, "--resume", "--set", "train.steps=14")
-    said = f"stage first: {first} was gone on with by itself: it has 14 steps, the recipe says 12"
+    said = f"stage first: {first} was gone on with by itself: it has train.steps = 14, the recipe 12"
     for options in (["--check"], []):
         assert said in train(config, *options, code=2)
     first.rename(tmp_path / "elsewhere")
+    second = stage(tmp_path / "runs", "second")
+    train(second, "--resume", "--set", "train.steps=8", "--override", "optimizer.args.lr=0.5")
+    assert f"stage second: {second} was gone on with by itself" in train(config, "--until", "second", code=2)
+    second.rename(tmp_path / "elsewhere too")
     train(config)
     assert digests(tmp_path / "runs") == digests(done / "runs")
+
+
+def test_a_stage_may_begin_with_the_checkpoint_of_a_run_that_was_overridden(tmp_path: Path) -> None:
+    before = write(tmp_path, {**TOY, "train.steps": 4}, "")
+    train(before)
+    train(before, "--resume", "--set", "train.steps=8", "--override", "optimizer.args.lr=0.02")
+    start = (tmp_path / "runs").rename(tmp_path / "before")
+    own = f'[[stage]]\nname = "own"\nstart_from = "{start}"\nstart_with = "checkpoint"\n'
+    config = write(tmp_path, {**TOY, "train.steps": 10}, own)
+    assert "samples of the run    256 in 2 steps behind 8" in train(config, "--check")
+    train(config)
+    before_again = all_files(tmp_path / "runs")
+    train(config)
+    assert all_files(tmp_path / "runs") == before_again
+    write(tmp_path, {**TOY, "train.steps": 8}, own)
+    assert "train.steps: 8 in all, and" in train(config, code=2)
 
 
 def test_a_rerun_goes_on_when_it_is_given_again(done: Path, tmp_path: Path) -> None:

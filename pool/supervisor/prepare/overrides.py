@@ -38,6 +38,8 @@ def overrides_of(
             raise ConfigError(f"--override: there is no checkpoint in {folder.path} yet; use --set")
         return ()
     history = tuple(saved.optimizer.overrides)
+    if changes and saved.optimizer.groups is None:
+        raise ConfigError("--override: this stage has done no step, and begins with numbers of its own; leave it out")
     keys = allowed(asdict(saved.optimizer))
     for key, _ in changes:
         if key not in keys:

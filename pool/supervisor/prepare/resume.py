@@ -176,7 +176,7 @@ def compare_optimizer(
 
 def _in_force(state: OptimizerNumbers) -> dict[str, str]:
     """The numbers that optimizer and schedule go on with, by config key; of several members each may have its own."""
-    groups = [each[0] for each in state.groups if each]
+    groups = [each[0] for each in state.groups or () if each]
     in_force: dict[str, dict[str, None]] = {}  # each number once, in words
     for section, of_buckets in (("optimizer.args", groups), ("schedule.args", state.schedulers)):
         for numbers in of_buckets:

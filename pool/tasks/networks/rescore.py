@@ -148,7 +148,7 @@ def rescore(
     from loader.engines.rescore_positions import count_all
     from loader.files.interruption import interruptible
 
-    rate = _parse_win_rate(win_rate, scale) if win_rate else None
+    rate = None if win_rate is None else _parse_win_rate(win_rate, scale)
     target = file_target(output, to)
     network = open_network(net, Choice(parse_member(member), averaged=averaged), config)
     sources = open_sources(files, input_format)

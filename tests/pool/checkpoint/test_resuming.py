@@ -237,6 +237,7 @@ def test_what_stays_in_force_is_said_from_the_checkpoints_own_state(
 def test_what_stays_in_force_may_be_another_number_for_each_member(tmp_path: Path, checkpoint: Path) -> None:
     changed = config(tmp_path, **{**RECIPE, "optimizer": {"args": {"lr": 0.5}}})
     saved = saved_state(checkpoint)
+    assert saved.optimizer.groups is not None
     ((group, *_), *_) = saved.optimizer.groups
     groups = [[{**group, "lr": lr}] for lr in (0.25, 0.25, 0.125)]
     folder = RunFolder(changed, resume=True)

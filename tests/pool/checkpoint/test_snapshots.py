@@ -116,6 +116,7 @@ def test_what_was_taken_stays_as_it_was_when_the_optimizer_goes_on() -> None:
     """A thread writes it to disk meanwhile; some optimizers keep lists that they change in place."""
     live = state(5)
     taken = Snapshots([area(), area()]).take(live)
+    assert live.optimizer.groups is not None
     live.optimizer.groups[0][0]["betas"][0] = 0.5
     live.weights["table"].zero_()
     assert_same(taken, state(5))

@@ -109,6 +109,11 @@ def test_a_pattern_that_matches_nothing_is_refused_with_the_names_there_are() ->
         optimizers("pool.optim.Adam", [{"tensors": ["b"]}, {"tensors": ["a.*", "c*"]}], plan=plan)
 
 
+def test_a_group_that_others_leave_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"groups.1.tensors: all that b matches is in groups before it: put"):
+        optimizers("pool.optim.Adam", [{"tensors": ["*"]}, {"tensors": ["b"]}])
+
+
 @pytest.mark.parametrize(
     ("args", "problem"),
     [({"beta": 1}, "optimizer.groups.0.args: .*beta"), ({"lr": -1.0}, "optimizer.groups.0.args: .*-1")],

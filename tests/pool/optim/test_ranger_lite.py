@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pool.optim import AdamW, RangerLite
+from pool.optim.plain_state import check_group
 from tests.support.paths import DATA
 
 START = {"rows": torch.randn(40, 21, generator=torch.Generator().manual_seed(1)), "bias": torch.linspace(-1, 1, 33)}
@@ -133,7 +134,8 @@ def test_a_state_from_before_some_settings_has_what_was_done_then() -> None:
     state = RangerLite([nn.Parameter(torch.zeros(3))]).state_dict()
     for name in ("positive_negative", "stable_weight_decay"):
         del state["param_groups"][0][name]
-    optimizer.load_state_dict(state)
+    optimizer.load_state_dict(state)  # on a resume; and in a plan before that:
+    check_group(optimizer.state_dict()["param_groups"][0], {**RangerLite.added, **state["param_groups"][0]})
     assert optimizer.param_groups[0]["positive_negative"]
     assert optimizer.param_groups[0]["stable_weight_decay"]
 

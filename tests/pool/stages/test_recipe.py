@@ -129,6 +129,8 @@ def stage(number: int, **keys: Any) -> Callable[[Tree], object]:
             'start_weights: "averaged", but first makes no average',
         ),
         (stage(1, export=False, test=["true"]), r"\(second\): test: without export = true"),
+        (stage(1, export=False, weights="newest"), r"\(second\): weights: without export = true"),
+        (stage(1, weights="averaged"), r'\(second\): weights: "averaged", but the stage makes no average'),
         (stage(1, export=False, permute=["a"]), r"\(second\): permute: without export = true"),
         (stage(1, ensemble={"members": 2}), r"\(second\): export: of an ensemble"),
         (stage(1, run={"dir": "elsewhere"}), "run.dir: all stages lie in one folder"),
@@ -144,6 +146,12 @@ def test_what_can_not_be_a_recipe_is_one_line(tree: Tree, change: Callable[[Tree
 def test_a_change_of_a_stage_that_is_not_there_names_those_that_are(tree: Tree) -> None:
     with pytest.raises(ConfigError, match=r"--set stage\.forth\.train\.steps: no such stage; there are first, second"):
         recipe(tree, "stage.forth.train.steps=3")
+
+
+@pytest.mark.parametrize("change", ["stages=1", "stage=3", "stage.first=5"])
+def test_a_change_of_too_few_parts_is_refused(tree: Tree, change: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected stage\.NAME\.KEY=VALUE or stages\.KEY=VALUE"):
+        recipe(tree, change)
 
 
 def test_a_recipe_is_no_config_of_one_run(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from loader.stream.interface import Cursor
 from pool.checkpoint.folder import checkpoints
 from pool.checkpoint.state import FOLDER, read_state
 from pool.config.load import parse_config
-from pool.errors import CheckpointError, PoolError
+from pool.errors import CheckpointError, ConfigError, PoolError
 from pool.stages.start import begin_with_checkpoint
 from tests.support.checkpoints import save
 from tests.support.failing_calls import SHORT_WRITE, failing_call
@@ -54,9 +54,17 @@ def test_numbers_that_it_says_itself_are_made_anew(tmp_path: Path, own: dict[str
     stage = config(tmp_path, **own)
     begin_with_checkpoint(stage, tmp_path / "before")
     state = read_state(checkpoints(stage.run_dir / FOLDER)[0])
-    assert (state.optimizer.groups, state.optimizer.schedulers) == ([], [])
+    assert (state.optimizer.groups, state.optimizer.schedulers) == (None, [])
     said = stage.model_dump(mode="json")
     assert (state.config["optimizer"], state.config["schedule"]) == (said["optimizer"], said["schedule"])
+
+
+def test_a_checkpoint_with_as_many_steps_is_refused_before_it_is_put_there(tmp_path: Path) -> None:
+    save(tmp_path / "before", TREE, step=7)
+    own = config(tmp_path, train={"steps": 7})
+    with pytest.raises(ConfigError, match=r"train\.steps: 7 in all, and .*step-000000007 has done 7; a stage"):
+        begin_with_checkpoint(own, tmp_path / "before")
+    assert not checkpoints(own.run_dir / FOLDER)
 
 
 def test_a_folder_that_has_a_checkpoint_is_left_alone(tmp_path: Path) -> None:
