@@ -60,8 +60,14 @@ SEVERAL: dict[str, dict[str, Any]] = {
     },
     "eight, shared out": {
         "train.batches_per_step": 8,
-        "pool.devices": [f"fakegpu:{index}" for index in range(8)],
-        "testing.crash_points": DEATHS,
+        # two workers die: a batch that three hold while they die is bad
+        "pool.devices": [
+            "fakegpu:0",
+            "fakegpu:1?crash=1:bucket",
+            "fakegpu:2?crash=2:backward",
+            *(f"fakegpu:{index}" for index in range(3, 8)),
+        ],
+        "testing.crash_points": DEATHS[:1],
     },
 }
 GROUPING = ("train.batches_per_step", "train.batches_per_group")
