@@ -208,7 +208,7 @@ class BucketOptimizers:
         with _fitting():
             for optimizer, groups in zip(self._optimizers, plain["groups"], strict=True):
                 for group, saved in zip(optimizer.param_groups, groups, strict=True):
-                    changed = {**saved, **{k: v for k, v in getattr(optimizer, "added", {}).items() if k not in saved}}
+                    changed = {**getattr(optimizer, "added", {}), **saved}
                     check_group({key: value for key, value in group.items() if key != "params"}, changed)
                     group.update(tuples(changed))
             self._load_schedules(plain["schedulers"])

@@ -69,7 +69,7 @@ def parse_recipe(tree: Mapping[str, Any], overrides: Iterable[str], where: str) 
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise ConfigError(f"{where}: a recipe has one table [[{STAGE}]] or more")
     ends: Any = copy.deepcopy(tree.get(STAGES, {}))
-    for change in _below(STAGES, changes):
+    for change in _below(STAGES, changes) if isinstance(ends, dict) else ():
         change.apply(ends)
     at_end = _section(EndConfig, ends, f"{where}: {STAGES}")
     stages: list[Stage] = []

@@ -166,11 +166,11 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
 
 def check_room(needed: Mapping[str, DiskPlan]) -> None:
     """Raises ResourceError if there is room for each stage, and not for all: what a stage leaves stays."""
-    if needed and (together := sum(plan.more * plan.nbytes for plan in needed.values())) > (
-        free := min(plan.free for plan in needed.values())
-    ):
+    plans = needed.values()
+    together, free = sum(plan.more * plan.nbytes for plan in plans), min((plan.free for plan in plans), default=0)
+    if together > free:
         raise ResourceError(
-            f"not enough room on the disk of {next(iter(needed.values())).place}: checkpoints of {', '.join(needed)} "
+            f"not enough room on the disk of {next(iter(plans)).place}: checkpoints of {', '.join(needed)} "
             f"take {mib(together)} together, and {mib(free)} are free; lower train.keep_checkpoints, raise "
             "train.keep_every, or choose another run.dir"
         )
@@ -187,8 +187,7 @@ def table(recipe: Recipe) -> list[tuple[str, ...]]:
                 run.key,
                 "done" if run.is_trained else run.state,
                 f"{max(run.step, 0):,} of {run.stage.config.train.steps:,}",
-                _network(run),
-                _test(run),
+                *_end_of(run),
             )
             for run in runs
         ),
@@ -200,26 +199,23 @@ def table(recipe: Recipe) -> list[tuple[str, ...]]:
 
 
 def _with_data(recipe: Recipe) -> list[StageRun]:
-    """Returns the stages before the first one whose files, or what it starts from, are not there."""
+    """Returns the stages before the first one whose files are not there."""
     for last in reversed(range(len(recipe.stages))):
         with suppress(UnavailableError):
             return stage_runs(recipe, last)
     return []
 
 
-def _network(run: StageRun) -> str:
+def _end_of(run: StageRun) -> tuple[str, str]:
+    """Returns the stage's network and how its test ended, in words."""
     if not run.stage.own.export:
-        return "-"
+        return "-", "-"
     network = end.network_wanted(run.stage, run.key, run.folder)
-    return "to do" if network is None else network.name
-
-
-def _test(run: StageRun) -> str:
+    name = "to do" if network is None else network.name
     if not run.stage.own.test:
-        return "-"
-    network = end.network_wanted(run.stage, run.key, run.folder)
+        return name, "-"
     code = None if network is None else end.test_outcome(run.stage, network, run.folder)
-    return "to do" if code is None else "failed" if code else "passed"
+    return name, "to do" if code is None else "failed" if code else "passed"
 
 
 def _train(

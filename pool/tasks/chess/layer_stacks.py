@@ -3,7 +3,6 @@ computes it, and the way to the kernels for CUDA devices. Native code for CPUs: 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +15,6 @@ from pool.kernels.backend import Backend, backend_of
 from pool.tasks.chess.cuda import layer_stacks, stack_form
 from pool.tasks.chess.cuda.in_effect import WAYS, Changes
 from pool.tasks.chess.quantization import Rounding
-
-log = logging.getLogger(__name__)
 
 Kernels = Literal["fused_first_layer", "fused", "torch"]  # model.kernels
 
@@ -67,14 +64,6 @@ class Form:
         return stack_form.StackForm(
             tuple(hidden), self.largest_input, self.all_activations, self.skips, self.hidden_one
         )
-
-
-def kernels_for(asked: Kernels, unserved: str) -> Kernels:
-    """Returns what serves a model. `unserved`: what it has that only torch's operations compute; empty: nothing."""
-    if not unserved or asked == "torch":
-        return asked
-    log.info("%s has no fused kernels: torch's own operations take 1.2 to 2.1 times as long on a CPU", unserved)
-    return "torch"
 
 
 def path_of(kernels: Kernels, weight: Tensor) -> Backend:

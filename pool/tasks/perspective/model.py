@@ -16,19 +16,12 @@ from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused_layers
 from pool.tasks.chess.cuda import first_stage
-from pool.tasks.chess.layer_stacks import (
-    Kernels,
-    changes_of,
-    kernels_for,
-    outputs_on_cuda,
-    path_of,
-    serves_on_cuda,
-)
+from pool.tasks.chess.layer_stacks import Kernels, changes_of, outputs_on_cuda, path_of, serves_on_cuda
 from pool.tasks.chess.quantization import Rounding
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored
 from pool.tasks.chess.training.loss import FIELD
 from pool.tasks.perspective.inference import PAIR_SHIFT
-from pool.tasks.perspective.layers import StackedLinear, activated, form_of, kernel_columns, unserved
+from pool.tasks.perspective.layers import StackedLinear, activated, form_of, kernel_columns, kernels_for
 from pool.tasks.perspective.shape import Floats, Shape
 
 _ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
@@ -67,9 +60,8 @@ class PerspectiveModel(nn.Module):
         self._virtual_rows = torch.from_numpy(shape.virtual_rows()) if shape.num_virtual else torch.empty(0)
         # products are all that integers cut off: other activations keep every bit
         cuts = "activations" in fake_quantization and shape.activation == "pairwise" and "l0w" in rules
-        self._product_one = rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else None
-        self._kernels = kernels_for(kernels, unserved(shape))
-        self._form = form_of(shape, self._product_one or 0.0)
+        self._kernels = kernels_for(kernels, shape)
+        self._form = form_of(shape, rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else 0.0)
         self._changes = changes_of(chain.from_iterable(layer.rules for layer in self._stacks()))
         self._columns = {number: torch.from_numpy(order) for number, order in kernel_columns(shape).items()}
         self.reset_parameters()
@@ -145,8 +137,8 @@ class PerspectiveModel(nn.Module):
         if self.shape.activation == "pairwise":
             low, high = x.chunk(2, dim=1)
             x = low * high
-            if self._product_one is not None:
-                x = floored(x, self._product_one)
+            if self._form.product_one:
+                x = floored(x, self._form.product_one)
         elif self.shape.activation == "screlu":
             x = x.square()
         return x

@@ -78,6 +78,8 @@ def test_the_end_of_stages_is_set_on_the_command_line_for_all_or_for_one(tree: T
     ]
     with pytest.raises(ConfigError, match=r"stages: permutes: unknown key.*did you mean permute"):
         recipe(tree, "stages.permutes=[]")
+    with pytest.raises(ConfigError, match=r"x\.toml: stages: "):
+        recipe({**tree, "stages": 1}, "stages.permute=[]")
 
 
 def test_what_stages_says_holds_for_all_and_a_stage_may_say_otherwise(tree: Tree) -> None:
