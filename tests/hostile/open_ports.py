@@ -91,7 +91,8 @@ class Stranger:
         )
 
     def knock(self, port: int) -> None:
-        with contextlib.suppress(OSError):  # the port may be closed by now, and a connection is ended at any time
+        # The port may be closed by now, and a connection is ended at any time: a socket without one can't send.
+        with contextlib.suppress(OSError, zmq.Again):
             self._rng.choice(self._ways)(port)
 
     def close(self) -> None:
@@ -108,7 +109,7 @@ class Stranger:
         self._send(port, greeting + self._rng.randbytes(self._rng.randrange(300)))
 
     def _stay(self, port: int) -> None:
-        self._idle.append(socket.create_connection((HOST, port)))
+        self._idle.append(_connected(port))
         if len(self._idle) > MOST_IDLE:
             self._idle.pop(0).close()
 
@@ -130,12 +131,16 @@ class Stranger:
                 dealer.curve_publickey, dealer.curve_secretkey = zmq.curve_keypair()
                 dealer.curve_serverkey = z85.encode(self._rng.randbytes(32))
             dealer.connect(f"tcp://{HOST}:{port}")
-            dealer.send_multipart([self._rng.randbytes(self._rng.randrange(1000)) for _ in range(3)])
+            message = [self._rng.randbytes(self._rng.randrange(1000)) for _ in range(3)]
+            dealer.send_multipart(message, flags=zmq.NOBLOCK)
 
     def _send(self, port: int, data: bytes) -> None:
-        with socket.create_connection((HOST, port)) as connection:
-            connection.settimeout(1.0)
+        with _connected(port) as connection:
             connection.sendall(data)
+
+
+def _connected(port: int) -> socket.socket:
+    return socket.create_connection((HOST, port), timeout=1.0)
 
 
 def strangers_at_all_ports(rng: random.Random, folder: Path) -> None:
