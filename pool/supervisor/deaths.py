@@ -53,10 +53,10 @@ class Death:
 
 
 def account(deaths: Sequence[Death]) -> str:
-    """Every death of a run, oldest first, with the last lines of the newest one's log unless it left an exception."""
+    """Every death of a run, the newest first, with the last lines of its log unless it says itself where it was."""
     lines = [death.line() for death in deaths[:-1]]
     newest = deaths[-1]
-    last_lines = "" if newest.raised else newest.last_lines
+    last_lines = "" if newest.raised or newest.crashed_in else newest.last_lines
     return "\n".join(filter(None, (newest.line(), last_lines, *(f"before that: {line}" for line in lines[::-1]))))
 
 

@@ -22,11 +22,12 @@ output bucket.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pool.tasks.chess.integer_sums import sums_int16
+from pool.tasks.chess.integer_layers import of_its_bucket, products, sums_int16
 from pool.tasks.chess.network import Evaluation
 from pool.tasks.chess.positions import Block, Position
 from pool.tasks.chess.quantization import Ints, truncating_divide, wrapped
@@ -34,13 +35,14 @@ from pool.tasks.perspective.quantization import Net
 from pool.tasks.perspective.shape import Shape
 
 PAIR_SHIFT = 9
+_BYTE, _INT16 = 255, 32767
 _Floats = npt.NDArray[np.float32]
 
 
 def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) -> Evaluation:
     """Evaluates all output buckets of each position; bucket_of: by number of pieces. Pawns are hundreds of units."""
     block = Block.of(positions)
-    bucket, values = np.array(bucket_of)[block.piece_count], _values(net, block)
+    bucket, values = np.array(bucket_of)[block.piece_count], _layers(net, first_activations(net, block), slice(None))
     value = values[np.arange(len(positions)), bucket]
     return Evaluation(bucket, {}, values, value, value / 100.0)
 
@@ -48,16 +50,22 @@ def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) 
 def values_of(net: Net, block: Block, bucket_of: Sequence[int], threads: int = 1) -> Ints:
     """Returns `Evaluation.value` of n positions [n]."""
     bucket = np.array(bucket_of)[block.piece_count]
-    value: Ints = _values(net, block, threads)[np.arange(len(bucket)), bucket]
-    return value
+    x = first_activations(net, block, threads)
+    return of_its_bucket(bucket, lambda of_bucket, of: _layers(net, x[of_bucket], of))
 
 
-def first_activations(net: Net, block: Block, threads: int = 1) -> Ints:
+def first_activations(net: Net, block: Block, threads: int = 1) -> npt.NDArray[np.unsignedinteger[Any]]:
     """Returns [n, inputs of the layer behind the first], the own side's first."""
-    bias = net.tensors["l0b"].astype(np.int16)
-    sides = (sums_int16(net.tables, bias, side, threads) for side in (block.own, block.opponent))
-    qa = int(net.entry("l0w").scale)
-    return np.concatenate([_activated(side.astype(np.int64), net.shape, qa) for side in sides], axis=1)
+    shape, qa = net.shape, int(net.entry("l0w").scale)
+    sums = sums_int16(net.tables, net.tensors["l0b"].astype(np.int16), block, threads)
+    clamped = np.clip(sums, 0, min(qa, _INT16), out=sums).view(np.uint16)
+    x: npt.NDArray[Any] = clamped if qa <= _BYTE else clamped.astype(np.uint32)  # products must fit
+    if shape.activation == "pairwise":
+        half = shape.width // 2
+        x = x[..., :half] * x[..., half:] >> PAIR_SHIFT
+    elif shape.activation == "screlu":
+        x *= x
+    return np.concatenate([*x], axis=1)
 
 
 def check_evaluable(net: Net) -> None:
@@ -86,43 +94,28 @@ def is_whole(shape: Shape) -> bool:
     return not shape.hidden and shape.activation != "pairwise"
 
 
-def _values(net: Net, block: Block, threads: int = 1) -> Ints:
-    """Returns [n, buckets]."""
-    if not len(block.piece_count):
-        return np.zeros((0, net.shape.buckets), np.int64)
-    return _behind_the_first_layer(net, first_activations(net, block, threads))
-
-
-def _behind_the_first_layer(net: Net, x: Ints) -> Ints:
-    shape = net.shape
-    qa, qb = net.entry("l0w").scale, net.entry("l1w").scale
-    sums = wrapped(np.einsum("ni,boi->nbo", x, net.tensors["l1w"].astype(np.int64)))
+def _layers(net: Net, x: npt.NDArray[np.unsignedinteger[Any]], buckets: slice) -> Ints:
+    """Turns [n, inputs] into evaluations [n, buckets]. Between the layers the bucket is the first axis."""
+    shape, qa, qb = net.shape, net.entry("l0w").scale, net.entry("l1w").scale
+    sums = products(x, net.tensors["l1w"][buckets])
     if is_whole(shape):
-        return _whole(net, sums[..., 0])
+        return _whole(net, sums[..., 0].T, buckets)
     k = {"crelu": 1.0, "screlu": 1.0 / qa, "pairwise": (1 << PAIR_SHIFT) / qa}[shape.activation] / (qa * qb)
-    y = sums.astype(np.float32) * np.float32(k) + _float_tensor(net, "l1b")
+    y = sums.astype(np.float32) * np.float32(k) + _floats(net, "l1b", buckets)[:, None]
     hidden: list[_Floats] = []
     for number, activation in enumerate(shape.hidden_activation, 2):
         hidden.append(_float_activated(y, activation))
         skips = shape.skip and number == len(shape.layers)
-        y = _float_layer(net, number, np.concatenate([hidden[-1], *hidden[:-1]], axis=2) if skips else hidden[-1])
-    return (y[..., 0] * np.float32(net.unit)).astype(np.int64)
+        inputs = np.concatenate([hidden[-1], *hidden[:-1]], axis=2) if skips else hidden[-1]
+        y = _float_layer(inputs, _floats(net, f"l{number}w", buckets), _floats(net, f"l{number}b", buckets))
+    return (y[..., 0].T * np.float32(net.unit)).astype(np.int64)
 
 
-def _activated(accumulated: Ints, shape: Shape, qa: int) -> Ints:
-    x = np.clip(accumulated, 0, qa)
-    if shape.activation == "pairwise":
-        half = shape.width // 2
-        products: Ints = x[:, :half] * x[:, half:] >> PAIR_SHIFT
-        return products
-    return x * x if shape.activation == "screlu" else x
-
-
-def _whole(net: Net, sums: Ints) -> Ints:
+def _whole(net: Net, sums: Ints, buckets: slice) -> Ints:
     qa, qb = int(net.entry("l0w").scale), int(net.entry("l1w").scale)
     if net.shape.activation == "screlu":
         sums = truncating_divide(sums, qa)
-    y = wrapped(sums + net.tensors["l1b"][:, 0].astype(np.int64))
+    y = wrapped(sums + net.tensors["l1b"][buckets, 0].astype(np.int64))
     return truncating_divide(wrapped(y * int(net.unit)), qa * qb)
 
 
@@ -150,14 +143,13 @@ def _gate(y: _Floats) -> _Floats:
     return _clipped(y / np.float32(6) + np.float32(0.5))
 
 
-def _float_layer(net: Net, number: int, x: _Floats) -> _Floats:
-    """Turns [n, B, inputs] into [n, B, outputs], added up input by input."""
-    weight, bias = _float_tensor(net, f"l{number}w"), _float_tensor(net, f"l{number}b")
-    y = np.broadcast_to(bias, (len(x), *bias.shape)).copy()
-    for i in range(weight.shape[2]):
-        y += x[..., i : i + 1] * weight[..., i]
+def _float_layer(x: _Floats, weight: _Floats, bias: _Floats) -> _Floats:
+    """Turns [B, n, inputs] into [B, n, outputs], added up input by input."""
+    y = np.broadcast_to(bias[:, None], (*x.shape[:2], bias.shape[1])).copy()
+    for i in range(x.shape[2]):
+        y += x[..., i : i + 1] * weight[:, None, :, i]
     return y
 
 
-def _float_tensor(net: Net, name: str) -> _Floats:
-    return (net.tensors[name] / net.entry(name).scale).astype(np.float32)
+def _floats(net: Net, name: str, buckets: slice) -> _Floats:
+    return (net.tensors[name][buckets] / net.entry(name).scale).astype(np.float32)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pool.tasks.chess.integer_sums import Rows
+from pool.tasks.chess.integer_layers import Rows
 from pool.tasks.chess.quantization import Rounding, to_floats, to_integers
 from pool.tasks.perspective.config import ExportTensor
 from pool.tasks.perspective.shape import Floats, Shape

@@ -222,6 +222,11 @@ def test_a_kill_for_want_of_memory_names_what_to_lower_unless_it_was_our_own() -
     assert "memory" not in death(1, out_of_memory=True, killed_since="hung").line()
 
 
+def test_where_a_crash_was_is_told_in_the_place_of_a_logs_last_lines() -> None:
+    crashed = death(1, how="was killed by SIGSEGV", crashed_in="loss (task.py:3)", last_lines="File frozen")
+    assert account([crashed]) == crashed.line()
+
+
 def test_the_account_at_the_end_has_every_death_newest_first_and_its_last_lines() -> None:
     lines = account([death(1), death(2, batch=5), death(3, last_lines="a line\nanother")]).splitlines()
     assert lines[0].startswith("worker 1 (incarnation 3)")

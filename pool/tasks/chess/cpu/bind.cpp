@@ -3,6 +3,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -11,7 +12,7 @@
 #include "base/lists.h"
 #include "bind/arrays.h"
 #include "tasks/chess/cpu/first_layers.h"
-#include "tasks/chess/cpu/integer_sums.h"
+#include "tasks/chess/cpu/integer_layers.h"
 #include "tasks/chess/cpu/layer_stacks.h"
 
 namespace nb = nanobind;
@@ -174,17 +175,30 @@ IntegerTable<Integer> integer_table(const Array& rows, std::size_t first, std::s
     return {static_cast<const Integer*>(rows.data()), first, rows.shape(0)};
 }
 
-void integer_row_sums(const NamedTables& tables, const std::optional<Array>& start, const Array& features_,
-                      const Array& offsets_, const OutArray& out, std::size_t threads) {
-    require_shape(out, "out", 2);
-    const std::size_t columns = out.shape(1);
-    const Numbers features = numbers(features_, "features");
+using Bags = std::tuple<Array, Array>;  // features, offsets
+
+SideBags side_bags(const Bags& bags, std::size_t positions) {
+    const Numbers features = numbers(std::get<0>(bags), "features");
     require(features.wide, "features must be uint32");
-    const Offsets bags = offsets(offsets_, "offsets");
-    check_bags(bags, features);
-    require(out.shape(0) + 1 == bags.size, "out has ", out.shape(0), " rows, offsets ", bags.size, " numbers");
+    const Offsets borders = offsets(std::get<1>(bags), "offsets");
+    check_bags(borders, features);
+    require(positions + 1 == borders.size, "out has ", positions, " rows a side, offsets ", borders.size, " numbers");
+    return {static_cast<const std::uint32_t*>(features.data), borders};
+}
+
+template <class Sum>
+std::array<Sum*, 2> of_sides(const OutArray& out) {
+    auto* first = static_cast<Sum*>(out.data());
+    return {first, first + out.shape(1) * out.shape(2)};
+}
+
+void integer_row_sums(const NamedTables& tables, const std::optional<Array>& start, const Bags& own,
+                      const Bags& opponent, const OutArray& out, std::size_t threads) {
+    require_shape(out, "out", 3);
+    require(out.shape(0) == 2, "out has ", out.shape(0), " sides, must have 2");
+    const std::size_t columns = out.shape(2);
+    const std::array<SideBags, 2> sides{side_bags(own, out.shape(1)), side_bags(opponent, out.shape(1))};
     check_threads(threads);
-    const auto* numbers = static_cast<const std::uint32_t*>(features.data);
     if (is<std::int32_t>(out)) {
         require(!start.has_value(), "sums of int32 start at zero");
         std::vector<IntegerTable<std::int32_t>> whole;
@@ -193,7 +207,7 @@ void integer_row_sums(const NamedTables& tables, const std::optional<Array>& sta
             whole.push_back(integer_table<std::int32_t>(rows, first, columns));
         }
         const nb::gil_scoped_release release;
-        sum_rows(whole, numbers, bags, static_cast<std::int32_t*>(out.data()), columns, threads);
+        sum_rows(whole, sides, of_sides<std::int32_t>(out), columns, threads);
         return;
     }
     require(is<std::int16_t>(out), "out must be int16 or int32");
@@ -214,7 +228,7 @@ void integer_row_sums(const NamedTables& tables, const std::optional<Array>& sta
         from = static_cast<const std::int16_t*>(start->data());
     }
     const nb::gil_scoped_release release;
-    sum_rows(both, from, numbers, bags, static_cast<std::int16_t*>(out.data()), columns, threads);
+    sum_rows(both, from, sides, of_sides<std::int16_t>(out), columns, threads);
 }
 
 template <class Integer, class AnyArray>
@@ -229,15 +243,25 @@ auto* integers(const AnyArray& array, const char* name, const std::vector<std::s
     return static_cast<Pointer>(array.data());
 }
 
-void integer_products(const Array& inputs, const Array& weight, const Array& bias, const OutArray& out) {
-    require(inputs.ndim() == 2 && weight.ndim() == 2, "inputs and weight have 2 dimensions");
+template <class Input, class Weight>
+void integer_products_of(const Array& inputs, const Array& weight, const Array& bias, const OutArray& out) {
     const std::size_t samples = inputs.shape(0), depth = inputs.shape(1), outputs = weight.shape(0);
-    const auto* from = integers<std::uint16_t>(inputs, "inputs", {samples, depth});
-    const auto* factors = integers<std::int8_t>(weight, "weight", {outputs, depth});
+    const auto* from = integers<Input>(inputs, "inputs", {samples, depth});
+    const auto* factors = integers<Weight>(weight, "weight", {outputs, depth});
     const auto* start = integers<std::int32_t>(bias, "bias", {outputs});
     auto* to = integers<std::int32_t>(out, "out", {samples, outputs});
     const nb::gil_scoped_release release;
     add_products(from, samples, depth, factors, start, outputs, to);
+}
+
+void integer_products(const Array& inputs, const Array& weight, const Array& bias, const OutArray& out) {
+    require(inputs.ndim() == 2 && weight.ndim() == 2, "inputs and weight have 2 dimensions");
+    const bool wide = is<std::uint32_t>(inputs), bytes = is<std::int8_t>(weight);
+    const auto multiply = wide ? (bytes ? integer_products_of<std::uint32_t, std::int8_t>
+                                        : integer_products_of<std::uint32_t, std::int16_t>)
+                               : (bytes ? integer_products_of<std::uint16_t, std::int8_t>
+                                        : integer_products_of<std::uint16_t, std::int16_t>);
+    multiply(inputs, weight, bias, out);
 }
 
 }  // namespace
@@ -247,14 +271,14 @@ void bind(nb::module_& module) {
                nb::arg("out"),
                R"(A layer of an exported network: out = inputs * weight^T + bias, modulo 2^32.
 
-inputs uint16 [N, K], weight int8 [C, K], bias int32 [C]. Written: out int32 [N, C].)");
-    module.def("integer_row_sums", &integer_row_sums, nb::arg("tables"), nb::arg("start").none(), nb::arg("features"),
-               nb::arg("offsets"), nb::arg("out"), nb::arg("threads") = 1,
-               R"(Sums of rows as the engine of an exported network adds them: integers that wrap.
+inputs uint16 or uint32 [N, K], weight int8 or int16 [C, K], bias int32 [C]. Written: out int32 [N, C].)");
+    module.def("integer_row_sums", &integer_row_sums, nb::arg("tables"), nb::arg("start").none(), nb::arg("own"),
+               nb::arg("opponent"), nb::arg("out"), nb::arg("threads") = 1,
+               R"(Sums of rows as the engine of an exported network adds them, for both sides: integers that wrap.
 
 tables: of each the feature of its first row, and the rows [R, C], int8 or int16; int32 if out is. start int16 [C] or
-None: zeros. features uint32 [A], offsets uint32 [B + 1]. A feature that is in no table counts nothing.
-Written: out [B, C], int16 or int32.)");
+None: zeros. own, opponent: features uint32 [A] and offsets uint32 [N + 1]; fastest if each position follows the one
+before in a game. A feature that is in no table counts nothing. Written: out [2, N, C], int16 or int32, own first.)");
     nb::class_<StackForm>(
         module, "StackForm",
         R"(What follows the first layer of a chess network, as data; see pool/tasks/chess/cpu/form.h.)")

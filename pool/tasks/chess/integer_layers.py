@@ -1,0 +1,52 @@
+"""Layers of an exported network as its engine computes them: integers, which wrap. Free of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pool import _native
+from pool.tasks.chess.positions import Block
+from pool.tasks.chess.quantization import Ints
+
+Rows = Sequence[tuple[int, npt.NDArray[Any]]]  # of each table the feature of its first row, and its rows [R, columns]
+
+
+def sums_int16(tables: Rows, bias: npt.NDArray[np.int16], block: Block, threads: int = 1) -> npt.NDArray[np.int16]:
+    """Returns [2, n, columns], the own side's first: bias and rows of int8 or int16, modulo 2^16."""
+    out = np.empty((2, len(block.piece_count), len(bias)), np.int16)
+    _native.integer_row_sums(tables, np.ascontiguousarray(bias), block.own, block.opponent, out, threads)
+    return out
+
+
+def sums_int32(tables: Rows, block: Block, threads: int = 1) -> npt.NDArray[np.int32]:
+    """Returns [2, n, columns], the own side's first: rows of int32, modulo 2^32."""
+    out = np.empty((2, len(block.piece_count), tables[0][1].shape[1]), np.int32)
+    _native.integer_row_sums(tables, None, block.own, block.opponent, out, threads)
+    return out
+
+
+def products(inputs: npt.NDArray[Any], weight: npt.NDArray[Any], bias: npt.NDArray[Any] | None = None) -> Ints:
+    """Returns inputs * weight^T + bias modulo 2^32, [buckets, n, out].
+
+    inputs [n, in], or [buckets, n, in], of 0 to 2^32 - 1; weight [buckets, out, in] of int8 or int16; bias int32
+    [buckets, out], or zeros.
+    """
+    out = np.empty((len(weight), inputs.shape[-2], weight.shape[1]), np.int32)
+    unsigned = inputs if inputs.dtype in (np.uint16, np.uint32) else inputs.astype(np.uint32)
+    start = np.zeros((len(weight), weight.shape[1]), np.int32) if bias is None else np.ascontiguousarray(bias)
+    for number, of_bucket in enumerate(np.broadcast_to(unsigned, (len(weight), *unsigned.shape[-2:]))):
+        _native.integer_products(of_bucket, np.ascontiguousarray(weight[number]), start[number], out[number])
+    return out.astype(np.int64)
+
+
+def of_its_bucket(bucket: Ints, values: Callable[[npt.NDArray[np.bool_], slice], Ints]) -> Ints:
+    """Returns for n positions [n] what `values` says of these positions in this bucket, [positions, 1]."""
+    out = np.empty(len(bucket), np.int64)
+    for number in np.unique(bucket).tolist():
+        of_bucket = bucket == number
+        out[of_bucket] = values(of_bucket, slice(number, number + 1))[:, 0]
+    return out
