@@ -19,7 +19,7 @@ from tests.support.wait import wait_for
 
 Attack = Callable[[random.Random, Path], None]
 
-EXIT_CODES = frozenset({0, 1, 2, 65, 71, 75})  # without those of a signal
+EXIT_CODES = frozenset({0, 1, 2, 65, 69, 71, 75})  # without those of a signal
 WORDS_OF_A_BUG = ("Traceback (most recent call last)", "AssertionError")
 
 

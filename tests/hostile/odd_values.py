@@ -181,11 +181,14 @@ def takes_long(values: Mapping[str, Any], config: Config) -> bool:
 def planned(config: Config, folder: Path) -> None:
     """By the planner: a plan, or one line."""
     try:
-        paths, components = find_entries(config.data.train, "data.train")
-        files = with_entries(identify(paths), components, "data.train")
+        train, validation = (
+            with_entries(identify(paths), components, key)
+            for key, entries in (("data.train", config.data.train), ("data.validation", config.data.validation))
+            for paths, components in (find_entries(entries, key),)
+        )
     except ValueError:
         return
-    run = run_plan(folder, config=config, train_files=files)
+    run = run_plan(folder, config=config, train_files=train, validation_files=validation)
     start = start_of(run.planner_start(Peer(PLANNER)).to_json(), folder)
     assert isinstance(start, PlannerStart)
     assert repr(start.config) == repr(config)
