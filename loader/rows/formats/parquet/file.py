@@ -97,6 +97,8 @@ def _printable_type(kind: Any) -> Any:
 def _add(column: Column, chunked: Any) -> None:
     kind = chunked.type
     types, compute = pyarrow.types, pyarrow.compute
+    if types.is_floating(kind):  # as `Columns` reads them
+        chunked = compute.if_else(chunked.is_nan(), None, chunked)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         lengths = compute.list_value_length(chunked.cast(pyarrow.list_(kind.value_type)))
         inside = compute.list_flatten(chunked)
