@@ -17,7 +17,8 @@ from pool.metrics.metric import Metric
 Samples = list[tuple[float, int, float]]  # score, label, weight
 
 SCORES = st.sampled_from([-2.0, -1.0, -0.0, 0.0, 0.5, 3.0])
-SAMPLES = st.lists(st.tuples(SCORES, st.integers(0, 1), st.sampled_from([0.0, 0.5, 1.0, 2.0])), max_size=30)
+WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 2.0**-60, 2.0**60])  # float64 holds no sum of the last two
+SAMPLES = st.lists(st.tuples(SCORES, st.integers(0, 1), WEIGHTS), max_size=30)
 
 
 def arrays(samples: Samples) -> dict[str, npt.NDArray[Any]]:
