@@ -137,7 +137,7 @@ def test_what_the_settings_exclude_is_refused_by_their_names(
 def test_a_row_has_a_query_number_if_they_are_read_and_none_is_made_up(row: str, got: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.svm"
     path.write_text(f"0 qid:0 5:1\n{row}\n")
-    settings = {"num_features": 10, "weight": True}
+    settings: dict[str, Any] = {"num_features": 10, "weight": True}
     reader = _native.SvmlightReader([_native.LineFile(path)])
     fault = _native.read_rows(reader, 0, row_shape(RowsConfig(**settings, qid=True)))[-1]
     assert fault is not None
