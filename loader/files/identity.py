@@ -6,6 +6,7 @@ one system call a file and reads nothing; checksums of what is read are compared
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +54,8 @@ class DataFile:
 
 
 def identify(paths: Sequence[Path]) -> tuple[DataFile, ...]:
-    """Returns the files as they are now. Raises DataError for one that can't be found."""
+    """Returns the files as they are now. Raises DataError for one that can't be found, and for a pipe or device:
+    a pipe has 0 bytes, as an empty file, which is passed over."""
     files = [_identified(path) for path in paths]
     for _ in range(_ROUNDS):
         now = time.time_ns()
@@ -79,4 +81,6 @@ def _identified(path: Path) -> DataFile:
         status = path.stat()
     except OSError as error:
         raise DataError(path, error.strerror or str(error)) from None
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):  # opening a folder says that it is one
+        raise DataError(path, "is not a regular file")
     return DataFile(path, status.st_size, status.st_dev, status.st_ino, status.st_mtime_ns)

@@ -12,6 +12,7 @@ from loader.stream.schema import BatchSchema, DenseField, SparseField
 LABEL = "label"
 WEIGHT = "weight"
 QID = "qid"
+NO_QID = -(1 << 63)  # of a row without one; no text has this number
 _KINDS = {
     "real": _native.LabelKind.REAL,
     "binary": _native.LabelKind.BINARY,

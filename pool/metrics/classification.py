@@ -78,9 +78,13 @@ class GroupedAUC:
         ties = np.flatnonzero(new_group | np.r_[True, scores[1:] != scores[:-1]])  # each of a group's scores once
         begins = np.flatnonzero(new_group[ties])
         positive, negative = np.add.reduceat(positive, ties), np.add.reduceat(weight - positive, ties)
-        below = np.cumsum(negative) - negative
-        below -= np.repeat(below[begins], np.diff(np.r_[begins, len(ties)]))  # within the group
-        won = np.add.reduceat(positive * (below + negative / 2), begins)
+        sizes = np.diff(np.r_[begins, len(ties)])
+        # About 1 a group, by powers of two: the sum of none is lost beside those of the groups before it.
+        exponents = np.frexp(np.add.reduceat(negative, begins))[1]
+        scaled = np.ldexp(negative, -np.repeat(exponents, sizes))
+        below = np.cumsum(scaled) - scaled
+        below -= np.repeat(below[begins], sizes)  # within the group
+        won = np.ldexp(np.add.reduceat(positive * (below + scaled / 2), begins), exponents)
         positive, negative = np.add.reduceat(positive, begins), np.add.reduceat(negative, begins)
         both = positive * negative > 0
         of_group = won[both] / (positive[both] * negative[both])

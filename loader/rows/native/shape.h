@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,8 @@ struct RowShape {
     std::vector<std::string> dense;  // float32 each; the first is the label
     bool weight = false;             // the second is the sample's weight
     bool qid = false;                // an int64 besides
+    // Of a line of svmlight text that has none; null: it must have one.
+    std::optional<std::int64_t> missing_qid;
     std::vector<Field> fields;       // in the order of their numbers, which they share with no other
     std::vector<Table> tables;       // in the order of the schema; readers need none
     std::uint64_t first_number = 0;  // that text formats give the first feature

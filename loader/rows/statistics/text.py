@@ -8,6 +8,7 @@ import numpy as np
 
 from loader.errors import DataError
 from loader.rows.block import Rows
+from loader.rows.fields import NO_QID
 
 Chunks = Iterable[
     tuple[Rows, DataError | None]
@@ -38,12 +39,12 @@ def dump(chunks: Chunks, limit: int | None = None) -> Iterator[bytes]:
 def _lines(rows: Rows, limit: int | None) -> Iterator[str]:
     offsets, features, values = rows.sparse["features"]
     labels = rows.dense["label"][:limit]
-    queries = rows.dense.get("qid", np.zeros(len(labels), np.int64))
+    queries = rows.dense.get("qid", np.full(len(labels), NO_QID))
     for row, (label, qid) in enumerate(zip(labels, queries, strict=False)):
         part = slice(offsets[row], offsets[row + 1])
         weights = np.ones(part.stop - part.start, np.float32) if values is None else values[part]
         pairs = [f" {number}:{_text(value)}" for number, value in zip(features[part], weights, strict=True)]
-        yield f"{_text(label)}{f' qid:{qid}' if qid else ''}{''.join(pairs)}\n"
+        yield f"{_text(label)}{'' if qid == NO_QID else f' qid:{qid}'}{''.join(pairs)}\n"
 
 
 def _text(number: np.floating) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from loader.errors import DataError
+from loader.files.identity import identify
 from loader.files.regular import open_regular
 from loader.files.user_file import read_user_file
 from pool.config.load import load_config
@@ -58,6 +59,15 @@ def test_what_is_no_file_is_refused_at_once(
 ) -> None:
     with pytest.raises(error, match=complaint):
         read(make(tmp_path / "odd"))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ODD if kind != "folder"])
+def test_a_data_file_is_regular(kind: str, tmp_path: Path) -> None:
+    make, complaint = ODD[kind]
+    (tmp_path / "empty").touch()
+    identify([tmp_path / "empty"])
+    with pytest.raises(DataError, match=complaint):  # and not taken for an empty one
+        identify([tmp_path / "empty", make(tmp_path / "odd")])
 
 
 def test_a_pipe_is_read_to_its_end_if_somebody_writes() -> None:

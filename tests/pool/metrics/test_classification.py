@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pool.metrics.classification import AUC, Accuracy, GroupedAUC, LogLoss
@@ -17,7 +17,8 @@ from pool.metrics.metric import Metric
 Samples = list[tuple[float, int, float]]  # score, label, weight
 
 SCORES = st.sampled_from([-2.0, -1.0, -0.0, 0.0, 0.5, 3.0])
-SAMPLES = st.lists(st.tuples(SCORES, st.integers(0, 1), st.sampled_from([0.0, 0.5, 1.0, 2.0])), max_size=30)
+WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 2.0**-60, 2.0**60])  # float64 holds no sum of the last two
+SAMPLES = st.lists(st.tuples(SCORES, st.integers(0, 1), WEIGHTS), max_size=30)
 
 
 def arrays(samples: Samples) -> dict[str, npt.NDArray[Any]]:
@@ -51,6 +52,7 @@ def test_auc_of_scores_that_are_not_a_number_is_none() -> None:
 
 
 @given(SAMPLES, st.lists(st.sampled_from([-5, 0, 3, 1 << 40]), min_size=30, max_size=30), st.booleans())
+@example([(0.0, 0, 2.0**60), (0.5, 1, 2.0**-60), (0.0, 0, 2.0**-60)], [-5] + [0] * 29, True)
 def test_grouped_auc_is_the_weighed_mean_of_the_groups_own(samples: Samples, groups: list[int], weighed: bool) -> None:
     if not weighed:
         samples = [(score, label, 1.0) for score, label, _ in samples]

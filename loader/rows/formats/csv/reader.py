@@ -11,7 +11,15 @@ from loader.formats.readers import usable
 from loader.rows.block import Rows
 from loader.rows.chunks import read_chunk
 from loader.rows.fields import row_shape
-from loader.rows.formats.csv.table import column_index, columns_of, cut_of, has_header, names_of, naming_first_line
+from loader.rows.formats.csv.table import (
+    MARK,
+    column_index,
+    columns_of,
+    cut_of,
+    has_header,
+    names_of,
+    naming_first_line,
+)
 from loader.rows.settings import RowsConfig
 
 Opened = tuple[DataFile, _native.LineFile, _native.CsvColumns]
@@ -55,6 +63,8 @@ class CsvReader:
 
 def texts(known: DataFile, settings: RowsConfig, column: str, *, may_grow: bool) -> Iterator[str]:
     """Yields that column of each row. Raises DataError; also for a column that is not there."""
+    if not known.size:
+        return
     file = _native.LineFile(known.path, known.identity, may_grow)
     with naming_first_line(known.path):
         cut = cut_of(settings, known.path.name)
@@ -62,7 +72,8 @@ def texts(known: DataFile, settings: RowsConfig, column: str, *, may_grow: bool)
         number = int(column) if not names and column.isdecimal() else column
         index = column_index("--id", number, names, width)
     for chunk in range(file.num_chunks):
-        lines = [line for line in file.text(chunk).split(b"\n") if line.removesuffix(b"\r")]
+        text = file.text(chunk).removeprefix(MARK if chunk == 0 else b"")
+        lines = [line for line in text.split(b"\n") if line.removesuffix(b"\r")]
         for line in lines[1 if chunk == 0 and has_header(settings) else 0 :]:
             yield cut.split(line)[index].decode(errors="replace")
 

@@ -13,7 +13,7 @@ from loader.rows.columns import LAYOUTS, Column
 from loader.rows.fields import LABEL, left_out
 from loader.rows.settings import RowsConfig
 
-_MARK = b"\xef\xbb\xbf"  # of UTF-8, at a file's beginning
+MARK = b"\xef\xbb\xbf"  # of UTF-8, at a file's beginning
 _SHOWN = 40  # names
 
 
@@ -38,7 +38,7 @@ def names_of(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tu
         if left_out(settings) and len(cut.split(first_line)) < len(names):
             names = tuple(name for name in names if name != LABEL)
         return names, len(names)
-    texts = cut.split(first_line.removeprefix(_MARK))
+    texts = cut.split(first_line.removeprefix(MARK))
     if not settings.columns.header:
         return (), len(texts)
     try:

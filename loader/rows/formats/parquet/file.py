@@ -97,6 +97,12 @@ def _printable_type(kind: Any) -> Any:
 def _add(column: Column, chunked: Any) -> None:
     kind = chunked.type
     types, compute = pyarrow.types, pyarrow.compute
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_floating(kind):  # what is missing is that for `Columns`
+        chunked = compute.if_else(chunked.is_nan(), None, chunked)
+    elif types.is_string(value) or types.is_large_string(value) or types.is_string_view(value):
+        texts = chunked.cast(pyarrow.large_string())
+        kind, chunked = texts.type, compute.if_else(compute.equal(texts, ""), None, texts)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         lengths = compute.list_value_length(chunked.cast(pyarrow.list_(kind.value_type)))
         inside = compute.list_flatten(chunked)
@@ -109,8 +115,8 @@ def _add(column: Column, chunked: Any) -> None:
         column.add("empty", chunked.null_count)
         return
     else:
-        text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
-        column.add("text" if text or types.is_string_view(kind) else str(kind), chunked.null_count)
+        text = types.is_large_string(kind) or types.is_dictionary(kind)
+        column.add("text" if text else str(kind), chunked.null_count)
         if types.is_nested(kind) or isinstance(kind, pyarrow.BaseExtensionType):  # pyarrow can't compare their values
             return
     values = chunked.unique()

@@ -10,16 +10,17 @@ from loader.errors import DataError
 from loader.formats.format import OnProgress
 from loader.rows.block import Rows
 from loader.rows.chunks import read_chunk
+from loader.rows.fields import NO_QID
 
 _MOST = 2**32 - 1
 
 
 def any_shape() -> _native.RowShape:
-    """Returns the shape of rows with one field of all numbers that there can be, and query numbers: 0 where there is
-    none."""
+    """Returns the shape of rows with one field of all numbers that there can be, and query numbers, of which some may
+    be `NO_QID`."""
     shape = _native.RowShape()
     shape.dense = ["label"]
-    shape.qid = True
+    shape.qid, shape.missing_qid = True, NO_QID
     shape.fields = [_native.RowField("features", 0, _MOST, True, _MOST)]
     return shape
 

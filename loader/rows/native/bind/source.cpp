@@ -2,6 +2,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -69,6 +70,8 @@ void bind(nb::module_& module) {
         .def_rw("dense", &RowShape::dense, "names of the float32 numbers; the label first, then the weight if any")
         .def_rw("weight", &RowShape::weight)
         .def_rw("qid", &RowShape::qid)
+        .def_rw("missing_qid", &RowShape::missing_qid,
+                "of a line of svmlight text that has none; None: it must have one")
         .def_rw("fields", &RowShape::fields, "in the order of their numbers")
         .def_rw("tables", &RowShape::tables, "in the order of the schema; readers need none")
         .def_rw("first_number", &RowShape::first_number);

@@ -23,6 +23,7 @@ from loader import _native
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.rows.formats.csv import whole_size
+from loader.rows.readers import texts_of
 from loader.stream.config import DataConfig
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import read_batches
@@ -335,6 +336,27 @@ def test_a_file_whose_header_lacks_a_column_is_left_out_on_demand(path: Path, ca
         open_stream(config(), [path, other], seed=3)
     open_stream(config(on_bad_data="skip"), [path, other], seed=3).close()
     assert "is left out (data.on_bad_data)" in caplog.text
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("header", [True, False])
+def test_a_column_is_read_beside_the_rows_from_the_same_files(
+    header: bool, end: str, mark: str, tmp_path: Path
+) -> None:
+    text = mark + ('"na,me",label' + end) * header + end * header + f'"a,1",1{end}{end}b,0{end}'
+    contents = {"a.csv": text.encode(), "empty.csv": b"", "b.csv.gz": gzip.compress(text.encode())}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    columns = {"header": header, "label": 1, "sparse": {"user": 0}}
+    rows = {"fields": {"user": [0, 1000]}, "values": False, "columns": columns}
+    used = data_config(source="rows", batch_size=4, shuffle=False, rows=rows)
+    files = identify([tmp_path / name for name in contents])
+    found = list(texts_of(used, files, "na,me" if header else "0"))
+    assert found == ["a,1", "b"] * 2
+    with closing(open_stream(used, files, 3)) as stream:
+        (batch,) = (batch.copy() for batch in read_batches(stream, 1))
+    assert batch.sparse["user"].features.tolist() == [feature(text, 1000, 0) for text in found]
 
 
 def test_a_growing_file_ends_with_its_last_whole_line(path: Path) -> None:

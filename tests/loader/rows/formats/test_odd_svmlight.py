@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loader import _native
+from loader.cli.main import main
 from loader.rows.fields import row_shape
 from loader.rows.settings import RowsConfig
 from tests.loader.rows.formats.odd_svmlight import FILES
@@ -131,9 +133,30 @@ def test_what_the_settings_exclude_is_refused_by_their_names(
     assert fault[1].startswith(f"line 2, {reason}"), fault[1]
 
 
+@pytest.mark.parametrize(("row", "got"), [("1 1:1", "'1:1'"), ("1:2 ", "the end of the line"), ("1:2 #", "nothing")])
+def test_a_row_has_a_query_number_if_they_are_read_and_none_is_made_up(row: str, got: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.svm"
+    path.write_text(f"0 qid:0 5:1\n{row}\n")
+    settings: dict[str, Any] = {"num_features": 10, "weight": True}
+    reader = _native.SvmlightReader([_native.LineFile(path)])
+    fault = _native.read_rows(reader, 0, row_shape(RowsConfig(**settings, qid=True)))[-1]
+    assert fault is not None
+    assert re.fullmatch(
+        rf"line 2, column \d: expected qid:NUMBER behind the label \(data.rows.qid\), got {got}", fault[1]
+    )
+    assert _native.read_rows(reader, 0, row_shape(RowsConfig(**settings)))[-1] is None
+
+
+def test_query_numbers_are_printed_as_they_stand(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "rows.svm"
+    path.write_text("1 qid:0 5:1\n0 5:1\n-1 qid:-9223372036854775807 1:2\n0 qid:7\n")
+    assert main(["dump", str(path)]) == 0
+    assert capsysbinary.readouterr().out == path.read_bytes()
+
+
 def test_weights_classes_and_queries_are_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.svm"
-    path.write_text("2:0.5 qid:7 1:1 2:0\n0 5:1\n1:3 qid:-1 4:1.0\n")
+    path.write_text("2:0.5 qid:7 1:1 2:0\n0 qid:0 5:1\n1:3 qid:-1 4:1.0\n")
     settings = RowsConfig(
         num_features=5, label="class", num_classes=3, weight=True, qid=True, values=False, zero_based=False
     )

@@ -19,6 +19,7 @@ from loader import _native
 from loader.errors import DataError
 from loader.rows.columns import ColumnsConfig
 from loader.rows.feature_hash import hashed_field
+from loader.rows.formats.parquet.file import inspect
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream
 
@@ -97,7 +98,7 @@ def test_a_row_group_without_rows_is_none(tmp_path: Path) -> None:
         assert batch.dense["label"].tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("kind", [pyarrow.float32(), pyarrow.float64()])
+@pytest.mark.parametrize("kind", [pyarrow.float16(), pyarrow.float32(), pyarrow.float64()])
 def test_nan_is_a_number_that_is_missing(kind: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     ages = pyarrow.array([1.5, float("nan"), None], kind)
@@ -107,6 +108,8 @@ def test_nan_is_a_number_that_is_missing(kind: Any, tmp_path: Path) -> None:
     with closing(open_stream(used, [path], seed=1)) as stream:
         (batch,) = read_batches(stream, 1)
         assert batch.dense["age"].tolist() == [1.5, -2, -2]
+    found = inspect(path, None).columns[2]
+    assert (found.kind, found.missing, found.distinct, found.smallest, found.largest) == ("number", 2, 1, 1.5, 1.5)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,18 @@ def test_times_in_nanoseconds_are_shown_whole(tmp_path: Path, capsys: Capture) -
     assert "timestamp[ns], 1 missing" in out
 
 
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "dictionary"])
+def test_a_text_without_letters_is_missing_in_tables_of_both_kinds(kind: str, tmp_path: Path, capsys: Capture) -> None:
+    texts = ["a", "", "b", "", "a"]
+    array = pyarrow.array(texts)
+    array = array.dictionary_encode() if kind == "dictionary" else array.cast(kind)
+    pyarrow.parquet.write_table(pyarrow.table({"x": array, "y": range(5)}), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{text},{row}\n" for row, text in enumerate(texts)))
+    for name in ("a.csv", "a.parquet"):
+        column = json.loads(said(capsys, "inspect", "--json", tmp_path / name)[1])["columns"][0]
+        assert [column[key] for key in ("kind", "missing", "distinct")] == ["text", 2, 2]
+
+
 def test_what_is_no_number_has_no_place_among_them(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "a.csv"
     path.write_text("label,x,y\n1,nan,nan\n0,inf,NaN\n1,2,nan\n0,-1,nan\n1,NaN,nan\n")

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "common/utf8.h"
 #include "rows/native/lines/number.h"
@@ -124,7 +125,7 @@ class LineParser {
     }
 
     const char* read_qid(const char* text) {
-        std::int64_t qid = 0;
+        std::optional<std::int64_t> qid = shape_.missing_qid;
         if (*text == 'q') {
             constexpr std::string_view kName = "qid:";
             const char* const begin = text;
@@ -142,7 +143,9 @@ class LineParser {
             qid = negative ? -static_cast<std::int64_t>(number) : static_cast<std::int64_t>(number);
             text = skip_blanks(end);
         }
-        if (shape_.qid) builder_.qid(qid);
+        if (!shape_.qid) return text;
+        if (!qid) return fail(text, "expected qid:NUMBER behind the label (data.rows.qid), got ", quoted(text));
+        builder_.qid(*qid);
         return text;
     }
 
