@@ -165,6 +165,8 @@ def rescore(
             whole = count_all(sources, target.format, interruption.check, progress)
         with position_progress(whole) as report:
             identity = {"network": start_digest(net), "--ema": averaged, "--member": member, "--scale": scale}
+            if config:
+                identity["--config"] = start_digest(config)
             if rate:
                 identity["--win-rate"] = [rate.offset, rate.scaling]
             _write(
