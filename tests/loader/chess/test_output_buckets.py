@@ -28,5 +28,5 @@ def test_any_other_is_refused_with_the_number_of_pieces(place: int, bucket: int)
     table = [pieces // 16 for pieces in range(MAX_PIECES + 1)]
     table[5:] = [number + 1 for number in table[5:]]
     table[place] = bucket
-    with pytest.raises(ValidationError, match="the bucket of [0-9]+ pieces is"):
+    with pytest.raises(ValidationError, match=r"the bucket of [0-9]+ pieces is"):
         TABLES.validate_python(table)
