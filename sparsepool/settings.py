@@ -33,7 +33,8 @@ def data_config(settings: Mapping[str, Any]) -> DataConfig:
             own[key] = value
     if cls.section is not None and own:
         tree[cls.section] = own
-    return parse_config(json.loads(as_json({"data": tree})), "batches").data
+    # the task that takes any inputs
+    return parse_config(json.loads(as_json({"task": "perspective", "data": tree})), "batches").data
 
 
 def data_files(files: Files) -> tuple[DataFile, ...]:

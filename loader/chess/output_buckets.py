@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -19,9 +20,12 @@ def _is_a_table(rule: str | tuple[int, ...]) -> str | tuple[int, ...]:
         return rule
     if len(rule) != MAX_PIECES + 1:
         raise ValueError(f"{len(rule)} numbers; {MAX_PIECES + 1} are expected, for 0 to {MAX_PIECES} pieces")
-    missing = next((bucket for bucket in range(max(rule)) if bucket not in rule), None)
-    if missing is not None:
-        raise ValueError(f"no number of pieces has bucket {missing}; they are numbered from 0 without gaps")
+    for pieces, (before, bucket) in enumerate(pairwise((0, *rule))):
+        if bucket != before and (bucket != before + 1 or pieces == 0):
+            raise ValueError(
+                f"the bucket of {pieces} pieces is {bucket}; buckets begin with 0, and each is that of a piece less or "
+                "the next"
+            )
     return rule
 
 

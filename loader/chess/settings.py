@@ -40,7 +40,8 @@ class ChessConfig(Section):
         Field(
             description="which output is a position's: single (one for all), stockfish ((pieces - 1) / 4: 8), or "
             "material_count_N (N of them, 2 to 8, 11 or 16: (pieces - 2) / ceil(32 / N), as bullet's "
-            "MaterialCount<N>); or 33 numbers, the output of a position of 0 to 32 pieces",
+            "MaterialCount<N>); or 33 numbers, the output of a position of 0 to 32 pieces: from 0 on, each that "
+            "before it or the next",
         ),
         Effect.FIXED,
     ] = "stockfish"

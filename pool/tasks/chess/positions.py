@@ -161,7 +161,8 @@ def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Pos
     if not files:
         return
     chess = {"features": inputs.features, "king_buckets": list(inputs.king_buckets), "output_buckets": "single"}
-    config = parse_config({"data": {"batch_size": _BATCH, "chess": chess}}, option)
+    # the task that takes any inputs
+    config = parse_config({"task": "perspective", "data": {"batch_size": _BATCH, "chess": chess}}, option)
     try:
         for batch, order in batches_in_order(config.data, identify(files), seed=0):
             yield from itertools.islice(positions_of(batch, len(order)), 0, None, _APART)

@@ -165,6 +165,8 @@ def rescore(
             whole = count_all(sources, target.format, interruption.check, progress)
         with position_progress(whole) as report:
             identity = {"network": start_digest(net), "--ema": averaged, "--member": member, "--scale": scale}
+            if config:
+                identity["--config"] = start_digest(config)
             if rate:
                 identity["--win-rate"] = [rate.offset, rate.scaling]
             _write(
@@ -248,7 +250,7 @@ def _scores(teacher: Teacher, sources: Sequence[SourceFile], begin: int) -> Iter
     data = {"batch_size": _BATCH, "threads": _READERS, "chess": chess}
     if len(formats) == 1:
         data["format"] = formats.pop()
-    config = parse_config({"data": data}, "rescore")
+    config = parse_config({"task": "perspective", "data": data}, "rescore")  # which takes any inputs
     known = [source.known for source in sources if source.known is not None]
     waiting = deque[Future[Scores]]()
     with ThreadPoolExecutor(teacher.threads) as pool:

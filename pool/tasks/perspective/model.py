@@ -189,7 +189,7 @@ class PerspectiveModel(nn.Module):
 
     def _clip_first(self, tensor: Tensor, limit: float) -> None:
         """Clamps rows of the first layer, from its first one on, that a factoriser is added to."""
-        added = self.l0.weight[self.shape.num_real :]
+        added = self.l0.weight[self.shape.first_virtual :]
         pieces, relations = tensor.tensor_split([len(self._virtual_rows)])
         for rows, virtual in zip(torch.split(pieces, _ROWS), torch.split(self._virtual_rows, _ROWS), strict=True):
             clip_sum(rows, added[virtual.to(added.device)], -limit, limit)
@@ -226,7 +226,7 @@ class PerspectiveModel(nn.Module):
         assert self.l0.bias is not None
         named: list[tuple[str, Tensor]] = [("l0w", self.l0.weight[:real]), ("l0b", self.l0.bias)]
         if self.shape.num_virtual:
-            named.append(("l0f", self.l0.weight[real:]))
+            named.append(("l0f", self.l0.weight[self.shape.first_virtual :]))
         for number, layer in enumerate(self._stacks(), 1):
             named += [(f"l{number}w", layer.weight), (f"l{number}b", layer.bias)]
             if layer.shared_weight is not None and layer.shared_bias is not None:
@@ -238,14 +238,14 @@ class PerspectiveModel(nn.Module):
 
 
 def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None, dtype: torch.dtype) -> SparseLinear:
-    inputs = shape.num_real + shape.num_virtual
+    inputs = shape.num_inputs
     if rule is None and bias_rule is None and dtype == torch.float32:
         return SparseLinear(inputs, shape.width, field=FIELD)
     virtual_rows = None
     if shape.num_virtual:
         virtual_rows = np.full(inputs, -1)
         of_pieces = shape.virtual_rows()
-        virtual_rows[: len(of_pieces)] = shape.num_real + of_pieces
+        virtual_rows[: len(of_pieces)] = shape.first_virtual + of_pieces
         virtual_rows[shape.num_real :] = np.arange(shape.num_real, inputs)
     return RoundedSparseLinear(
         inputs,

@@ -43,6 +43,7 @@ class Shape:
     inputs: Inputs  # of the exported network: without virtual ones
     num_real: int
     num_virtual: int
+    num_inputs: int  # of a batch: real ones, a few that are never on, virtual ones
     width: int
     activation: str
     hidden: tuple[int, ...]
@@ -52,10 +53,14 @@ class Shape:
     output_buckets: str | tuple[int, ...]
     buckets: int
 
+    @property
+    def first_virtual(self) -> int:
+        return self.num_inputs - self.num_virtual
+
     def virtual_rows(self) -> npt.NDArray[np.int64]:
         """Returns the row of l0f that is added to each of the first rows of l0w: those of pieces; behind them relations
         have none."""
-        rows: npt.NDArray[np.int64] = _native.virtual_features(*self.inputs).astype(np.int64) - self.num_real
+        rows: npt.NDArray[np.int64] = _native.virtual_features(*self.inputs).astype(np.int64) - self.first_virtual
         return rows[rows < self.num_virtual]
 
     def fold(self, floats: Floats, kept: Collection[str] = ()) -> Floats:
@@ -142,7 +147,7 @@ def shape_of(model: ModelConfig) -> Shape:
     inputs = Inputs(real_features(model.features), model.king_buckets or ())
     try:
         real = _native.describe_feature_set(*inputs)[0]
-        virtual = _native.describe_feature_set(model.features, inputs.king_buckets)[0] - real
+        every = _native.describe_feature_set(model.features, inputs.king_buckets)[0]
     except ValueError as error:
         raise ValueError(f"data.chess.{error}") from None
     if outside := [layer for layer in model.factorised_layers if layer > len(model.hidden) + 1]:
@@ -154,7 +159,8 @@ def shape_of(model: ModelConfig) -> Shape:
     return Shape(
         inputs=inputs,
         num_real=real,
-        num_virtual=virtual,
+        num_virtual=every - int(_native.virtual_features(*inputs)[0]) if every > real else 0,
+        num_inputs=every,
         width=model.width,
         activation=model.activation,
         hidden=model.hidden,

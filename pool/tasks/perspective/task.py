@@ -49,7 +49,7 @@ class PerspectiveTask(ChessTask):
     def check(self, schema: BatchSchema) -> None:
         """Raises ValueError if batches, the list of tensors or the file to start from don't fit the model."""
         shape = shape_of(self._model)
-        of_batches, wanted = num_inputs(schema), shape.num_real + shape.num_virtual
+        of_batches, wanted = num_inputs(schema), shape.num_inputs
         if of_batches != wanted:
             raise ValueError(f"model.features: {wanted} inputs, but the batches have {of_batches}")
         if schema.num_buckets != shape.buckets:

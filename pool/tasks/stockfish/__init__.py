@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pool.tasks.chess.training.config import LossConfig
-from pool.tasks.stockfish.config import ModelConfig
+from pool.tasks.stockfish.config import ModelConfig, complete_model
 
 if TYPE_CHECKING:
     from pool.tasks.stockfish.task import StockfishTask
 
 # late imports: the supervisor reads a task's settings, and never loads torch
 
-__all__ = ["COMMANDS", "EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "create_task"]
+__all__ = ["COMMANDS", "EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "complete_model", "create_task"]
 
 COMMANDS = "pool.tasks.networks"
 NETWORKS = "pool.tasks.stockfish.network"

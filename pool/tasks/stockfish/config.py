@@ -5,14 +5,17 @@ Free of torch: the supervisor reads them.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 import pool.tasks.stockfish.halfka as halfka
+from loader.chess.output_buckets import buckets_by_pieces, in_words
 from loader.section import Effect, Section
 from pool.tasks.chess.training.config import FakeQuantization, Kernels, TableDtype
 from pool.tasks.stockfish.versions import L1_STEP, MAX_L1, VERSIONS, Version
+
+OUTPUT_BUCKETS = "stockfish"
 
 
 class ModelConfig(Section):
@@ -90,3 +93,20 @@ class ModelConfig(Section):
     def feature_set(self) -> str:
         """The value of data.chess.features that it needs."""
         return self.architecture.feature_set + ("^" if self.factorized else "")
+
+
+def complete_model(model: ModelConfig, data: Any) -> ModelConfig:
+    """Returns the model as it is. Raises ValueError for inputs and output buckets that are others than the engine's,
+    though there may be as many."""
+    if king_buckets := getattr(data, "king_buckets", ()):
+        raise ValueError(
+            f"data.chess.king_buckets: {len(king_buckets)} numbers, but the inputs of Stockfish's networks have their "
+            "own; leave it out"
+        )
+    rule = getattr(data, "output_buckets", OUTPUT_BUCKETS)
+    if buckets_by_pieces(rule) != buckets_by_pieces(OUTPUT_BUCKETS):
+        raise ValueError(
+            f"data.chess.output_buckets: {in_words(rule)}, but Stockfish chooses by its own rule; set it to "
+            f"{OUTPUT_BUCKETS}"
+        )
+    return model

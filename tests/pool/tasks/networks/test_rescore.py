@@ -17,6 +17,7 @@ import torch
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main as loader_main
+from loader.files.work_file import WorkFile
 from pool.commands.main import main
 from pool.tasks.chess.positions import read_fen
 from pool.tasks.chess.training.loss import probability
@@ -50,8 +51,8 @@ def listed(path: Path) -> list[Any]:
     return list(entries(path))
 
 
-def expected(net: Path, games: Path, scale: float = 1.0) -> list[int]:
-    opened, before = open_network(net), listed(games)
+def expected(net: Path, games: Path, scale: float = 1.0, config: Path | None = None) -> list[int]:
+    opened, before = open_network(net, config_file=config), listed(games)
     values = opened.evaluate([read_fen(entry.fen, opened.inputs) for entry in before]).value
     scores = np.clip(np.rint(values * scale), -32000, 32000).astype(int)
     return [
@@ -129,6 +130,35 @@ def test_killed_it_goes_on_and_makes_the_same_bytes(games: Path, tmp_path: Path)
     if journal.exists() or not out.exists():  # else it was done before it could be killed
         assert main([*words, "-o", str(out), "--threads", "2"]) == 0
     assert out.read_bytes() == whole.read_bytes()
+
+
+def test_work_that_another_command_began_is_refused_and_says_what_differs(
+    games: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, out, config = network(tmp_path, PERSPECTIVE), tmp_path / "out.binpack", tmp_path / "net.toml"
+    (tmp_path / "a.bin.json").unlink()
+    text = """task = "perspective"
+model.width = 16
+data.train = ["games.binpack"]
+data.chess = { features = "chess768", output_buckets = "single" }
+"""
+    config.write_text(text)
+    words = ["rescore", str(net), str(games), "-o", str(out), "--config", str(config)]
+
+    def stop(_: WorkFile) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WorkFile, "sync", stop)  # all scores are there, and no file
+        assert main(words) == 130
+    capsys.readouterr()
+    config.write_text(f"{text}loss.output_unit = 200.0\n")
+    for option, more in (("--config", []), ("--scale", ["--scale", "2"]), ("--win-rate", ["--win-rate", "0,400"])):
+        assert main([*words, *more]) != 0
+        assert option in capsys.readouterr().err
+    config.write_text(text)
+    assert main(words) == 0
+    assert [entry.score for entry in listed(out)] == expected(net, games, config=config)
 
 
 @pytest.mark.parametrize(

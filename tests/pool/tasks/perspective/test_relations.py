@@ -42,8 +42,11 @@ def test_relations_have_rows_of_their_own_and_pieces_those_of_the_factoriser() -
     config = parse_config(SETTINGS, "test")
     assert isinstance(config.model, ModelConfig)
     shape = shape_of(config.model)
-    assert (shape.num_real, shape.num_virtual) == (3 * 768 + 59_808 + 4_560, 768 + 16)
+    assert (shape.num_real, shape.num_virtual) == (3 * 768 + 59_808 + 4_560, 768)
+    assert shape.num_inputs == shape.num_real + 16 + 768, "virtual rows begin at a multiple of 64"
+    assert shape.tensors["l0f"] == (768, 32), "and files have none of those between"
     rows = shape.virtual_rows()
+    assert np.array_equal(rows, np.tile(np.arange(768), 3))
     assert len(rows) == 3 * 768
     floats = {name: np.full(size, 1.0, np.float32) for name, size in shape.tensors.items()}
     folded = shape.fold(floats)["l0w"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import torch
 
 from loader.errors import DataError
 from loader.stream.schema import BatchSchema, DenseField, SparseField
+from pool.config.load import parse_config
+from pool.errors import ConfigError
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.stockfish import create_task, halfka
 from pool.tasks.stockfish.config import ModelConfig
@@ -191,6 +194,22 @@ def test_batches_that_fit_are_accepted() -> None:
 def test_batches_that_do_not_fit_are_refused_with_the_key(factorized: bool, given: BatchSchema, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         create_task(ModelConfig(l1=8, factorized=factorized), LossConfig()).check(given)
+
+
+@pytest.mark.parametrize(
+    ("chess", "message"),
+    [
+        ({"output_buckets": "material_count_8"}, "data.chess.output_buckets: material_count_8, but Stockfish chooses"),
+        ({"output_buckets": "single"}, "data.chess.output_buckets: single, but Stockfish chooses"),
+        ({"features": "chess704", "king_buckets": list(range(32))}, "data.chess.king_buckets: 32 numbers, but"),
+    ],
+)
+def test_as_many_inputs_or_buckets_that_are_not_the_engines_are_refused(chess: dict[str, Any], message: str) -> None:
+    """chess704 with 32 king buckets has the 22,528 inputs of HalfKAv2_hm, and material_count_8 its 8 buckets."""
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        parse_config({"task": "stockfish", "data": {"chess": chess}}, "test")
+    table = [max(0, pieces - 1) // 4 for pieces in range(33)]
+    parse_config({"task": "stockfish", "data": {"chess": {"output_buckets": table}}}, "test")
 
 
 def test_the_exported_file_says_what_it_was_told(tmp_path: Path) -> None:
