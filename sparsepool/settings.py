@@ -7,12 +7,16 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 from loader.files.identity import DataFile, identify
 from loader.stream.config import DataConfig
 from loader.stream.mixture_entries import train_files
 from loader.stream.mixture_files import find_entries, with_entries
 from loader.stream.sources import data_class
-from pool.config.load import parse_config
+from pool.config.errors import explained
+from pool.config.values import unfit
+from pool.errors import ConfigError
 from sparsepool.plain import as_json
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Mapping[str, Any]]
@@ -33,8 +37,13 @@ def data_config(settings: Mapping[str, Any]) -> DataConfig:
             own[key] = value
     if cls.section is not None and own:
         tree[cls.section] = own
-    # the task that takes any inputs
-    return parse_config(json.loads(as_json({"task": "perspective", "data": tree})), "batches").data
+    data = as_json(tree)
+    if (problem := unfit({"data": json.loads(data)})) is not None:
+        raise ConfigError(f"batches: {problem}")
+    try:
+        return cls.model_validate_json(data)
+    except ValidationError as error:
+        raise ConfigError(f"batches: {explained(cls, error, ['data'])}") from None
 
 
 def data_files(files: Files) -> tuple[DataFile, ...]:

@@ -20,8 +20,7 @@ from loader.files.text import text_of
 from loader.files.user_file import read_user_file
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
-from loader.stream.sources import find_files
-from pool.config.load import parse_config
+from loader.stream.sources import data_config, find_files
 from pool.errors import ConfigError
 
 # Opcode and operands of an EPD line's operation; a semicolon ends it, but not in quotes.
@@ -161,10 +160,9 @@ def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Pos
     if not files:
         return
     chess = {"features": inputs.features, "king_buckets": list(inputs.king_buckets), "output_buckets": "single"}
-    # the task that takes any inputs
-    config = parse_config({"task": "perspective", "data": {"batch_size": _BATCH, "chess": chess}}, option)
+    config = data_config(batch_size=_BATCH, chess=chess)
     try:
-        for batch, order in batches_in_order(config.data, identify(files), seed=0):
+        for batch, order in batches_in_order(config, identify(files), seed=0):
             yield from itertools.islice(positions_of(batch, len(order)), 0, None, _APART)
     except OSError as error:
         raise ConfigError(f"{option}: {error.filename}: {error.strerror}") from None

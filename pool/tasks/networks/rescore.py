@@ -28,9 +28,9 @@ from loader.cli.tool_options import (
     prepared,
 )
 from loader.stream.sequential import batches_in_order
+from loader.stream.sources import data_config
 from pool.checkpoint.digest import start_digest
 from pool.commands.arguments import Averaged, Member, NetworkConfig
-from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.export.member import Choice, parse_member
 from pool.tasks.chess.network import Network
@@ -247,14 +247,12 @@ def _scores(teacher: Teacher, sources: Sequence[SourceFile], begin: int) -> Iter
         "filters": {"skip_no_score": False},
     }
     formats = {source.format.name for source in sources}
-    data = {"batch_size": _BATCH, "threads": _READERS, "chess": chess}
-    if len(formats) == 1:
-        data["format"] = formats.pop()
-    config = parse_config({"task": "perspective", "data": data}, "rescore")  # which takes any inputs
+    of_one = {"format": formats.pop()} if len(formats) == 1 else {}
+    config = data_config(batch_size=_BATCH, threads=_READERS, chess=chess, **of_one)
     known = [source.known for source in sources if source.known is not None]
     waiting = deque[Future[Scores]]()
     with ThreadPoolExecutor(teacher.threads) as pool:
-        for batch, order in batches_in_order(config.data, known, 0):
+        for batch, order in batches_in_order(config, known, 0):
             samples = len(order)
             if begin >= samples:
                 begin -= samples
