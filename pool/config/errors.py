@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from loader.section import WrongKeyError
+from loader.stream.sources import SOURCES
 from pool.config.key_path import dotted, field_at, section_at
 
 _OF_MEMBERS = ["ensemble", "member"]
@@ -51,7 +52,9 @@ def _explain(cls: type[BaseModel], items: Sequence[Any], within: Sequence[str]) 
         allowed = ", ".join(names)
         if location[:2] == _OF_MEMBERS and len(location) == 4 and location[3] in cls.model_fields:
             return f"{key}: can't differ between members, which share one stream and one run; allowed here: {allowed}"
-        return f"{key}: unknown key; allowed here: {allowed}{meant(location[-1], names)}"
+        of_source = location[:-1] == ["data"] and location[-1] in SOURCES.bundled
+        hint = f'; it needs data.source = "{location[-1]}"' if of_source else meant(location[-1], names)
+        return f"{key}: unknown key; allowed here: {allowed}{hint}"
     value = json.dumps(item["input"], default=str)
     expected = " or ".join(dict.fromkeys(f"{each['msg'][:1].lower()}{each['msg'][1:]}" for each in items))
     said = f"{key}: {expected}, not {value[:80]}"

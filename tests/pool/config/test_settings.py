@@ -43,11 +43,11 @@ def test_every_key_of_the_tree_is_listed_once() -> None:
     assert set(listed) == of_runs | of_recipes
 
 
-def test_the_section_of_another_source_is_unknown() -> None:
-    with pytest.raises(ConfigError, match=r"data\.chess: unknown key; allowed here: .*, synthetic$"):
-        parse_config({"data": {"source": "synthetic", "chess": {}}}, "test")
-    with pytest.raises(ConfigError, match=r"data\.synthetic: unknown key; allowed here: .*, chess$"):
-        parse_config({"data": {"synthetic": {}}}, "test")
+@pytest.mark.parametrize(("source", "other"), [("synthetic", "chess"), ("chess", "synthetic")])
+def test_the_section_of_another_source_is_unknown_and_the_source_is_named(source: str, other: str) -> None:
+    said = rf'data\.{other}: unknown key; allowed here: .*, {source}; it needs data\.source = "{other}"$'
+    with pytest.raises(ConfigError, match=said):
+        parse_config({"data": {"source": source, other: {}}}, "test")
 
 
 @pytest.mark.parametrize("name", ["str", "none", "list[x]", "function-before", ""])
