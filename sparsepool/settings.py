@@ -7,16 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from loader.files.identity import DataFile, identify
 from loader.stream.config import DataConfig
 from loader.stream.mixture_entries import train_files
 from loader.stream.mixture_files import find_entries, with_entries
 from loader.stream.sources import data_class
-from pool.config.errors import explained
-from pool.config.values import unfit
-from pool.errors import ConfigError
+from pool.config.load import parse_section
 from sparsepool.plain import as_json
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Mapping[str, Any]]
@@ -37,13 +33,7 @@ def data_config(settings: Mapping[str, Any]) -> DataConfig:
             own[key] = value
     if cls.section is not None and own:
         tree[cls.section] = own
-    data = as_json(tree)
-    if (problem := unfit({"data": json.loads(data)})) is not None:
-        raise ConfigError(f"batches: {problem}")
-    try:
-        return cls.model_validate_json(data)
-    except ValidationError as error:
-        raise ConfigError(f"batches: {explained(cls, error, ['data'])}") from None
+    return parse_section(cls, json.loads(as_json(tree)), "batches", ["data"])
 
 
 def data_files(files: Files) -> tuple[DataFile, ...]:

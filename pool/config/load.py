@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from loader.files.text import toml_of
 from loader.files.user_file import read_user_file
@@ -22,6 +22,7 @@ from pool.errors import ConfigError
 from pool.task.registry import completed_model, task_module
 
 STAGE = "stage"  # tables of a recipe (pool/stages), each laid over the rest
+T = TypeVar("T", bound=BaseModel)
 CONFIG = "config.json"  # in a run's folder: its settings, defaults filled in
 
 
@@ -92,10 +93,7 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
         cls = config_class(task, source) if isinstance(source, str) else config_class(task)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
-    try:
-        config = cls.model_validate_json(json.dumps(tree))
-    except ValidationError as error:
-        raise ConfigError(f"{where}: {explained(cls, error)}") from None
+    config = _validated(cls, tree, where)
     try:
         model = completed_model(task_module(task), config.model, config.data.settings)
     except ValueError as error:
@@ -118,3 +116,17 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
             f"train.batches_per_step = {config.train.batches_per_step} until it is committed, and one more is needed"
         )
     return config
+
+
+def parse_section(cls: type[T], tree: Any, where: str, within: Sequence[str] = ()) -> T:
+    """Validates plain data that stand alone, as the table `within` of a config. Raises ConfigError as parse_config."""
+    if (problem := unfit(tree, within)) is not None:
+        raise ConfigError(f"{where}: {problem}")
+    return _validated(cls, tree, where, within)
+
+
+def _validated(cls: type[T], tree: Any, where: str, within: Sequence[str] = ()) -> T:
+    try:
+        return cls.model_validate_json(json.dumps(tree))
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {explained(cls, error, within)}") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pool.config.key_path import dotted
@@ -12,9 +12,9 @@ DEEPEST = 64  # tables and lists within one another
 MOST_BITS = 13_000  # of an integer: Python reads and writes no more than 4300 digits
 
 
-def unfit(tree: Mapping[str, Any]) -> str | None:
-    """A key of `tree` whose value would not arrive, and why; None if all do."""
-    pending: list[tuple[tuple[str, ...], Any]] = [((), tree)]
+def unfit(tree: Any, within: Sequence[str] = ()) -> str | None:
+    """A key of `tree`, the table `within`, whose value would not arrive, and why; None if all do."""
+    pending: list[tuple[tuple[str, ...], Any]] = [(tuple(within), tree)]
     while pending:
         parts, value = pending.pop()
         if (problem := _problem(value, len(parts))) is not None:

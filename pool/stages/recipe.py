@@ -4,18 +4,14 @@ run. Free of torch."""
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import ValidationError
-
-from loader.section import Section
 from pool.config.changes import Change
-from pool.config.errors import explained, meant
-from pool.config.load import STAGE, parse_config
+from pool.config.errors import meant
+from pool.config.load import STAGE, parse_config, parse_section
 from pool.config.overlay import lay_over
 from pool.config.stages import EndConfig, StageConfig
 from pool.config.tree import Config
@@ -24,9 +20,6 @@ from pool.task.registry import task_module
 from pool.task.start import KEY, start_folder
 
 STAGES = "stages"
-T = TypeVar("T", bound=Section)
-
-
 _OWN = StageConfig.model_fields.keys()
 _KEYS = {*_OWN, "task"}  # that are no sections
 
@@ -71,7 +64,7 @@ def parse_recipe(tree: Mapping[str, Any], overrides: Iterable[str], where: str) 
     ends: Any = copy.deepcopy(tree.get(STAGES, {}))
     for change in _below(STAGES, changes) if isinstance(ends, dict) else ():
         change.apply(ends)
-    at_end = _section(EndConfig, ends, f"{where}: {STAGES}")
+    at_end = parse_section(EndConfig, ends, f"{where}: {STAGES}")
     stages: list[Stage] = []
     for number, table in enumerate(tables):
         stages.append(_stage(base, table, at_end, stages, changes, f"{where}: {STAGE} {number + 1}"))
@@ -106,7 +99,7 @@ def _stage(
     mine = _below(f"{STAGE}.{table.get('name')}", changes)
     keys = {**at_end.model_dump(mode="json"), **{key: value for key, value in table.items() if key in _OWN}}
     keys |= {change.key: change.value for change in mine if change.key in _OWN}
-    own = _section(StageConfig, keys, where)
+    own = parse_section(StageConfig, keys, where)
     if own.name in (stage.name for stage in before):
         raise ConfigError(f"{where}: name: there are two stages {own.name}")
     where = f"{where} ({own.name})"
@@ -197,12 +190,3 @@ def _check_goes_on(config: Config, parent: Stage, where: str) -> None:
     ):
         if now != was:
             raise ConfigError(f"{where}: {key}: {now}, but the checkpoint of {parent.name} is of {was}")
-
-
-def _section(cls: type[T], tree: Any, where: str) -> T:
-    try:
-        return cls.model_validate_json(json.dumps(tree))
-    except ValidationError as error:
-        raise ConfigError(f"{where}: {explained(cls, error)}") from None
-    except TypeError:
-        raise ConfigError(f"{where}: a date or time can't be a setting; write it as text, in quotes") from None

@@ -43,10 +43,10 @@ def products(inputs: npt.NDArray[Any], weight: npt.NDArray[Any], bias: npt.NDArr
     return out.astype(np.int64)
 
 
-def of_its_bucket(bucket: Ints, values: Callable[[npt.NDArray[np.bool_], slice], Ints]) -> Ints:
-    """Returns for n positions [n] what `values` says of these positions in this bucket, [positions, 1]."""
+def of_its_bucket(bucket: Ints, inputs: npt.NDArray[Any], layers: Callable[[npt.NDArray[Any], slice], Ints]) -> Ints:
+    """Returns for n positions [n] what `layers` make of inputs [n, in] in each one's bucket alone, [n of them, 1]."""
     out = np.empty(len(bucket), np.int64)
     for number in np.unique(bucket).tolist():
         of_bucket = bucket == number
-        out[of_bucket] = values(of_bucket, slice(number, number + 1))[:, 0]
+        out[of_bucket] = layers(inputs[of_bucket], slice(number, number + 1))[:, 0]
     return out

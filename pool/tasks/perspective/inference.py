@@ -22,6 +22,7 @@ output bucket.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,7 @@ def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) 
 def values_of(net: Net, block: Block, bucket_of: Sequence[int], threads: int = 1) -> Ints:
     """Returns `Evaluation.value` of n positions [n]."""
     bucket = np.array(bucket_of)[block.piece_count]
-    x = first_activations(net, block, threads)
-    return of_its_bucket(bucket, lambda of_bucket, of: _layers(net, x[of_bucket], of))
+    return of_its_bucket(bucket, first_activations(net, block, threads), partial(_layers, net))
 
 
 def first_activations(net: Net, block: Block, threads: int = 1) -> npt.NDArray[np.unsignedinteger[Any]]:
@@ -65,7 +65,7 @@ def first_activations(net: Net, block: Block, threads: int = 1) -> npt.NDArray[n
         x = x[..., :half] * x[..., half:] >> PAIR_SHIFT
     elif shape.activation == "screlu":
         x *= x
-    return np.concatenate([*x], axis=1)
+    return np.concatenate(x, axis=1)
 
 
 def check_evaluable(net: Net) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +47,7 @@ def values_of(net: Net, block: Block, threads: int = 1) -> Ints:
     """Returns `Evaluation.value` of n positions [n], by the bucket of each alone."""
     used = bucket(block.piece_count)
     psqt = _psqt(net, block, threads)[np.arange(len(used)), used]
-    pairs = _pairs(net, block, threads)
-    positional = of_its_bucket(used, lambda of_bucket, bucket: _layers(net, pairs[of_bucket], bucket))
+    positional = of_its_bucket(used, _pairs(net, block, threads), partial(_layers, net))
     return _value(net.version, psqt, positional)
 
 

@@ -17,16 +17,9 @@ Features features_of(const SideBags& side, std::size_t position) {
 
 // Unsigned, as signed sums may not overflow.
 template <class Sum, class Element>
-void add(Sum* sum, const Element* row, std::size_t columns) {
+void add(Sum* sum, const Element* row, Sum times, std::size_t columns) {
     for (std::size_t column = 0; column < columns; ++column) {
-        sum[column] = static_cast<Sum>(sum[column] + static_cast<Sum>(row[column]));
-    }
-}
-
-template <class Sum, class Element>
-void subtract(Sum* sum, const Element* row, std::size_t columns) {
-    for (std::size_t column = 0; column < columns; ++column) {
-        sum[column] = static_cast<Sum>(sum[column] - static_cast<Sum>(row[column]));
+        sum[column] = static_cast<Sum>(sum[column] + std::uint32_t{times} * static_cast<Sum>(row[column]));
     }
 }
 
@@ -36,9 +29,7 @@ bool add_from(const std::vector<IntegerTable<Element>>& tables, std::uint32_t fe
               std::size_t columns) {
     for (const auto& table : tables) {
         if (feature < table.first || feature - table.first >= table.rows) continue;
-        const Element* row = table.weights + (feature - table.first) * columns;
-        for (; times > 0; --times) add(sum, row, columns);
-        for (; times < 0; ++times) subtract(sum, row, columns);
+        add(sum, table.weights + (feature - table.first) * columns, static_cast<Sum>(times), columns);
         return true;
     }
     return false;
@@ -144,6 +135,17 @@ void add_products_by_input(const Input* inputs, std::size_t depth, const std::ui
     }
 }
 
+template <class Weight>
+std::vector<std::uint32_t> transposed(const Weight* weight, std::size_t outputs, std::size_t depth) {
+    std::vector<std::uint32_t> columns(depth * outputs);
+    for (std::size_t output = 0; output < outputs; ++output) {
+        for (std::size_t place = 0; place < depth; ++place, ++weight) {
+            columns[place * outputs + output] = static_cast<std::uint32_t>(std::int32_t{*weight});
+        }
+    }
+    return columns;
+}
+
 constexpr std::size_t kFew = 4;  // outputs
 
 }  // namespace
@@ -169,17 +171,12 @@ void sum_rows(const std::vector<IntegerTable<std::int32_t>>& tables, const std::
 template <class Input, class Weight>
 void add_products(const Input* inputs, std::size_t samples, std::size_t depth, const Weight* weight,
                   const std::int32_t* bias, std::size_t outputs, std::int32_t* out) {
-    std::vector<std::uint32_t> columns(outputs < kFew ? 0 : depth * outputs);
-    for (std::size_t output = 0; output < outputs && !columns.empty(); ++output) {
-        for (std::size_t place = 0; place < depth; ++place) {
-            columns[place * outputs + output] =
-                static_cast<std::uint32_t>(std::int32_t{weight[output * depth + place]});
-        }
-    }
+    const bool few = outputs < kFew;
+    const auto columns = few ? std::vector<std::uint32_t>() : transposed(weight, outputs, depth);
     for (std::size_t sample = 0; sample < samples; ++sample, inputs += depth, out += outputs) {
         auto* sums = reinterpret_cast<std::uint32_t*>(out);
         std::copy_n(bias, outputs, out);
-        if (columns.empty()) {
+        if (few) {
             add_products_by_output(inputs, depth, weight, outputs, sums);
         } else {
             add_products_by_input(inputs, depth, columns.data(), outputs, sums);
