@@ -302,6 +302,9 @@ void bind_entry_files(nb::module_& module) {
              "Adds all more entries to the writer, their scores times `scale`. The fault, if any, or None.")
         .def_prop_ro("illegal", &ChunkWalk::illegal,
                      "left out so far: (what, how many, offset of the first, its place in words)")
+        .def_prop_ro(
+            "unscored", [](ChunkWalk& self) { return self.walk().unscored(); },
+            "entries without a score so far: (reason, how many), of formats that know a reason")
         .def_prop_ro("units", &ChunkWalk::units, "records, lines or games begun")
         .def_prop_ro(
             "fault", [](const ChunkWalk& self) { return as_tuple(self.fault()); },
