@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -31,6 +31,21 @@ def with_packed(*suffixes: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
+class PgnComments:
+    """What the user knows of scores in comments of PGN; None: only what can be read one way is read."""
+
+    view: str | None = None  # whose scores they are: mover, white
+    unit: str | None = None  # what whole numbers are: pawns, centipawns
+
+    @property
+    def is_set(self) -> bool:
+        return self != NO_SETTINGS
+
+
+NO_SETTINGS = PgnComments()
+
+
+@dataclass(frozen=True)
 class PositionFormat:
     """A format that comes with the loader: the FORMAT of its package in loader/chess/formats."""
 
@@ -39,11 +54,13 @@ class PositionFormat:
     # The bytes that a chunk begins with, by those of its units; None: nothing is between the units of a file.
     chunk_header: Callable[[int], bytes] | None = None
     is_written: bool = True  # False: its files are only read
+    comments: PgnComments | None = None  # of PGN
 
     @property
     def codec(self) -> _native.Codec:
         """The native part that reads and writes its records."""
-        codec: _native.Codec = getattr(_native, self.name)()
+        settings = () if self.comments is None else (self.comments.view, self.comments.unit)
+        codec: _native.Codec = getattr(_native, self.name)(*settings)
         return codec
 
     @property
@@ -64,6 +81,10 @@ class PositionFormat:
 
     def make_writer(self) -> _native.EntryWriter:
         return self.codec.make_writer()
+
+    def with_comments(self, comments: PgnComments) -> PositionFormat:
+        """Returns the format that reads comments so; any other than PGN as it is."""
+        return self if self.comments is None else replace(self, comments=comments)
 
     def recognizes(self, head: bytes) -> bool:
         """Tells whether a file that begins so is one; as `loader.formats.format.Format`."""

@@ -26,7 +26,7 @@ from loader.chess.positions.file import (
     open_file,
     raise_fault,
 )
-from loader.chess.positions.format import PositionFormat, input_format
+from loader.chess.positions.format import NO_SETTINGS, PgnComments, PositionFormat, input_format
 from loader.chess.positions.units import UnitBlock, block_of
 from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
@@ -113,9 +113,12 @@ class SourceFile:
         """Raises DataError at damage."""
         return block_of(_native.read_units(self.opened, chunk))
 
-    def copy_to(self, chunk: int, writer: _native.EntryWriter) -> None:
-        """Adds a chunk's entries. Raises DataError at damage, and for an entry that the writer's format can't hold."""
-        raise_fault(cast("Fault | None", _native.ChunkWalk(self.opened, chunk).copy_to(writer, self.scale)))
+    def copy_to(self, chunk: int, writer: _native.EntryWriter) -> Changes:
+        """Adds a chunk's entries; counts those without a score by the reason, of formats that know one. Raises
+        DataError at damage, and for an entry that the writer's format can't hold."""
+        walk = _native.ChunkWalk(self.opened, chunk)
+        raise_fault(cast("Fault | None", walk.copy_to(writer, self.scale)))
+        return Counter({f"no score, {reason}": count for reason, count in walk.unscored})
 
     def count(self, chunk: int) -> int:
         """A chunk's entries, up to damage."""
@@ -158,7 +161,13 @@ class SourceFile:
         """Nothing is waited for."""
 
 
-def open_sources(paths: Sequence[Path], given: str | None = None, *, needed: Sequence[str] = ()) -> list[SourceFile]:
+def open_sources(
+    paths: Sequence[Path],
+    given: str | None = None,
+    *,
+    needed: Sequence[str] = (),
+    comments: PgnComments = NO_SETTINGS,
+) -> list[SourceFile]:
     """Files that are read more than once, so no pipes. `given`: their format, where they do not say it. An entry
     that lacks a part of `needed` is damage. Raises UsageError, DataError."""
     inputs = [input_of(path) for path in paths]
@@ -168,7 +177,8 @@ def open_sources(paths: Sequence[Path], given: str | None = None, *, needed: Seq
                 f"{each.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
                 "with loader cat - -o FILE"
             )
-    return [open_source(file, given, needed=needed) for file in identify([each.path for each in inputs])]
+    files = identify([each.path for each in inputs])
+    return [open_source(file, given, needed=needed, comments=comments) for file in files]
 
 
 def open_source(
@@ -179,10 +189,12 @@ def open_source(
     illegal: IllegalRule = KEPT,
     indexed: bool = True,
     scale: float = 1.0,
+    comments: PgnComments = NO_SETTINGS,
 ) -> SourceFile:
     """Opens a file; `option`: its format, or the name of it, None: what the file says; `indexed`: as for `open_file`.
     Raises UsageError, DataError."""
-    format = option if isinstance(option, PositionFormat) else input_format(file.path, option)
+    found = option if isinstance(option, PositionFormat) else input_format(file.path, option)
+    format = found.with_comments(comments)
     opened = open_file(format, file, indexed=indexed, needed=needed, illegal=illegal)
     return SourceFile(file.path, format, opened, file, illegal, scale)
 
@@ -294,7 +306,7 @@ def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Ch
     writer = target.make_writer()
     changes = Changes()
     for file, chunk in pieces:
-        file.copy_to(chunk, writer)
+        changes.update(file.copy_to(chunk, writer))
         changes.update(file.left_out(chunk))
     writer.finish()
     changes.update(dict(writer.changes))

@@ -126,22 +126,27 @@ bool take_depth(std::string_view& text) {
     return true;
 }
 
+// The unit behind a number, as the s of 0.05s, 0,05s, 0:07, 1234 or 12/18; nothing if it is none of these.
+std::optional<std::string_view> unit_of(std::string_view word) {
+    const std::size_t end = word.find_last_of(kDigits) + 1;
+    const std::string_view number = word.substr(0, end);
+    if (!begins_with_digit(number) || number.find_first_not_of("0123456789.,:/") != kNone) return std::nullopt;
+    return word.substr(end);
+}
+
 Behind read_behind(std::string_view text, Number::Form form) {
     Behind behind;
     behind.has_depth = take_depth(text);
     if (behind.has_depth && form == Number::Form::kPoint) (void)take_depth(text);  // the selective one
     behind.is_other = !text.empty() && (kBlanks.find(text.front()) == kNone && text.front() != ',');
     skip_any(text, " \t\r\n,");
-    if (behind.is_other || text.empty()) return behind;
-    behind.has_words = !begins_with_digit(text) && text.front() != '.' && text.front() != '(' && text.front() != '[';
-    (void)take_digits(text);
-    if (take_depth(text)) {
-        behind.has_depth = true;
-    } else {
-        if (skip_one(text, ".,")) (void)take_digits(text);
-        (void)skip_one(text, "m");
-        behind.has_time = !behind.has_words && skip_one(text, "s");
-    }
+    if (behind.is_other || text.empty() || text.front() == '(' || text.front() == '[') return behind;
+    std::string_view word = text.substr(0, text.find_first_of(kBlanks));
+    while (word.ends_with(',')) word.remove_suffix(1);
+    const std::optional<std::string_view> unit = unit_of(word);
+    behind.has_words = !unit || (!unit->empty() && *unit != "s" && *unit != "ms");
+    behind.has_time = !behind.has_words && !unit->empty();
+    behind.has_depth = behind.has_depth || (!behind.has_words && word.find('/') != kNone);
     return behind;
 }
 

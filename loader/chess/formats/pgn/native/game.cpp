@@ -225,7 +225,7 @@ class Reading {
     }
 
     void take_back(std::size_t move, NoScore reason) {
-        game_.entries[move].score = chess::kNoScore;
+        game_.entries[move].score = moves_[move].score_before;
         moves_[move].reason = reason;
     }
 
@@ -272,7 +272,7 @@ class Reading {
         if (white_score_) (void)chess::turn_score(*white_score_, before.side, entry_.score);
         white_score_.reset();
         game_.entries.push_back(entry_);
-        moves_.emplace_back();
+        moves_.push_back({.score_before = entry_.score});
         (void)chess::play<chess::Variant::kChess960>(entry_.position, entry_.move);
         entry_.ply = chess::one_more(entry_.ply);
         return true;
@@ -295,6 +295,7 @@ class Reading {
 
     // What the comments behind a move say.
     struct Move {
+        std::int16_t score_before = chess::kNoScore;  // of its position, by the comment behind the move before
         NoScore reason = NoScore::kNoComment;
         CommentScore::Form form = CommentScore::Form::kPlain;
         bool is_scored = false;  // by its player
