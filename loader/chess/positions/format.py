@@ -9,6 +9,7 @@ from typing import cast
 
 from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.errors import DataError, UsageError
 from loader.files.compression import READ_ENDINGS
 from loader.formats.registry import (
@@ -28,21 +29,6 @@ PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 def with_packed(*suffixes: str) -> tuple[str, ...]:
     """Returns the endings, and those of compressed files."""
     return tuple(f"{suffix}{packed}" for suffix in suffixes for packed in READ_ENDINGS)
-
-
-@dataclass(frozen=True)
-class PgnComments:
-    """What the user knows of scores in comments of PGN; None: only what can be read one way is read."""
-
-    view: str | None = None  # whose scores they are: mover, white
-    unit: str | None = None  # what whole numbers are: pawns, centipawns
-
-    @property
-    def is_set(self) -> bool:
-        return self != NO_SETTINGS
-
-
-NO_SETTINGS = PgnComments()
 
 
 @dataclass(frozen=True)
@@ -188,6 +174,13 @@ def refuse_without_moves(path: Path, source: PositionFormat, target: PositionFor
     """Raises UsageError if the target can't be written without moves, and the source has none."""
     if target.codec.has_games and MOVE in source.lacks:
         raise UsageError(f"{path}: {source.name} has no moves, and {target.name} can't be written without")
+
+
+def refuse_unused(comments: PgnComments, formats: Sequence[object]) -> None:
+    """Raises UsageError for settings of comments where no file is PGN."""
+    has_comments = any(isinstance(format, PositionFormat) and format.comments is not None for format in formats)
+    if comments != NO_SETTINGS and not has_comments:
+        raise UsageError("--pgn-view and --pgn-unit are for PGN, which none of the files is")
 
 
 def refuse_games(target: PositionFormat) -> None:

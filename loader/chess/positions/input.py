@@ -26,7 +26,8 @@ from loader.chess.positions.file import (
     open_file,
     raise_fault,
 )
-from loader.chess.positions.format import NO_SETTINGS, PgnComments, PositionFormat, input_format
+from loader.chess.positions.format import PositionFormat, input_format, refuse_unused
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.chess.positions.units import UnitBlock, block_of
 from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
@@ -118,7 +119,7 @@ class SourceFile:
         DataError at damage, and for an entry that the writer's format can't hold."""
         walk = _native.ChunkWalk(self.opened, chunk)
         raise_fault(cast("Fault | None", walk.copy_to(writer, self.scale)))
-        return Counter({f"no score, {reason}": count for reason, count in walk.unscored})
+        return Counter(dict(walk.unscored))
 
     def count(self, chunk: int) -> int:
         """A chunk's entries, up to damage."""
@@ -178,7 +179,9 @@ def open_sources(
                 "with loader cat - -o FILE"
             )
     files = identify([each.path for each in inputs])
-    return [open_source(file, given, needed=needed, comments=comments) for file in files]
+    sources = [open_source(file, given, needed=needed, comments=comments) for file in files]
+    refuse_unused(comments, [source.format for source in sources])
+    return sources
 
 
 def open_source(
@@ -306,7 +309,8 @@ def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Ch
     writer = target.make_writer()
     changes = Changes()
     for file, chunk in pieces:
-        changes.update(file.copy_to(chunk, writer))
+        unscored = file.copy_to(chunk, writer)
+        changes.update({f"no score, {reason}": count for reason, count in unscored.items()})
         changes.update(file.left_out(chunk))
     writer.finish()
     changes.update(dict(writer.changes))

@@ -12,8 +12,9 @@ from pathlib import Path
 from loader import _native
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.file import KEPT, IllegalRule
-from loader.chess.positions.format import NO_SETTINGS, PgnComments, PositionFormat, piped_format
+from loader.chess.positions.format import PositionFormat, piped_format, refuse_unused
 from loader.chess.positions.input import Changes, Piece, Source, SourceFile, open_source
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.errors import DataError, UsageError
 from loader.files.compression import decompressor
 from loader.files.identity import identify
@@ -111,7 +112,7 @@ def open_inputs(
     if twice := [path for path in pipes if pipes.count(path) > 1]:
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
     files = {file.path: file for file in identify([each.path for each in inputs if not each.is_pipe])}
-    return [
+    sources: list[Source] = [
         _open_pipe(each.path, option, needed, illegal, scale, comments)
         if each.is_pipe
         else open_source(
@@ -119,6 +120,8 @@ def open_inputs(
         )
         for each in inputs
     ]
+    refuse_unused(comments, [source.format for source in sources])
+    return sources
 
 
 def open_input(

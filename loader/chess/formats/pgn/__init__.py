@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from loader.chess.positions import file
-from loader.chess.positions.format import NO_SETTINGS, PositionFormat, with_packed
+from loader.chess.positions.format import PositionFormat, with_packed
+from loader.chess.positions.pgn_comments import NO_SETTINGS
 from loader.files.identity import DataFile
 from loader.stream.config import DataConfig
 
