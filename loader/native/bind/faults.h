@@ -17,7 +17,7 @@
 namespace sparsepool {
 
 // Kind, entries, units, the noun for one; and of the first its file, what is wrong, and its offset.
-using LeftOutTuple = std::tuple<std::string, std::uint64_t, std::uint64_t, std::string, nanobind::object, std::string,
+using LeftOutTuple = std::tuple<std::string, std::uint64_t, std::uint64_t, std::string, nanobind::str, std::string,
                                 std::optional<std::uint64_t>>;
 
 inline LeftOutTuple as_tuple(const stream::LeftOut& left_out) {
