@@ -52,8 +52,8 @@ struct WalkState {
     bool cut = false;              // the fault is only that the bytes end too early
     std::string fault;             // then `at` is its place
     LeftOutTally left_out;
-    Position next;                 // of the game, after the move of the current entry
-    Entry entry;                   // the current one once `next` has said true
+    Position next;  // of the game, after the move of the current entry
+    Entry entry;    // the current one once `next` has said true
 };
 
 // What a format does for each instruction set.

@@ -77,8 +77,8 @@ bool is_chess(std::string_view variant, bool& chess960) {
     return chess960 || std::ranges::find(kOrthodox, name) != std::end(kOrthodox);
 }
 
-// Where a tag of Event begins within a line, as a program leaves it that was killed and began again: a whole one, behind
-// whose line another tag begins. `last`: no bytes follow.
+// Where a tag of Event begins within a line, as a program leaves it that was killed and began again: a whole one,
+// behind whose line another tag begins. `last`: no bytes follow.
 std::size_t find_event(std::string_view bytes, std::size_t begin, std::size_t end, bool last) {
     constexpr std::string_view kEvent = "[Event \"";
     begin += bytes.substr(begin).starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
