@@ -14,10 +14,12 @@ from loader.cli.filter_options import FilterOptions, with_filter_options
 from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import (
     ALL_THREADS,
+    BadData,
     Files,
     FilesOrPipes,
     Format,
     Lossy,
+    OnBadData,
     OutputFile,
     OutputOrPipe,
     Seed,
@@ -27,6 +29,7 @@ from loader.cli.tool_options import (
     memory_of,
     output_of,
     prepared,
+    rule_of,
     target_for,
     working,
 )
@@ -53,6 +56,7 @@ def filter_files(
     mark: Annotated[
         bool, typer.Option("--mark", help="Write all positions; those that do not pass lose their score (32002).")
     ] = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write the positions of files that pass all filters that are given, in their order.
@@ -72,7 +76,7 @@ def filter_files(
     from loader.chess.tools.filter import PassingUnits, filter_positions, refuse_lacking
 
     chosen = filters.config()
-    sources = open_inputs(files, input_format, comments=comments, needed=needed_parts(chosen))
+    sources = open_inputs(files, input_format, needed=needed_parts(chosen), comments=comments, rule=rule_of(on_bad_data))
     place = output_of(output)
     target = target_for(sources, place, to)
     if not mark:
@@ -103,6 +107,7 @@ def dedupe_files(
     comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write each position of files once: the first in their order stays, with its score, move and result.
@@ -119,7 +124,7 @@ def dedupe_files(
 
     began = time.monotonic()
     allowed = memory_of(memory)
-    sources = open_sources(files, input_format, comments=comments)
+    sources = open_sources(files, input_format, comments=comments, rule=rule_of(on_bad_data))
     target = file_target(output, to)
     refuse_games(target.format)
     prepared(sources, target.format, lossy=lossy)

@@ -14,9 +14,11 @@ from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import (
     ALL_THREADS,
+    BadData,
     Files,
     Format,
     Lossy,
+    OnBadData,
     OutputFile,
     Seed,
     Threads,
@@ -25,6 +27,7 @@ from loader.cli.tool_options import (
     file_target,
     memory_of,
     prepared,
+    rule_of,
     share_of,
     working,
 )
@@ -52,6 +55,7 @@ def split_file(
     ] = False,
     input_format: Format = None,
     comments: PgnComments = NO_SETTINGS,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Split a file by games into NAME.train.ENDING and NAME.validation.ENDING, so that none has positions in both.
@@ -69,7 +73,7 @@ def split_file(
     from loader.chess.tools.split import part_paths, split
 
     share = share_of(validation, "--validation")
-    (source,) = open_sources([file], input_format, comments=comments)
+    (source,) = open_sources([file], input_format, comments=comments, rule=rule_of(on_bad_data))
     if not source.format.keeps_games and not by_record:
         raise UsageError(
             f"{file}: {source.format.name} does not say which positions are of a game; --by-record splits it "
@@ -99,6 +103,7 @@ def shuffle_files(
     comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write all records, lines, games or chains of files in a random order. Games stay whole.
@@ -112,7 +117,7 @@ def shuffle_files(
 
     began = time.monotonic()
     allowed = memory_of(memory)
-    sources = open_sources(files, input_format, comments=comments)
+    sources = open_sources(files, input_format, comments=comments, rule=rule_of(on_bad_data))
     target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy)
     with working(output.name, sources) as tick:
@@ -131,6 +136,7 @@ def interleave_files(
     comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Mix files in a ratio of positions: at any place of OUT it is that of the shares, to within a game.
@@ -143,7 +149,7 @@ def interleave_files(
     from loader.chess.tools.interleave import interleave
 
     paths, shares = zip(*(_file_and_share(each) for each in files), strict=True)
-    sources = open_sources(paths, input_format, comments=comments)
+    sources = open_sources(paths, input_format, comments=comments, rule=rule_of(on_bad_data))
     target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy)
     with working(output.name, sources) as tick:

@@ -154,10 +154,11 @@ nb::object unit_tuple(UnitBlock block) {
 }
 
 void bind_units(nb::module_& module) {
-    module.def("read_units", &units_of_file, "file"_a, "chunk"_a,
-               "The records, lines or games of a chunk, each decoded once: (bytes, ends, entries, fault), what was left\n"
-               "out, by kind, as loader.stream.left_out.LeftOut, and whether units have lost some of their entries, so\n"
-               "that these bytes can't be used.");
+    module.def(
+        "read_units", &units_of_file, "file"_a, "chunk"_a,
+        "The records, lines or games of a chunk, each decoded once: (bytes, ends, entries, fault), what was left\n"
+        "out, by kind, as loader.stream.left_out.LeftOut, and whether units have lost some of their entries, so\n"
+        "that these bytes can't be used.");
     module.def("cut_units", &units_of_bytes, "codec"_a, "bytes"_a, "Those of a whole file that a writer has written.");
     module.def(
         "first_entries", &first_entries_of, "codec"_a, "bytes"_a, "begins"_a,

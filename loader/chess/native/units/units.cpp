@@ -39,7 +39,8 @@ void count_entries(Walk& walk, UnitBlock& block) {
 void find_ends(const SoughtUnits& units, UnitBlock& block) {
     std::size_t end = 0;
     for (std::size_t game = 0; game < block.entries.size(); ++game) {
-        end = std::min(units.end_of(block.bytes, end), block.bytes.size());  // of text, the last one's is not to be seen
+        end =
+            std::min(units.end_of(block.bytes, end), block.bytes.size());  // of text, the last one's is not to be seen
         block.ends.push_back(end);
     }
 }
