@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from loader import _native
-from loader.chess.positions.entry import NO_SCORE, Entry
+from loader.chess.positions.entry import Entry
 from loader.chess.readers import LABELS, format_of, native_reader, open_readers, views_of
 from loader.chess.settings import View
-from loader.chess.statistics.views import ViewEvidence
+from loader.chess.statistics.views import describe_missing_scores, describe_view, evidence_of
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import Place, Reader
@@ -21,7 +21,6 @@ from loader.stream.data_facts import DataFact
 _FILES = 8  # of one kind, of which a sample is read
 _CHUNKS = 4  # of one kind
 _PYTHON_ENTRIES = 20_000  # of a chunk that Python reads
-_SCORE_ZERO = 32768  # index of score 0 among those of `_native.Census.scores`
 
 
 @dataclass(frozen=True)
@@ -56,27 +55,11 @@ def describe_positions(config: DataConfig, files: Sequence[DataFile]) -> Iterato
         yield from describe_missing_scores(total, f"a sample of {{positions}} ({_origin_of(kind, group)})")
 
 
-def describe_view(label: str, view: View | None, census: _native.Census, origin: str) -> DataFact | None:
-    """Describes whose view a label is read as, and what material says of that; None if no position has the label.
-    `origin`: of the positions, in words."""
-    if label == "result" and census.entries and not int(census.scores[:3].sum()):
-        return None
-    return DataFact(f"{label} view", _evidence(label, view, census).describe(label, origin))
-
-
-def describe_missing_scores(census: _native.Census, among: str) -> Iterator[DataFact]:
-    """Yields how many positions have no score, if any. `among`: words, with {positions} for their number."""
-    without = int(census.scores[:, NO_SCORE + _SCORE_ZERO].sum())
-    if without:
-        share = f"{100 * without / census.entries:.3g} %"
-        yield DataFact("scores", f"none in {share} of {among.format(positions=f'{census.entries:,} positions')}")
-
-
 def _describe_view(
     label: str, view: View | None, kind: Kind, files: Sequence[DataFile], samples: Mapping[DataFile, _native.Census]
 ) -> Iterator[DataFact]:
     """Yields a fact for the files whose label looks like another view, by view, and one for all others."""
-    others = {file: _evidence(label, view, census) for file, census in samples.items()}
+    others = {file: evidence_of(label, view, census) for file, census in samples.items()}
     strange = {file: evidence.looks_like for file, evidence in others.items() if evidence.is_contradicted}
     for looks_like in dict.fromkeys(strange.values()):
         named = [file for file in strange if strange[file] == looks_like]
@@ -94,10 +77,6 @@ def _facts_of(
         total.add_census(census)
     if (fact := describe_view(label, view, total, _origin_of(kind, files))) is not None:
         yield fact
-
-
-def _evidence(label: str, view: View | None, census: _native.Census) -> ViewEvidence:
-    return ViewEvidence.of_counts(view, census.score_signs if label == "score" else census.result_signs)
 
 
 def _kind_of(config: DataConfig, file: DataFile) -> Kind:

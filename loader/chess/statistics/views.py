@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from loader._native import Census
+from loader.chess.positions.entry import NO_SCORE
 from loader.chess.settings import View
+from loader.chess.statistics.calibration import ZERO
+from loader.stream.data_facts import DataFact
 
 _FEWEST = 50  # positions of each side to move, below which nothing is said
 _CLEAR = 0.6  # share of signs that decides; below 1 - _CLEAR they are the opposite
@@ -66,6 +71,8 @@ class ViewEvidence:
     def looks_like(self) -> str | None:
         """The view that labels look like, a key of NAMES; None if that does not show."""
         white, black = self.white_to_move.agrees, self.black_to_move.agrees
+        if not self.black_to_move.positions:  # of formats in which White is always to move
+            black = white
         if white is None or black is None:
             return None
         return _LOOKS[self.view or "mover"][white, black]
@@ -82,7 +89,7 @@ class ViewEvidence:
         if looks_like is None:
             return f"{read_as}; material does not show whether that is so"
         if not self.is_contradicted:
-            return f"{read_as}; material agrees"
+            return f"{read_as}; material agrees: {shares}"
         return (
             f"warning: {read_as}, but looks like {NAMES[looks_like]}: {label}s have the sign of material in {shares}; "
             f"{_remedy(label, self.view, looks_like)}"
@@ -97,6 +104,27 @@ class ViewEvidence:
         }
 
 
+def evidence_of(label: str, view: View | None, census: Census) -> ViewEvidence:
+    """Returns what material says about a label (score or result) that is read as this view."""
+    return ViewEvidence.of_counts(view, census.score_signs if label == "score" else census.result_signs)
+
+
+def describe_view(label: str, view: View | None, census: Census, origin: str) -> DataFact | None:
+    """Describes whose view a label is read as, and what material says of that; None if no position has the label.
+    `origin`: of the positions, in words."""
+    if label == "result" and census.entries and not int(census.scores[:3].sum()):
+        return None
+    return DataFact(f"{label} view", evidence_of(label, view, census).describe(label, origin))
+
+
+def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:
+    """Yields how many positions have no score, if any. `among`: words, with {positions} for their number."""
+    without = int(census.scores[:, NO_SCORE + ZERO].sum())
+    if without:
+        share = f"{100 * without / census.entries:.3g} %"
+        yield DataFact("scores", f"none in {share} of {among.format(positions=f'{census.entries:,} positions')}")
+
+
 def _remedy(label: str, view: View | None, looks_like: str) -> str:
     if view is None:
         return "see data.chess.pgn.view"
@@ -106,4 +134,4 @@ def _remedy(label: str, view: View | None, looks_like: str) -> str:
 
 
 def _percent(agreement: Agreement) -> str:
-    return "none" if agreement.share is None else f"{100 * agreement.share:.0f} %"
+    return "no positions" if agreement.share is None else f"{100 * agreement.share:.0f} %"

@@ -98,9 +98,9 @@ def unit_warning(config: Config, files: Files) -> str | None:
     named = " and ".join(f"{other} ({file.path.name})" for other, file in others.items())
     scale = scales.get(next(iter(others)), "...")
     return (
-        f"warning: scores are in {named}, and the output of a network of the task {config.task} is in {unit}: "
-        f'{{files = "...", score_scale = {scale}}} brings an entry of data.train to that; '
-        f'score_unit = "{unit}" in the place of that, if its scores have this unit already'
+        f"warning: scores are usually {named}, and the task {config.task} is for {unit}: "
+        f'{{files = "...", score_scale = {scale}}} brings an entry to that; '
+        f'score_unit = "{unit}" says that its scores have it already'
     )
 
 

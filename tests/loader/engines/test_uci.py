@@ -151,7 +151,7 @@ def test_stockfishes_bounds_behind_wdl_are_no_scores() -> None:
     stockfish = shutil.which("stockfish", path=f"{os.environ['PATH']}:/usr/games")
     if stockfish is None:
         pytest.skip("stockfish is not installed")
-    scores = []
+    scores: list[list[int | None]] = []
     for shows_wdl in ("false", "true"):
         with Engine(EngineSettings(stockfish, (("UCI_ShowWDL", shows_wdl),))) as engine:
             scores.append([])
