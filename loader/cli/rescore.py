@@ -75,7 +75,7 @@ def rescore_files(
 
     sources = open_sources(files, input_format)
     target = file_target(output, to)
-    prepared(sources, target.format, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy, keeps_scores=False)
     settings = RescoreSettings(
         EngineSettings(
             engine, parse_options(option or [], "--threads"), units_of(target.format, units_per_100cp), timeout
