@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from loader import _native
-from loader.chess.positions.file import IllegalRule, open_file
+from loader.chess.positions.file import BadDataRule, open_file
 from loader.chess.positions.format import PositionFormat
 from loader.chess.readers import format_of
 from loader.files.identity import DataFile
@@ -52,7 +52,7 @@ def _count_unscored(config: DataConfig, file: DataFile, format: PositionFormat) 
         format.with_comments(config.settings.pgn.comments),
         file,
         may_grow=config.may_grow,
-        illegal=IllegalRule(config.on_bad_data, every=False),
+        rule=BadDataRule(config.on_bad_data, every=False),
     )
     moves, unscored = 0, Counter[str]()
     for chunk in range(opened.num_chunks):

@@ -12,6 +12,8 @@ from loader.chess.output_buckets import OutputBuckets
 from loader.chess.positions.pgn_comments import PgnComments
 from loader.section import Effect, Section, as_tuple
 
+View = Literal["mover", "white"]
+
 
 class PgnConfig(Section):
     """What scores in comments of PGN mean, where that can be read two ways."""
@@ -73,6 +75,15 @@ class ChessConfig(Section):
         ),
         Effect.FIXED,
     ] = "stockfish"
+    score_view: Annotated[
+        View | None,
+        Field(
+            description="whose advantage a positive score in the files is: mover (the side to move's) or white; not "
+            "set: as their format has it"
+        ),
+        Effect.FIXED,
+    ] = None
+    result_view: Annotated[View | None, Field(description="the same of results"), Effect.FIXED] = None
     filters: FilterConfig = FilterConfig()
     pgn: PgnConfig = PgnConfig()
 

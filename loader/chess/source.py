@@ -6,7 +6,7 @@ import select
 from collections.abc import Sequence
 
 from loader import _native
-from loader.chess.description import describe_units
+from loader.chess.description import describe_positions
 from loader.chess.fields import batch_schema
 from loader.chess.filters import needed_parts
 from loader.chess.filters.native_settings import filter_settings
@@ -62,11 +62,13 @@ class ChessSource(FileSource):
         )
 
     def score_unit(self, config: DataConfig, file: DataFile) -> str:
+        if file.score_unit is not None:
+            return file.score_unit
         return getattr(format_of(config, file), "SCORE_UNIT", "")
 
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
         return [
-            *describe_units(config, files),
+            *describe_positions(config, files),
             *describe_comments(config, files),
             *super().describe_data(config, files),
         ]

@@ -93,7 +93,7 @@ def convert_files(
     sources = open_inputs(files, input_format, comments=comments, rule=rule_of(on_bad_data), scale=scale)
     place = output_of(output)
     target = target_for(sources, place, to)
-    prepared(sources, target.format, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy, keeps_scores=scale == 1)
     opened = [source for source in sources if isinstance(source, SourceFile)]
     with working(output.name, sources) as tick:
         if isinstance(place, Path) and len(opened) == len(sources):

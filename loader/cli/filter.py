@@ -76,7 +76,9 @@ def filter_files(
     from loader.chess.tools.filter import PassingUnits, filter_positions, refuse_lacking
 
     chosen = filters.config()
-    sources = open_inputs(files, input_format, needed=needed_parts(chosen), comments=comments, rule=rule_of(on_bad_data))
+    sources = open_inputs(
+        files, input_format, needed=needed_parts(chosen), comments=comments, rule=rule_of(on_bad_data)
+    )
     place = output_of(output)
     target = target_for(sources, place, to)
     if not mark:

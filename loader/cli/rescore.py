@@ -79,7 +79,7 @@ def rescore_files(
 
     sources = open_sources(files, input_format, comments=comments)
     target = file_target(output, to)
-    prepared(sources, target.format, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy, keeps_scores=False)
     settings = RescoreSettings(
         EngineSettings(
             engine, parse_options(option or [], "--threads"), units_of(target.format, units_per_100cp), timeout
@@ -89,9 +89,12 @@ def rescore_files(
         drop_unscored,
     )
     began = time.monotonic()
+    warnings: list[str] = []
     with byte_progress(f"checking {output.name}") as progress:
-        whole = prepare(settings, sources, target, output, progress)
+        whole = prepare(settings, sources, target, output, progress, warnings.append)
     with position_progress(whole) as report:
+        for warning in warnings:
+            report.tell(warning)
         state = rescore(settings, sources, whole, target, output, report)
     marked = f", {state[UNSCORED]:,} without a score" if state.get(UNSCORED) else ""
     left_out = " (left out)" if marked and drop_unscored else ""
