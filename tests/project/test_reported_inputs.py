@@ -45,7 +45,7 @@ ROWS = (
     Row("chess/illegal-move.pgn", "count {file} --on-bad-data skip", 0, "8 positions in 2 games"),
     Row("chess/illegal-move.pgn", "convert {file} -o {out}.pgn --on-bad-data skip", 0, "left out: .*1 game"),
     Row("chess/c-chess-cli.pgn", "verify {file}", 1, r"the comment '31/12 5ms' has a whole number"),
-    Row("chess/c-chess-cli.pgn", "dump {file} --pgn-unit centipawns", 0, r"e2e4\t31\t(.*\n){4}.*g8f6\t-31998\t"),
+    Row("chess/c-chess-cli.pgn", "dump {file} --pgn-unit centipawns", 0, r"e2e4\t31\t(.*\n){5}.*g8f6\t-31998\t"),
     Row("chess/integer-centipawns.pgn", "verify {file}", 1, r"the comment ' \+31/9 0.05s ' has a whole number"),
     Row("chess/integer-centipawns.pgn", "convert {file} -o {out}.pgn --on-bad-data skip", 0, "left out: .*1 game"),
     Row("chess/mate-in-moves.pgn", "dump {file}", 0, r"^((?!32002).)*\t32002\t(.*\n){2}.*\t32002\t"),
@@ -58,7 +58,7 @@ ROWS = (
     ),
     Row("chess/dialects/tcec.pgn", "dump {file}", 0, r"e2e4\t42\t"),
     Row("chess/dialects/arena.pgn", "dump {file}", 0, r"e2e4\t42\t"),
-    Row("chess/notation-uci.pgn", "dump {file}", 0, r"e2e4\t31\t(.*\n){6}.*e1h1\t30\t"),
+    Row("chess/notation-uci.pgn", "dump {file}", 0, r"e2e4\t31\t(.*\n){6}.*e1g1\t30\t"),
     Row("chess/half.pgn", "count {file} --on-bad-data skip", 0, "4 positions in 1 games?"),
     Row("chess/half.pgn", "convert {file} -o {out}.pgn --on-bad-data skip", 0, "left out: .*1 game"),
     *(

@@ -90,9 +90,10 @@ def test_work_with_other_settings_is_not_gone_on_with(tmp_path: Path, capsys: Ca
     assert "made.txt" in capsys.readouterr().err
 
 
-def test_a_conversion_says_how_many_moves_have_no_score_and_why(tmp_path: Path, capsys: Capture) -> None:
+@pytest.mark.parametrize("ending", ["viri", "pgn", "pgn.gz", "binpack"])
+def test_a_conversion_says_how_many_moves_have_no_score_and_why(tmp_path: Path, ending: str, capsys: Capture) -> None:
     path = written(tmp_path, MIXED, games=3)
-    assert main(["convert", str(path), "-o", str(tmp_path / "made.viri")]) == 0
+    assert main(["convert", str(path), "-o", str(tmp_path / f"made.{ending}")]) == 0
     told = capsys.readouterr().err
     for reason, count in REASONS.items():
         assert f"no score, {reason}: {3 * count} positions\n" in told
