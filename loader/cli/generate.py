@@ -22,6 +22,7 @@ from loader.cli.engine_options import (
     Timeout,
     UnitsPer100cp,
     check_chess,
+    describe_scores,
     parse_options,
     plies_of,
     units_of,
@@ -172,20 +173,8 @@ def generate_file(
     games = made[GAMES] - made[DROPPED]
     noun = "game" if games == 1 else "games"
     sys.stdout.write(f"{output}: {made[POSITIONS]:,} positions of {games:,} {noun}{dropped} in {seconds:.0f} s\n")
-    sys.stdout.write(f"{_scores_in(format, settings.engine.units_per_100cp)}\n")
+    sys.stdout.write(f"{describe_scores(format, settings.engine.units_per_100cp)}\n")
     return 0
-
-
-def _scores_in(format: PositionFormat, units_per_100cp: int) -> str:
-    """Describes the unit of the scores that were written, and what training needs where it is not the format's."""
-    from loader.cli.engine_options import units_of
-
-    unit = {100: "centipawns", units_of(format, None): format.score_unit}.get(units_per_100cp, "a unit of their own")
-    line = f"scores: {unit}, {units_per_100cp} for 100 centipawns of the engine"
-    if unit == format.score_unit:
-        return line
-    named = "" if unit != "centipawns" else '; {files = "...", score_unit = "centipawns"} says so in data.train'
-    return f"{line}; usual in {format.name} are {format.score_unit}{named}"
 
 
 def _format_of(output: Path, variant: Variant) -> PositionFormat:

@@ -116,7 +116,7 @@ class FileStatistics:
     def to_dict(self) -> dict[str, Any]:
         """For JSON. What the format does not have is left out."""
         facts = asdict(self.facts)
-        unit = facts.pop("unit")
+        unit, _, _ = facts.pop("unit"), facts.pop("score_view"), facts.pop("result_view")  # views come with evidence
         summary = {**facts, "lacks": list(self.facts.lacks), "entries": self.entries}
         summary["bytes_per_entry"] = round(self.bytes_per_entry, 4)
         if unit:
