@@ -33,17 +33,13 @@ def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator
         counted, reasons = _count_unscored(config, file, format)
         moves += counted
         unscored.update(reasons)
-    where = f"the first MiB of {len(looked_at):,} of {len(games):,} PGN files"
-    yield DataFact("scores", f"{text_of(moves, unscored)}; looked at: {where}")
-
-
-def text_of(moves: int, unscored: Counter[str]) -> str:
-    """Says how many moves have no score, and why, the most frequent reason first."""
+    where = f"in the first MiB of {len(looked_at):,} of {len(games):,} PGN files"
     without = unscored.total()
     if not without:
-        return f"all {moves:,} moves have a score"
-    reasons = "; ".join(f"{reason}: {count:,}" for reason, count in unscored.most_common())
-    return f"{without:,} of {moves:,} moves have none ({reasons})"
+        yield DataFact("scores", f"all {moves:,} moves have one, {where}")
+        return
+    yield DataFact("scores", f"{without:,} of {moves:,} moves have none, {where}:")
+    yield from (DataFact("scores", f"  {reason}: {count:,}") for reason, count in unscored.most_common())
 
 
 def _count_unscored(config: DataConfig, file: DataFile, format: PositionFormat) -> tuple[int, Counter[str]]:

@@ -111,7 +111,10 @@ def _is_flipped(config: DataConfig, file: DataFile, label: str) -> bool:
     found = format_of(config, file)
     key, name = f"data.chess.{label}_view", readers.name_of(config, found)
     if (usual := _format_view(found, label)) is None:
-        raise ValueError(f"{key}: each comment of a file in {name} has a view of its own ({file.path}): leave it out")
+        raise ValueError(
+            f"{key}: each comment of a file in {name} has a view of its own ({file.path}): leave it out, and see "
+            "data.chess.pgn.view"
+        )
     if view != usual and SIDE in getattr(found, "LACKS", ()):
         raise ValueError(
             f"{key}: files in {name} do not say who was to move ({file.path}), so their labels can only be the mover's"
