@@ -302,6 +302,12 @@ def start_notes(config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
     return () if notes is None else notes(config, files)
 
 
+def samples_noun(config: DataConfig) -> str:
+    """Returns what the samples are called, in the plural."""
+    noun: str = getattr(source_by_name(config.source), "samples", "samples")
+    return noun
+
+
 def score_unit(config: DataConfig, file: DataFile) -> str | None:
     """The unit that scores in files of its format usually have; None if its samples have no scores, empty if it is not
     known. Raises DataError, ValueError."""
