@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, field_validator
 
 from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.output_buckets import OutputBuckets
+from loader.chess.positions.entry import View
 from loader.section import Effect, Section, as_tuple
-
-View = Literal["mover", "white"]
 
 
 class ChessConfig(Section):

@@ -9,7 +9,7 @@ from typing import cast
 
 from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
-from loader.chess.settings import View
+from loader.chess.positions.entry import View
 from loader.errors import DataError, UsageError
 from loader.files.compression import READ_ENDINGS
 from loader.formats.registry import (
