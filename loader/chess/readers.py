@@ -8,9 +8,8 @@ from itertools import groupby
 
 from loader import _native
 from loader.chess.filters import SIDE, needed_parts, needs
-from loader.chess.positions.entry import NO_SCORE, Entry
+from loader.chess.positions.entry import NO_SCORE, Entry, View
 from loader.chess.python_reader import PythonChunks
-from loader.chess.settings import View
 from loader.files.identity import DataFile
 from loader.formats import readers
 from loader.formats.format import Format, Place, Reader

@@ -8,13 +8,12 @@ from typing import Any, cast
 
 from loader._native import Census
 from loader.chess.filters import CHESS960, MOVE, PLY, SIDE
-from loader.chess.positions.entry import NO_SCORE
-from loader.chess.settings import View
+from loader.chess.positions.entry import NO_SCORE, View
 from loader.chess.statistics.calibration import ZERO, Calibration
 from loader.chess.statistics.distribution import Counts, Distribution, trimmed
 from loader.chess.statistics.filter_counts import FilterCount
 from loader.chess.statistics.kings import bucket_counts
-from loader.chess.statistics.views import ViewEvidence, describe_missing_scores, describe_view
+from loader.chess.views import ViewEvidence, describe_missing_scores, describe_view
 from loader.stream.data_facts import DataFact
 
 

@@ -159,8 +159,8 @@ def test_the_page_and_the_start_name_data_files_and_the_units_of_scores_and_mixe
     page = run(tmp_path / "page", scaled, "--check").out
     assert "warning" not in page
     assert f"{centipawns}, multiplied by 2.08" in page
-    named = {**settings, "data.train": [str(TRAIN), {"files": [str(other)], "score_unit": "internal units"}]}
-    assert "warning" not in run(tmp_path / "page", named, "--check").out
+    stated = {**settings, "data.train": [str(TRAIN), {"files": [str(other)], "score_unit": "internal units"}]}
+    assert "warning" not in run(tmp_path / "page", stated, "--check").out
 
 
 @pytest.mark.parametrize(
