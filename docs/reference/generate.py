@@ -5,9 +5,8 @@ Each page is a function that returns its text; tests/project/test_docs.py compar
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,9 @@ from loader.stream.schema import BatchSchema, Region
 from loader.stream.sources import data_config, schema_of
 from pool.commands.main import PROGRAM as POOL
 from pool.config.reference import markdown
-from pool.protocol import messages
 
 FOLDER = Path(__file__).resolve().parent
 NOTE = "This page is written by `docs/reference/generate.py`.\n"
-SECTION = re.compile(r"^# --- (.*) ---$")
 
 
 def configuration() -> str:
@@ -83,39 +80,6 @@ def _default(parameter: Any) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
-
-
-def message_table() -> str:
-    """The messages between processes, from the source of the module that defines them."""
-    source = Path(messages.__file__).read_text(encoding="utf-8")
-    parts = ["# Messages between processes\n", f"{_MESSAGES.strip()}\n", NOTE]
-    section = ""
-    for title, node in _message_classes(source):
-        if title != section:
-            section = title
-            parts.append(f"## {section[:1].upper()}{section[1:]}\n".replace("->", "to"))
-        about = ast.get_docstring(node)
-        parts += [f"### {node.name}\n", *([f"{' '.join(about.split())}\n"] if about else []), _fields(node, source)]
-    return "\n".join(parts)
-
-
-def _message_classes(source: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """Each class with the section comment above it."""
-    titles = {number: found[1] for number, line in enumerate(source.splitlines(), 1) if (found := SECTION.match(line))}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ClassDef):
-            yield titles[max(number for number in titles if number < node.lineno)], node
-
-
-def _fields(node: ast.ClassDef, source: str) -> str:
-    lines = source.splitlines()
-    rows = ["| field | type | meaning |", "|---|---|---|"]
-    for field in node.body:
-        if isinstance(field, ast.AnnAssign):
-            comment = lines[field.lineno - 1].partition("#")[2].strip()
-            kind = ast.unparse(field.annotation).replace("|", "\\|")
-            rows.append(f"| `{ast.unparse(field.target)}` | `{kind}` | {_cell(comment)} |")
-    return "\n".join(rows) + "\n"
 
 
 def filters() -> str:
@@ -182,11 +146,6 @@ def _regions(schema: BatchSchema) -> str:
 def _region(name: str, region: Region) -> str:
     return f"| {region.offset:,} | `{name}` | {region.dtype.name} | {region.count:,} |"
 
-
-_MESSAGES = """
-Processes of a run exchange short messages over local sockets. No message carries bulk data: it says who may use which
-part of shared memory. Why they look like this: [decision 001](../explanation/decisions/001-whole-state-messages.md).
-"""
 
 _LAYOUT = """
 A batch is one slot of shared memory. Each region begins at a multiple of 64 bytes, and a slot is whole pages. The sizes
@@ -283,7 +242,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "commands.md": commands,
     "filters.md": filters,
-    "messages.md": message_table,
     "batch-layout.md": batch_layout,
 }
 
