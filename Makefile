@@ -125,7 +125,7 @@ format: $(STAMP) $(LINT)  ## mends what `make check` says of form
 
 docs: $(STAMP) $(DOCS)  ## the site, in build/site; warnings are errors; its notebook is run
 	$(BIN)/jupyter execute docs/tutorial/clicks.ipynb
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	$(BIN)/zensical build --clean --strict
 
 # An extra's packages by themselves: the native code stays as it is.
 $(DOCS) $(LINT): $(VENV)/%-installed: pyproject.toml constraints.txt | $(STAMP)
