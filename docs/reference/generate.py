@@ -17,8 +17,7 @@ import loader
 import pool
 import sparsepool
 from loader import _native
-from loader.chess.filters import MOVE, PARTS, PLY, FilterConfig
-from loader.chess.filters.viriformat import ViriformatRules
+from loader.chess.filters import MOVE, PARTS, PLY
 from loader.cli.main import PROGRAM as LOADER
 from loader.formats.registry import format_by_name, names_of_family
 from loader.stream.schema import BatchSchema, Region
@@ -31,7 +30,8 @@ NOTE = "This page is written by `docs/reference/generate.py`.\n"
 
 
 def configuration() -> str:
-    return markdown("stockfish")
+    """Every key of a config, then the filters of positions."""
+    return f"{markdown('stockfish')}\n{filters()}"
 
 
 def commands() -> str:
@@ -83,26 +83,16 @@ def _cell(text: str) -> str:
 
 
 def filters() -> str:
-    """Which positions are left out, and which formats can say what that needs."""
-    parts = ["# Filters\n", f"{_FILTERS.strip()}\n", NOTE, "## Keys\n"]
-    rows = ["| key | leaves out, or keeps | not for files in |", "|---|---|---|"]
-    for name, field in FilterConfig.model_fields.items():
-        if name == "viriformat":
-            rows.append("| `viriformat` | by [viriformat's rules](#viriformat) | as each rule |")
-            continue
-        without = "as the names in it" if name == "where" else _without(_NEEDS.get(name, ""))
-        rows.append(f"| `{name}` | {_cell(field.description or '')} | {without} |")
+    """What the sections [data.chess.filters] share, which formats lack what a filter needs, and expressions."""
+    parts = [f"{_FILTERS.strip()}\n"]
+    rows = ["| key | not for files in |", "|---|---|"]
+    rows += [f"| `{name}` | {_without(part)} |" for name, part in _NEEDS.items()]
     parts += ["\n".join(rows) + "\n", f"{_EXPRESSIONS.strip()}\n"]
     rows = ["| name | is | meaning | not for files in |", "|---|---|---|---|"]
     for name, is_condition, part, meaning in _native.where_names():
         kind = "condition" if is_condition else "number"
         rows.append(f"| `{name}` | {kind} | {_cell(meaning)} | {_without(part)} |")
-    parts += ["\n".join(rows) + "\n", f"{_VIRIFORMAT.strip()}\n"]
-    rows = ["| key | meaning | not for files in |", "|---|---|---|"]
-    needed = {"min_ply": PLY, "filter_tactical": MOVE, "filter_castling": MOVE}
-    for name, field in ViriformatRules.model_fields.items():
-        rows.append(f"| `{name}` | {_cell(field.description or '')} | {_without(needed.get(name, ''))} |")
-    parts += ["\n".join(rows) + "\n", f"{_NNUE_PYTORCH.strip()}\n"]
+    parts += ["\n".join(rows) + "\n", f"{_VIRIFORMAT.strip()}\n", f"{_NNUE_PYTORCH.strip()}\n"]
     return "\n".join(parts)
 
 
@@ -170,9 +160,14 @@ _NEEDS = {
     "skip_ply_up_to": PLY,
     "win_draw_loss": PLY,
     "keep_by_ply": PLY,
+    "viriformat.min_ply": PLY,
+    "viriformat.filter_tactical": MOVE,
+    "viriformat.filter_castling": MOVE,
 }
 
 _FILTERS = """
+## Filters of positions
+
 Keys of `[data.chess.filters]`, which leave positions out of training, and options of `loader filter` and `loader
 inspect` with the same names (`--max-score 3000`). A position must pass all that are set. What is drawn depends on
 seed, epoch and the position's place in the files alone ([the stream](../explanation/stream.md#filters)). A filter
@@ -181,7 +176,7 @@ where a filter needs the ply. Scores are taken in the file's unit, as the side t
 """
 
 _EXPRESSIONS = """
-## Expressions
+### Expressions
 
 `where = "ply >= 16 and abs(score) < 3000 and not in_check"` keeps positions of which that holds. From what binds
 least to what binds most: `or`; `and`; `not`; `< <= > >= == !=`, also in a row, as in `16 <= ply < 100`; `+ -`; `* /`;
@@ -192,7 +187,7 @@ condition. The expression is compiled once, when the stream is opened.
 """
 
 _VIRIFORMAT = """
-## viriformat
+### viriformat
 
 `viriformat = "filter.toml"`, or `--viriformat filter.toml`, takes a TOML file of viriformat 3's `Filter` as it is;
 what the file does not say is as viriformat has it: `min_ply = 16`, `min_pieces = 4`, `max_eval = 31339`,
@@ -202,7 +197,7 @@ multiplied, and drawn once.
 """
 
 _NNUE_PYTORCH = """
-## As in nnue-pytorch
+### As in nnue-pytorch
 
 | there | here |
 |---|---|
@@ -241,7 +236,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "api.md": api,
     "configuration.md": configuration,
     "commands.md": commands,
-    "filters.md": filters,
     "batch-layout.md": batch_layout,
 }
 

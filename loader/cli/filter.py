@@ -56,7 +56,7 @@ def filter_files(
     The filters are those of training, [data.chess.filters], and leave the same out as its first epoch with the same
     files and seed. OUT can't be of a format of whole games, unless with --mark: chains and games stay whole then, and
     training leaves out what has no score. What EXPR may speak of, and which format has what a filter
-    needs, is in docs/reference/filters.md. OUT appears when it is complete and never replaces a file.
+    needs, is in docs/reference/configuration.md. OUT appears when it is complete and never replaces a file.
     What is done lies in OUT.part; the same command goes on with it, after Ctrl-C, a crash or a power failure. A pipe
     gets the files' own format, or that of --to, and nothing is kept.
     """
