@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
@@ -10,6 +10,8 @@ from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.output_buckets import OutputBuckets
 from loader.section import Effect, Section, as_tuple
+
+View = Literal["mover", "white"]
 
 
 class ChessConfig(Section):
@@ -45,6 +47,15 @@ class ChessConfig(Section):
         ),
         Effect.FIXED,
     ] = "stockfish"
+    score_view: Annotated[
+        View | None,
+        Field(
+            description="whose advantage a positive score in the files is: mover (the side to move's) or white; not "
+            "set: as their format has it"
+        ),
+        Effect.FIXED,
+    ] = None
+    result_view: Annotated[View | None, Field(description="the same of results"), Effect.FIXED] = None
     filters: FilterConfig = FilterConfig()
 
     @field_validator("king_buckets")

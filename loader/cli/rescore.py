@@ -85,9 +85,12 @@ def rescore_files(
         drop_unscored,
     )
     began = time.monotonic()
+    warnings: list[str] = []
     with byte_progress(f"checking {output.name}") as progress:
-        whole = prepare(settings, sources, target, output, progress)
+        whole = prepare(settings, sources, target, output, progress, warnings.append)
     with position_progress(whole) as report:
+        for warning in warnings:
+            report.tell(warning)
         state = rescore(settings, sources, whole, target, output, report)
     marked = f", {state[UNSCORED]:,} without a score" if state.get(UNSCORED) else ""
     left_out = " (left out)" if marked and drop_unscored else ""

@@ -9,6 +9,7 @@ from typing import cast
 
 from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
+from loader.chess.settings import View
 from loader.errors import DataError, UsageError
 from loader.files.compression import READ_ENDINGS
 from loader.formats.registry import (
@@ -59,8 +60,18 @@ class PositionFormat:
     @property
     def in_centipawns(self) -> bool:
         """True if scores are centipawns, False if they are Stockfish's internal units."""
+        return self.score_unit == "centipawns"
+
+    @property
+    def score_unit(self) -> str:
+        """The unit that scores usually have."""
         unit: str = getattr(format_by_name(self.name), "SCORE_UNIT")  # noqa: B009 (no part of every format)
-        return unit == "centipawns"
+        return unit
+
+    def view_of(self, label: str) -> View | None:
+        """Returns the view that a label (score or result) has in files of this format; None: each has its own."""
+        view: View | None = getattr(format_by_name(self.name), f"{label.upper()}_VIEW")
+        return view
 
     def make_writer(self) -> _native.EntryWriter:
         return self.codec.make_writer()

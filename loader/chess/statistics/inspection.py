@@ -48,7 +48,17 @@ def inspect_source(
     format = source.format
     unit = format.units.removesuffix("s") if format.keeps_games else None
     size = source.size or source.offset(inspection.chunks)
-    facts = FileFacts(str(source.path), format.name, format.lacks, size, inspection.chunks, unit)
+    facts = FileFacts(
+        str(source.path),
+        format.name,
+        format.lacks,
+        size,
+        inspection.chunks,
+        unit,
+        format.score_unit,
+        format.view_of("score"),
+        format.view_of("result"),
+    )
     return FileStatistics(facts, inspection.total(), tuple(king_buckets), inspection.left())
 
 

@@ -14,6 +14,7 @@ from loader.chess.filters import MOVE, PLY, SIDE
 from loader.chess.statistics.calibration import Interval
 from loader.chess.statistics.distribution import Counts, Distribution
 from loader.chess.statistics.statistics import FileStatistics
+from loader.stream.data_facts import fact_lines
 
 # Borders of scores, beyond and between which results are shown; multiples of 25.
 _SCORES = (-1000, -500, -300, -200, -100, -50, 0, 50, 100, 200, 300, 500, 1000)
@@ -59,6 +60,8 @@ def sections(statistics: FileStatistics, solid: str = "#") -> Iterator[str]:
     """Lines. `solid`: the letter of which bars are made."""
     if not statistics.entries:
         return
+    yield ""
+    yield from (f"  {line}" for line in fact_lines(statistics.data_facts()))
     yield from _results(statistics, solid)
     yield from _grouped("pieces", statistics.counts.piece_counts, _PIECES, solid)
     yield from _grouped("phase (24: all pieces; 0: none)", statistics.counts.phases, _PHASES, solid)

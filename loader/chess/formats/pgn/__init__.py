@@ -9,6 +9,8 @@ from loader.chess.positions.format import PositionFormat, with_packed
 
 FAMILY = "chess"
 SCORE_UNIT = "centipawns"
+SCORE_VIEW = None  # a comment's own
+RESULT_VIEW = "white"
 SUFFIXES = with_packed(".pgn")
 DECODED = 6  # bytes of memory for a byte of file: a move without comments has five letters
 LACKS = ()

@@ -23,7 +23,7 @@
 #include "chess/native/files/reader.h"
 #include "chess/native/files/unit_file.h"
 #include "chess/native/formats/rescoring_writer.h"
-#include "chess/native/scaled_reader.h"
+#include "chess/native/relabelled_reader.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
