@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +11,11 @@ import typer
 
 from loader.cli.tool_options import (
     ALL_THREADS,
+    BadData,
     FilesOrPipes,
     Format,
     Lossy,
+    OnBadData,
     OptionalOutput,
     OutputOrPipe,
     Seed,
@@ -22,6 +23,7 @@ from loader.cli.tool_options import (
     To,
     output_of,
     prepared,
+    rule_of,
     target_for,
     working,
 )
@@ -38,16 +40,6 @@ Units = Annotated[
     typer.Option(
         "-n", "--units", min=1, max=10**12, metavar="N", help="Records, lines, games or chains.", show_default=True
     ),
-]
-
-
-class BadData(StrEnum):
-    STOP = "stop"
-    SKIP = "skip"
-
-
-OnBadData = Annotated[
-    BadData, typer.Option("--on-bad-data", help="Positions that no game can have: stop, or leave them out.")
 ]
 
 
@@ -80,21 +72,21 @@ def convert_files(
     Entries that follow one another become a game or a chain again where the format has them. Scores keep their units,
     unless --scale gives them others: rounded to nearest even, at most 32000 in size, no score stays none.
     What single entries lack stays open where OUT's format can leave it open; else it is named with its count, and so is
-    a half-move clock beyond the format's, which becomes the longest. A position that no game can have ends the command
-    with its place, or is left out and counted with --on-bad-data skip.
+    a half-move clock beyond the format's, which becomes the longest. What can't be read, and a position or move that no
+    game can have, ends the command with its place; with --on-bad-data skip the game, line or record is left out, and
+    how many were is said, with the first of them.
 
     OUT appears when it is complete and never replaces a file; the free space is checked first. What is done lies in
     OUT.part, with OUT.part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure. The
     same files give the same bytes, with any --threads and however often it was stopped. Between pipes nothing is kept;
     a pipe gets the files' own format, or that of --to.
     """
-    from loader.chess.positions.file import IllegalRule
     from loader.chess.positions.input import SourceFile, all_units, refuse_empty
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import convert, write_units
 
     began = time.monotonic()
-    sources = open_inputs(files, input_format, illegal=IllegalRule(on_bad_data.value, every=True), scale=scale)
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), scale=scale)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -117,6 +109,7 @@ def cat_files(
     input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write files one after another, decompressed, to standard output or a file.
@@ -127,7 +120,7 @@ def cat_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import write_units
 
-    sources = open_inputs(files, input_format)
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data))
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -149,12 +142,13 @@ def head_files(
     input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
 ) -> None:
     """Write the first records, lines, games or chains of files to standard output or a file."""
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import first_units, write_units
 
-    sources = open_inputs(files, input_format)
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data))
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -171,6 +165,7 @@ def sample_files(
     input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write some of the records, lines, games or chains of files, each as likely as any other, in their order.
@@ -180,7 +175,7 @@ def sample_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import sampled_units, write_units
 
-    sources = open_inputs(files, input_format)
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data))
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -193,6 +188,7 @@ def count_files(
     files: FilesOrPipes,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")] = False,
     input_format: Format = None,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Count the positions of files, and their records, lines, games or chains. Everything is decoded."""
@@ -201,7 +197,7 @@ def count_files(
     from loader.files.pipes import input_of
 
     for each in [input_of(path) for path in files]:
-        source = open_input(each, input_format)
+        source = open_input(each, input_format, rule=rule_of(on_bad_data))
         entries = units = 0
         with working(each.path.name, [source]) as tick:
             for block, done in units_of(source, source.format, threads):

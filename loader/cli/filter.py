@@ -12,10 +12,12 @@ import typer
 from loader.cli.filter_options import FilterOptions, with_filter_options
 from loader.cli.tool_options import (
     ALL_THREADS,
+    BadData,
     Files,
     FilesOrPipes,
     Format,
     Lossy,
+    OnBadData,
     OutputFile,
     OutputOrPipe,
     Seed,
@@ -25,6 +27,7 @@ from loader.cli.tool_options import (
     memory_of,
     output_of,
     prepared,
+    rule_of,
     target_for,
     working,
 )
@@ -49,6 +52,7 @@ def filter_files(
     mark: Annotated[
         bool, typer.Option("--mark", help="Write all positions; those that do not pass lose their score (32002).")
     ] = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write the positions of files that pass all filters that are given, in their order.
@@ -68,7 +72,7 @@ def filter_files(
     from loader.chess.tools.filter import PassingUnits, filter_positions, refuse_lacking
 
     chosen = filters.config()
-    sources = open_inputs(files, input_format, needed=needed_parts(chosen))
+    sources = open_inputs(files, input_format, needed=needed_parts(chosen), rule=rule_of(on_bad_data))
     place = output_of(output)
     target = target_for(sources, place, to)
     if not mark:
@@ -97,6 +101,7 @@ def dedupe_files(
     input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write each position of files once: the first in their order stays, with its score, move and result.
@@ -113,7 +118,7 @@ def dedupe_files(
 
     began = time.monotonic()
     allowed = memory_of(memory)
-    sources = open_sources(files, input_format)
+    sources = open_sources(files, input_format, rule=rule_of(on_bad_data))
     target = file_target(output, to)
     refuse_games(target.format)
     prepared(sources, target.format, lossy=lossy)

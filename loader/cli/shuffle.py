@@ -12,9 +12,11 @@ import typer
 
 from loader.cli.tool_options import (
     ALL_THREADS,
+    BadData,
     Files,
     Format,
     Lossy,
+    OnBadData,
     OutputFile,
     Seed,
     Threads,
@@ -23,6 +25,7 @@ from loader.cli.tool_options import (
     file_target,
     memory_of,
     prepared,
+    rule_of,
     share_of,
     working,
 )
@@ -48,6 +51,7 @@ def split_file(
         bool, typer.Option("--by-record", help="Allow files without games: then a game may be on both sides.")
     ] = False,
     input_format: Format = None,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Split a file by games into NAME.train.ENDING and NAME.validation.ENDING, so that none has positions in both.
@@ -65,7 +69,7 @@ def split_file(
     from loader.chess.tools.split import part_paths, split
 
     share = share_of(validation, "--validation")
-    (source,) = open_sources([file], input_format)
+    (source,) = open_sources([file], input_format, rule=rule_of(on_bad_data))
     if not source.format.keeps_games and not by_record:
         raise UsageError(
             f"{file}: {source.format.name} does not say which positions are of a game; --by-record splits it "
@@ -93,6 +97,7 @@ def shuffle_files(
     input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write all records, lines, games or chains of files in a random order. Games stay whole.
@@ -106,7 +111,7 @@ def shuffle_files(
 
     began = time.monotonic()
     allowed = memory_of(memory)
-    sources = open_sources(files, input_format)
+    sources = open_sources(files, input_format, rule=rule_of(on_bad_data))
     target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy)
     with working(output.name, sources) as tick:
@@ -123,6 +128,7 @@ def interleave_files(
     input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Mix files in a ratio of positions: at any place of OUT it is that of the shares, to within a game.
@@ -135,7 +141,7 @@ def interleave_files(
     from loader.chess.tools.interleave import interleave
 
     paths, shares = zip(*(_file_and_share(each) for each in files), strict=True)
-    sources = open_sources(paths, input_format)
+    sources = open_sources(paths, input_format, rule=rule_of(on_bad_data))
     target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy)
     with working(output.name, sources) as tick:

@@ -83,7 +83,7 @@ def verify_files(
 
 
 def _verdict(named: Input, given: str | None, threads: int) -> Verdict:
-    from loader.chess.positions.file import LEFT_OUT
+    from loader.chess.positions.file import COUNTED
     from loader.chess.positions.format import PositionFormat
     from loader.chess.positions.inputs import open_input
     from loader.chess.positions.verify import verify
@@ -96,7 +96,7 @@ def _verdict(named: Input, given: str | None, threads: int) -> Verdict:
         if format is not None and not isinstance(format, PositionFormat):
             with byte_progress(path.name) as progress:
                 return format.verify(path, threads, progress)
-        source = open_input(named, format or given, illegal=LEFT_OUT, indexed=False)
+        source = open_input(named, format or given, rule=COUNTED, indexed=False)
     except DataError as error:
         if named.is_pipe:
             raise

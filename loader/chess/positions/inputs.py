@@ -7,11 +7,12 @@ file: random filters, games and chains, the place of damage.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from loader import _native
 from loader.chess.positions.entry import Entry
-from loader.chess.positions.file import KEPT, IllegalRule
+from loader.chess.positions.file import KEPT, BadDataRule
 from loader.chess.positions.format import PositionFormat, piped_format
 from loader.chess.positions.input import Changes, Piece, Source, SourceFile, open_source
 from loader.errors import DataError, UsageError
@@ -19,6 +20,7 @@ from loader.files.compression import decompressor
 from loader.files.identity import identify
 from loader.files.pipes import Input, InputPipe, input_of
 from loader.formats.format import HEAD_BYTES
+from loader.stream.left_out import LeftOutChunks
 
 _MOST = 1 << 30  # bytes of a chunk
 
@@ -32,14 +34,15 @@ class PipedSource:
         format: PositionFormat,
         *,
         needed: Sequence[str],
-        illegal: IllegalRule = KEPT,
+        rule: BadDataRule = KEPT,
         scale: float = 1.0,
     ) -> None:
         self.pipe = pipe
         self.format = format
         self.changes = Changes()
+        self.left_out = LeftOutChunks()
         self._needed = needed
-        self._illegal = illegal
+        self._rule = rule
         self._scale = scale
         self._begins: list[int] = []  # of chunks
         self._units = 0  # records, lines or games in them
@@ -68,11 +71,13 @@ class PipedSource:
             data = self._next_piece(begin)
             self._header = self._header or codec.header_in(data)
             opened = _native.hold_entries(
-                codec, self.path, data, begin, self._units, self._needed, *self._illegal, self._header
+                codec, self.path, data, begin, self._units, self._needed, *self._rule, self._header
             )
             self._units += _native.count_units(codec, data)
+            number = len(self._begins)
             self._begins.append(begin)
-            yield SourceFile(self.path, self.format, opened, None, self._illegal, self._scale), 0
+            piece = SourceFile(self.path, self.format, opened, None, self._rule, self._scale)
+            yield replace(piece, left_out=self.left_out, first_chunk=number), 0
 
     def check_end(self) -> None:
         """The last chunk is what the pipe ends with."""
@@ -98,7 +103,7 @@ def open_inputs(
     option: str | PositionFormat | None = None,
     *,
     needed: Sequence[str] = (),
-    illegal: IllegalRule = KEPT,
+    rule: BadDataRule = KEPT,
     indexed: bool = True,
     scale: float = 1.0,
 ) -> list[Source]:
@@ -111,9 +116,9 @@ def open_inputs(
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
     files = {file.path: file for file in identify([each.path for each in inputs if not each.is_pipe])}
     return [
-        _open_pipe(each.path, option, needed, illegal, scale)
+        _open_pipe(each.path, option, needed, rule, scale)
         if each.is_pipe
-        else open_source(files[each.path], option, needed=needed, illegal=illegal, indexed=indexed, scale=scale)
+        else open_source(files[each.path], option, needed=needed, rule=rule, indexed=indexed, scale=scale)
         for each in inputs
     ]
 
@@ -123,11 +128,11 @@ def open_input(
     option: str | PositionFormat | None = None,
     *,
     needed: Sequence[str] = (),
-    illegal: IllegalRule = KEPT,
+    rule: BadDataRule = KEPT,
     indexed: bool = True,
 ) -> Source:
     """Opens one input."""
-    (source,) = open_inputs([path], option, needed=needed, illegal=illegal, indexed=indexed)
+    (source,) = open_inputs([path], option, needed=needed, rule=rule, indexed=indexed)
     return source
 
 
@@ -140,7 +145,7 @@ def entries(path: Path | str, option: str | None = None) -> Iterator[Entry]:
 
 
 def _open_pipe(
-    path: Path, option: str | PositionFormat | None, needed: Sequence[str], illegal: IllegalRule, scale: float
+    path: Path, option: str | PositionFormat | None, needed: Sequence[str], rule: BadDataRule, scale: float
 ) -> PipedSource:
     pipe = InputPipe(path)
     pipe.fill(HEAD_BYTES)
@@ -150,4 +155,4 @@ def _open_pipe(
     if not head and option is None:
         raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")
     format = option if isinstance(option, PositionFormat) else piped_format(head, path, option)
-    return PipedSource(pipe, format, needed=needed, illegal=illegal, scale=scale)
+    return PipedSource(pipe, format, needed=needed, rule=rule, scale=scale)

@@ -12,6 +12,7 @@
 #include "chess/native/files/codec.h"
 #include "chess/native/formats/game_writer.h"
 #include "chess/native/formats/mates.h"
+#include "chess/native/formats/record_walk.h"
 #include "chess/native/formats/storable.h"
 #include "chess/native/kernels.h"
 #include "common/simd.h"
@@ -35,7 +36,7 @@ class PgnWalk final : public chess::Walk {
         while (!damage_) {
             if (number_ < game_.entries.size()) {
                 const chess::Entry& entry = game_.entries[number_++];
-                if (!demands_.every || is_good(judged(entry.position), 1)) return &entry;
+                if (!demands_.every || is_good(entry)) return &entry;
             } else if (end_ == bytes_.size()) {
                 return nullptr;
             } else {
@@ -59,7 +60,7 @@ class PgnWalk final : public chess::Walk {
 
     [[nodiscard]] std::uint64_t units() const override { return games_; }
     [[nodiscard]] std::uint64_t at() const override { return end_; }
-    [[nodiscard]] const chess::IllegalTally& illegal() const override { return illegal_; }
+    [[nodiscard]] const chess::LeftOutTally& left_out() const override { return left_out_; }
     [[nodiscard]] std::optional<chess::Damage> damage() const override { return damage_; }
     [[nodiscard]] chess::Damage refusal(std::string reason) const override {
         return {begin_, games_, std::move(reason), false};
@@ -70,32 +71,40 @@ class PgnWalk final : public chess::Walk {
         begin_ = end_;
         end_ = std::min(end_of_game(bytes_, begin_, true), bytes_.size());
         number_ = 0;
-        read_game(bytes_.substr(begin_, end_ - begin_), demands_.needed, game_);
+        const std::string_view text = bytes_.substr(begin_, end_ - begin_);
+        read_game(text, demands_.needed, game_);
+        const std::uint64_t before = games_;
         games_ += game_.begun ? 1 : 0;
-        if (game_.illegal != chess::Illegal::kNone && leaves_out(game_.illegal, 1)) return;
-        if (!game_.fault.empty()) {
-            damage_ = {begin_ + game_.fault_at, games_, game_.fault, false};
-        } else if (!demands_.every && !game_.entries.empty()) {
-            const std::size_t entries = game_.entries.size();
-            if (!is_good(judged(game_.entries.front().position), entries)) game_.entries.clear();
+        chess::Damage damage{begin_ + game_.fault_at, games_, game_.fault, false};
+        chess::Illegal illegal = game_.illegal;
+        if (game_.fault.empty()) {
+            if (!demands_.every && !game_.entries.empty()) illegal = judged(game_.entries.front().position);
+            if (illegal == chess::Illegal::kNone) return;
+            damage = {begin_, games_, words_of(illegal), false};
         }
+        if (!may_leave_out(demands_, illegal)) {
+            damage_ = std::move(damage);
+        } else {
+            left_out_.add_unit(illegal, damage.reason, damage.offset, games_, {begin_, end_, before},
+                               game_.fault.empty() ? game_.entries.size() : count_moves(text));
+        }
+        game_.entries.clear();
     }
 
     [[nodiscard]] chess::Illegal judged(const chess::Position& position) const {
         return demands_.on_illegal == chess::OnIllegal::kKeep ? chess::Illegal::kNone : find_illegal(position);
     }
 
-    // Else it is noted, or damage.
-    bool is_good(chess::Illegal illegal, std::uint64_t entries) {
+    // Else it is counted, or damage.
+    bool is_good(const chess::Entry& entry) {
+        const chess::Illegal illegal = judged(entry.position);
         if (illegal == chess::Illegal::kNone) return true;
-        if (!leaves_out(illegal, entries)) damage_ = {begin_, games_, words_of(illegal), false};
+        if (may_leave_out(demands_, illegal)) {
+            left_out_.add_entry(illegal, words_of(illegal), begin_, games_);
+        } else {
+            damage_ = {begin_, games_, words_of(illegal), false};
+        }
         return false;
-    }
-
-    bool leaves_out(chess::Illegal illegal, std::uint64_t entries) {
-        if (demands_.on_illegal != chess::OnIllegal::kLeaveOut) return false;
-        illegal_.add(illegal, begin_, games_, entries);
-        return true;
     }
 
     std::string_view bytes_;
@@ -105,7 +114,7 @@ class PgnWalk final : public chess::Walk {
     std::uint64_t games_ = 0;
     std::size_t number_ = 0;  // of the next entry of the game
     Game game_;
-    chess::IllegalTally illegal_;
+    chess::LeftOutTally left_out_;
     std::optional<chess::Damage> damage_;
 };
 

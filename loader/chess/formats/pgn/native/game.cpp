@@ -77,6 +77,33 @@ bool is_chess(std::string_view variant, bool& chess960) {
     return chess960 || std::ranges::find(kOrthodox, name) != std::end(kOrthodox);
 }
 
+// Where a tag of Event begins within a line, as a program leaves it that was killed and began again: a whole one, behind
+// whose line another tag begins. `last`: no bytes follow.
+std::size_t find_event(std::string_view bytes, std::size_t begin, std::size_t end, bool last) {
+    constexpr std::string_view kEvent = "[Event \"";
+    begin += bytes.substr(begin).starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+    if (begin++ >= end) return kNone;
+    const std::string_view line = bytes.substr(begin, end - begin);
+    const std::size_t found = line.rfind(kEvent);
+    if (found == kNone) return kNone;
+    if (end == bytes.size()) return last ? begin + found : kNone;  // cut off
+    const std::size_t bracket = line.find_last_not_of(kBlanks);
+    const bool is_whole = bracket > found + kEvent.size() && line.substr(bracket - 1, 2) == "\"]";
+    if (!is_whole || end + 1 == bytes.size()) return is_whole && last ? begin + found : kNone;
+    const LineStart next = start_of(bytes, end + 1);
+    const bool is_followed = next.kind == LineStart::kTag || (next.kind == LineStart::kOpen && last);
+    return is_followed ? begin + found : kNone;
+}
+
+// Whether a word has the square of a move, or is castling.
+bool looks_like_move(std::string_view word) {
+    if (word.starts_with("O-O") || word.starts_with("0-0")) return true;
+    for (std::size_t i = 0; i + 1 < word.size(); ++i) {
+        if (word[i] >= 'a' && word[i] <= 'h' && word[i + 1] >= '1' && word[i + 1] <= '8') return true;
+    }
+    return false;
+}
+
 class Reading {
   public:
     Reading(std::string_view text, unsigned needed, Game& game) : text_(text), needed_(needed), game_(game) {}
@@ -291,7 +318,10 @@ std::size_t end_of_game(std::string_view bytes, std::size_t begin, bool last) {
             moves = true;
         }
         do {
-            at = line_end(bytes, at) + 1;
+            const std::size_t end = line_end(bytes, at);
+            const std::size_t within = find_event(bytes, at, end, last);
+            if (within != kNone) return within;
+            at = end + 1;
         } while (moves && at < bytes.size() && bytes[at] != '[' && bytes[at] != kByteOrderMark.front());
     }
     return kNone;
@@ -303,6 +333,25 @@ bool begins_with_tag(std::string_view bytes) {
         if (start.kind != LineStart::kEmpty) return start.kind == LineStart::kTag;
     }
     return false;
+}
+
+std::size_t count_moves(std::string_view text) {
+    std::size_t moves = 0;
+    std::size_t depth = 0;  // of variations
+    while (!text.empty()) {
+        const char letter = text.front();
+        if (letter == '{' || letter == '[' || letter == ';') {  // up to the end, if there is one
+            const std::size_t end = text.find(letter == '{' ? '}' : letter == '[' ? ']' : '\n');
+            text.remove_prefix(std::min(end, text.size() - 1) + 1);
+            continue;
+        }
+        if (letter == '(') ++depth;
+        if (letter == ')' && depth != 0) --depth;
+        const std::size_t end = std::max<std::size_t>(std::min(text.find_first_of(" \t\r\n{};()[", 0), text.size()), 1);
+        if (depth == 0 && looks_like_move(text.substr(0, end))) ++moves;
+        text.remove_prefix(end);
+    }
+    return moves;
 }
 
 void read_game(std::string_view text, unsigned needed, Game& game) {
