@@ -26,7 +26,8 @@ from loader.chess.positions.file import (
     open_file,
     raise_fault,
 )
-from loader.chess.positions.format import PositionFormat, input_format
+from loader.chess.positions.format import PositionFormat, input_format, refuse_unused
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.chess.positions.units import FoundBlock, UnitBlock, block_of, joined
 from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
@@ -152,10 +153,14 @@ class SourceFile:
         self.left_out.record(self.first_chunk + chunk, [damaged_chunk(file, reason, offset, samples)])
         return True
 
-    def copy_to(self, chunk: int, writer: _native.EntryWriter) -> None:
-        """Adds a chunk's entries. Raises DataError at damage, and for an entry that the writer's format can't hold."""
-        if (walk := self.walk(chunk)) is not None:
-            raise_fault(cast("Fault | None", walk.copy_to(writer, self.scale)))
+    def copy_to(self, chunk: int, writer: _native.EntryWriter) -> Changes:
+        """Adds a chunk's entries; counts those without a score by the reason, of formats that know one. Raises
+        DataError at damage, and for an entry that the writer's format can't hold."""
+        walk = self.walk(chunk)
+        if walk is None:
+            return Changes()
+        raise_fault(cast("Fault | None", walk.copy_to(writer, self.scale)))
+        return Counter(dict(walk.unscored))
 
     def count(self, chunk: int) -> int:
         """A chunk's entries, up to damage."""
@@ -195,7 +200,12 @@ class SourceFile:
 
 
 def open_sources(
-    paths: Sequence[Path], given: str | None = None, *, needed: Sequence[str] = (), rule: BadDataRule = KEPT
+    paths: Sequence[Path],
+    given: str | None = None,
+    *,
+    needed: Sequence[str] = (),
+    rule: BadDataRule = KEPT,
+    comments: PgnComments = NO_SETTINGS,
 ) -> list[SourceFile]:
     """Files that are read more than once, so no pipes. `given`: their format, where they do not say it. An entry
     that lacks a part of `needed` is damage. Raises UsageError, DataError."""
@@ -206,7 +216,10 @@ def open_sources(
                 f"{each.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
                 "with loader cat - -o FILE"
             )
-    return [open_source(file, given, needed=needed, rule=rule) for file in identify([each.path for each in inputs])]
+    files = identify([each.path for each in inputs])
+    sources = [open_source(file, given, needed=needed, rule=rule, comments=comments) for file in files]
+    refuse_unused(comments, [source.format for source in sources])
+    return sources
 
 
 def open_source(
@@ -217,10 +230,12 @@ def open_source(
     rule: BadDataRule = KEPT,
     indexed: bool = True,
     scale: float = 1.0,
+    comments: PgnComments = NO_SETTINGS,
 ) -> SourceFile:
     """Opens a file; `option`: its format, or the name of it, None: what the file says; `indexed`: as for `open_file`.
     Raises UsageError, DataError."""
-    format = option if isinstance(option, PositionFormat) else input_format(file.path, option)
+    found = option if isinstance(option, PositionFormat) else input_format(file.path, option)
+    format = found.with_comments(comments)
     opened = open_file(format, file, indexed=indexed, needed=needed, rule=rule)
     return SourceFile(file.path, format, opened, file, rule, scale)
 
@@ -332,7 +347,8 @@ def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Ch
     writer = target.make_writer()
     changes = Changes()
     for file, chunk in pieces:
-        file.copy_to(chunk, writer)
+        unscored = file.copy_to(chunk, writer)
+        changes.update({f"no score, {reason}": count for reason, count in unscored.items()})
     writer.finish()
     changes.update(dict(writer.changes))
     return writer.take(), changes

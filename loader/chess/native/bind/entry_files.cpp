@@ -268,16 +268,16 @@ void bind_entry_files(nb::module_& module) {
                 return file.offset(chunk);
             },
             "chunk"_a, "Bytes of the file before the chunk, about.");
-    module.def(
-        "open_entries", &open_entries, "codec"_a, "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
-        "needed"_a = std::vector<std::string>{}, "borders"_a = nb::none(), "bad_data"_a = nb::none(),
-        "every"_a = false,
-        "A file of positions. Raises DataError if it can't be read at all. `identity`: (size, device, inode, "
-        "modified)\n"
-        "of loader.files.identity; another file is a DataError, here and when a chunk is read.\n"
-        "needed: an entry that lacks one of these parts is damage. borders: as EntryFile.borders gave them.\n"
-        "bad_data: None keeps positions that no game can have, \"stop\" takes them for damage, \"count\" leaves them out,\n"
-        "\"skip\" also what can't be read. With `every` each position is judged, else of a game the first.");
+    module.def("open_entries", &open_entries, "codec"_a, "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
+               "needed"_a = std::vector<std::string>{}, "borders"_a = nb::none(), "bad_data"_a = nb::none(),
+               "every"_a = false,
+               "A file of positions. Raises DataError if it can't be read at all. `identity`: (size, device, inode, "
+               "modified)\n"
+               "of loader.files.identity; another file is a DataError, here and when a chunk is read.\n"
+               "needed: an entry that lacks one of these parts is damage. borders: as EntryFile.borders gave them.\n"
+               "bad_data: None keeps positions that no game can have, \"stop\" takes them for damage, \"count\" leaves "
+               "them out,\n"
+               "\"skip\" also what can't be read. With `every` each position is judged, else of a game the first.");
     module.def("hold_entries", &hold_entries, "codec"_a, "name"_a, "bytes"_a, "begin"_a, "first_unit"_a,
                "needed"_a = std::vector<std::string>{}, "bad_data"_a = nb::none(), "every"_a = false,
                "header"_a = nb::bytes("", 0),
@@ -303,6 +303,9 @@ void bind_entry_files(nb::module_& module) {
         .def("copy_to", &copy_to, "writer"_a, "scale"_a = 1.0,
              "Adds all more entries to the writer, their scores times `scale`. The fault, if any, or None.")
         .def_prop_ro("left_out", &ChunkWalk::left_out, "so far, by kind, as loader.stream.left_out.LeftOut")
+        .def_prop_ro(
+            "unscored", [](ChunkWalk& self) { return self.walk().unscored(); },
+            "entries without a score so far: (reason, how many), of formats that know a reason")
         .def_prop_ro("units", &ChunkWalk::units, "records, lines or games begun")
         .def_prop_ro(
             "fault", [](const ChunkWalk& self) { return as_tuple(self.fault()); },
