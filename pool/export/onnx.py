@@ -208,12 +208,11 @@ def _refuse_lossy_sums(model: onnx_ir.Model, path: Path) -> None:
     """Refuses what onnxruntime's kernel for CPUs adds up wrongly with several threads, and a short proof does not show.
 
     Raises PoolError."""
-    nodes = [
-        *model.graph.all_nodes(),
-        *(node for function in model.functions.values() for node in function.all_nodes()),
-    ]
-    sums = [node for node in nodes if node.op_type == "ScatterND" and "reduction" in node.attributes]
-    if any(node.attributes["reduction"].as_string() != "none" for node in sums):
+    nodes = list(model.graph.all_nodes())
+    for function in model.functions.values():
+        nodes += function.all_nodes()
+    scatters = [node for node in nodes if node.op_type == "ScatterND" and "reduction" in node.attributes]
+    if any(node.attributes["reduction"].as_string() != "none" for node in scatters):
         raise PoolError(
             f"{path}: not written: the model adds by index_add or index_put, which onnxruntime computes wrongly with "
             "several threads; use scatter_add"

@@ -192,7 +192,7 @@ OUT_OF_BOUNDS: dict[str, tuple[list[int], list[int]]] = {
 @pytest.mark.parametrize("name", OUT_OF_BOUNDS)
 def test_numbers_out_of_bounds_are_refused_by_the_runtime(name: str, onnx_logistic: Any) -> None:
     offsets, features = OUT_OF_BOUNDS[name]
-    inputs = {}
+    inputs: dict[str, npt.NDArray[np.int64]] = {}
     for field in FIELDS:
         inputs |= {f"{field}.offsets": np.zeros(len(offsets), np.int64), f"{field}.features": np.zeros(0, np.int64)}
     onnx_logistic.run(None, inputs)
