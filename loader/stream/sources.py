@@ -22,6 +22,7 @@ from loader.plugins.interface import call_problem, interface_problem
 from loader.plugins.registry import Registry
 from loader.section import Section, section_problem
 from loader.stream.config import DataConfig
+from loader.stream.data_facts import DataFact
 from loader.stream.interface import Cursor, Stream
 from loader.stream.schema import BatchSchema
 
@@ -104,6 +105,15 @@ class ScoringSource(Protocol):
     def score_unit(self, config: DataConfig, file: DataFile) -> str:
         """The unit that scores in files of this format usually have, in words; empty if that is not known. Raises as
         `open`."""
+
+
+@runtime_checkable
+class DescribingSource(Protocol):
+    """A source that can say how it reads files, beyond what the files say themselves."""
+
+    def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
+        """Describes how these files are read: what is taken for granted, what is left out. May look at a sample of
+        them, and says so then. Raises as `open`."""
 
 
 # Calling what a name stands for, without arguments, gives the Source.
@@ -295,11 +305,11 @@ def window_nbytes(config: DataConfig, files: Sequence[DataFile]) -> int:
     return 0 if estimate is None else estimate(config, files)
 
 
-def start_notes(config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
-    """Returns notes on these files for the user before a run, a line each. None if the source has no method
-    `start_notes` with these arguments."""
-    notes = getattr(source_by_name(config.source), "start_notes", None)
-    return () if notes is None else notes(config, files)
+def describe_data(config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
+    """Describes how these files are read, for people: units and views of scores, what is left out, ids. Nothing of a
+    source that can't say it. Raises DataError, ValueError."""
+    source = source_by_name(config.source)
+    return source.describe_data(config, files) if isinstance(source, DescribingSource) else ()
 
 
 def score_unit(config: DataConfig, file: DataFile) -> str | None:

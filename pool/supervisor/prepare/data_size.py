@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from loader.files.identity import DataFile
 from loader.stream.config import DataConfig
@@ -80,19 +79,6 @@ def file_lines(config: DataConfig, files: Sequence[DataFile]) -> Iterator[str]:
         yield f"... and {len(files) - _MOST:,} more"
 
 
-def score_lines(config: DataConfig, files: Files) -> Iterator[str]:
-    """Yields the formats and the units of scores, a line for each key of `files`; none for samples without scores."""
-    for key, named in files.items():
-        groups = [
-            (kind, list(group))
-            for (_, kind), group in groupby(named, lambda file: (file.component, _kind(config, file)))
-            if kind is not None and kind.unit is not None
-        ]
-        if groups:
-            some = [f"{_listed(group)}: {kind}" for kind, group in groups[:_MOST]]
-            yield f"{key}: {'; '.join([*some, '...'] if len(groups) > _MOST else some)}"
-
-
 def mixed_units(config: DataConfig, files: Files) -> str | None:
     """Returns a line if files whose scores have different units are read with one score_scale; else None."""
     units: dict[float, dict[str, DataFile]] = {}  # the first file of each, by scale
@@ -116,8 +102,3 @@ def _kind(config: DataConfig, file: DataFile) -> _Kind | None:
         return _Kind(format_name(config, file), score_unit(config, file), file.score_scale)
     except Exception:  # formats and sources are a user's code, too
         return None
-
-
-def _listed(files: Sequence[DataFile]) -> str:
-    more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
-    return f"{files[0].path.name}{more}"
