@@ -190,6 +190,7 @@ def test_damage_is_told_with_its_place(tmp_path: Path, capsys: Capture) -> None:
 THREADS = """
 import sys
 from pathlib import Path
+import loader.rows.formats.parquet.file  # and what begins threads of its own: numpy's
 from loader.cli.main import main
 before = set(Path("/proc/self/task").iterdir())
 assert main(sys.argv[1:]) == 0
