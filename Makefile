@@ -16,7 +16,7 @@ KERNELS := $(wildcard pool/kernels/rules.cuh pool/kernels/cuda/src/* pool/tasks/
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 
-.PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench learning fuzz chaos chaos-mutants \
+.PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-libraries test-native test-crashes test-chaos check format docs reference pictures bench learning fuzz chaos chaos-mutants \
         hostile test-hostile soak structure gpu-check gpu-bench gpu-dry wheel-check bare-check image-check fakegpu-sound digests clean
 
 help:  ## this list
@@ -95,6 +95,10 @@ $(NATIVE_BUILD)/CMakeCache.txt: CMakeLists.txt
 
 test-engines: $(STAMP)  ## newer networks in the engines themselves: downloads 0.5 GB once
 	$(BIN)/python -m pytest -m engines tests/pool/tasks/stockfish
+
+test-libraries: $(STAMP)  ## what onnxruntime and pyarrow have done wrongly now and then: a million rows on several threads, hundreds of calls: 10 minutes
+	$(BIN)/python -m tests.pool.export.onnx_threads
+	$(BIN)/python -m tests.loader.rows.formats.parquet_exits
 
 test-crashes: $(STAMP) $(FAKEGPU)  ## real runs killed at every crash point: minutes
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m chaos tests/chaos/test_crash_points.py
