@@ -12,6 +12,7 @@ from pathlib import Path
 
 import zmq
 
+from loader.files.regular import open_regular
 from pool.errors import ConfigError
 
 LENGTH = 40  # characters of Z85
@@ -34,9 +35,9 @@ def write_key(path: Path) -> None:
 def read_key(path: Path) -> str:
     """Returns the key in a file. Raises ConfigError if it is not there, of another user, or can be read by others."""
     try:
-        with path.open(encoding="ascii", errors="replace") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             status = os.fstat(file.fileno())
-            text = file.read(LENGTH + 2).strip()
+            text = file.read(LENGTH + 2).decode("ascii", "replace").strip()
     except OSError as error:
         raise ConfigError(f"--key: {path}: {error.strerror}; make one with pool machines-key {path}") from None
     if status.st_uid not in (os.geteuid(), 0):
