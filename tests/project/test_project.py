@@ -18,8 +18,8 @@ def targets() -> set[str]:
 
 
 def test_one_version_everywhere() -> None:
-    version = tomllib.loads(text_of("pyproject.toml"))["project"]["version"]
-    assert f"\nversion: {version}\n" in text_of("CITATION.cff")
+    settings = tomllib.loads(text_of("pyproject.toml"))["tool"]["scikit-build"]
+    assert f"\nversion: {settings['metadata']['version']['base']}\n" in text_of("CITATION.cff")
 
 
 def test_the_workflow_runs_what_ci_runs_and_says_that_it_has_no_shared_folder() -> None:
