@@ -90,7 +90,7 @@ def convert_files(
     from loader.chess.tools.convert import convert, write_units
 
     began = time.monotonic()
-    sources = open_inputs(files, input_format, comments=comments, rule=rule_of(on_bad_data), scale=scale)
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), scale=scale, comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy, keeps_scores=scale == 1)
@@ -126,7 +126,7 @@ def cat_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import write_units
 
-    sources = open_inputs(files, input_format, comments=comments, rule=rule_of(on_bad_data))
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -156,7 +156,7 @@ def head_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import first_units, write_units
 
-    sources = open_inputs(files, input_format, comments=comments, rule=rule_of(on_bad_data))
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -185,7 +185,7 @@ def sample_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import sampled_units, write_units
 
-    sources = open_inputs(files, input_format, comments=comments, rule=rule_of(on_bad_data))
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -209,7 +209,7 @@ def count_files(
     from loader.files.pipes import input_of
 
     for each in [input_of(path) for path in files]:
-        source = open_input(each, input_format, comments=comments, rule=rule_of(on_bad_data))
+        source = open_input(each, input_format, rule=rule_of(on_bad_data), comments=comments)
         entries = units = 0
         with working(each.path.name, [source]) as tick:
             for block, done in units_of(source, source.format, threads):

@@ -64,7 +64,7 @@ def filter_files(
     The filters are those of training, [data.chess.filters], and leave the same out as its first epoch with the same
     files and seed. OUT can't be of a format of whole games, unless with --mark: chains and games stay whole then, and
     training leaves out what has no score. What EXPR may speak of, and which format has what a filter
-    needs, is in docs/reference/filters.md. OUT appears when it is complete and never replaces a file.
+    needs, is in docs/reference/configuration.md. OUT appears when it is complete and never replaces a file.
     What is done lies in OUT.part; the same command goes on with it, after Ctrl-C, a crash or a power failure. A pipe
     gets the files' own format, or that of --to, and nothing is kept.
     """
@@ -77,7 +77,7 @@ def filter_files(
 
     chosen = filters.config()
     sources = open_inputs(
-        files, input_format, needed=needed_parts(chosen), comments=comments, rule=rule_of(on_bad_data)
+        files, input_format, needed=needed_parts(chosen), rule=rule_of(on_bad_data), comments=comments
     )
     place = output_of(output)
     target = target_for(sources, place, to)
@@ -126,7 +126,7 @@ def dedupe_files(
 
     began = time.monotonic()
     allowed = memory_of(memory)
-    sources = open_sources(files, input_format, comments=comments, rule=rule_of(on_bad_data))
+    sources = open_sources(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     target = file_target(output, to)
     refuse_games(target.format)
     prepared(sources, target.format, lossy=lossy)

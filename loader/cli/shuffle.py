@@ -73,7 +73,7 @@ def split_file(
     from loader.chess.tools.split import part_paths, split
 
     share = share_of(validation, "--validation")
-    (source,) = open_sources([file], input_format, comments=comments, rule=rule_of(on_bad_data))
+    (source,) = open_sources([file], input_format, rule=rule_of(on_bad_data), comments=comments)
     if not source.format.keeps_games and not by_record:
         raise UsageError(
             f"{file}: {source.format.name} does not say which positions are of a game; --by-record splits it "
@@ -117,7 +117,7 @@ def shuffle_files(
 
     began = time.monotonic()
     allowed = memory_of(memory)
-    sources = open_sources(files, input_format, comments=comments, rule=rule_of(on_bad_data))
+    sources = open_sources(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy)
     with working(output.name, sources) as tick:
@@ -149,7 +149,7 @@ def interleave_files(
     from loader.chess.tools.interleave import interleave
 
     paths, shares = zip(*(_file_and_share(each) for each in files), strict=True)
-    sources = open_sources(paths, input_format, comments=comments, rule=rule_of(on_bad_data))
+    sources = open_sources(paths, input_format, rule=rule_of(on_bad_data), comments=comments)
     target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy)
     with working(output.name, sources) as tick:

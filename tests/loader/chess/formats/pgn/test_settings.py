@@ -1,4 +1,4 @@
-"""Comments of PGN that can be read two ways: settings of commands and runs, and counts of moves without a score."""
+"""Settings for PGN comments that can be read two ways, and what commands say of moves without a score."""
 
 from __future__ import annotations
 
