@@ -27,7 +27,7 @@ class PgnConfig(Section):
         Effect.FIXED,
     ] = None
     unit: Annotated[
-        Literal[pawns, centipawns] | None,
+        Literal["pawns", "centipawns"] | None,
         Field(
             description="what whole numbers are ([%eval 17], +31/12): pawns, whose mates (M5) count plies and which "
             "may have a decimal comma; or centipawns, whose mates count moves; not set: they are damage, or no score. "
