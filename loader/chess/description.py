@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from loader import _native
-from loader.chess.positions.entry import Entry
+from loader.chess.positions.entry import Entry, View
 from loader.chess.readers import LABELS, format_of, native_reader, open_readers, views_of
-from loader.chess.settings import View
-from loader.chess.statistics.views import describe_missing_scores, describe_view, evidence_of
+from loader.chess.views import describe_missing_scores, describe_view, evidence_of
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import Place, Reader

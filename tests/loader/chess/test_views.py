@@ -14,8 +14,8 @@ import pytest
 
 from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
-from loader.chess.statistics.views import Agreement, ViewEvidence
 from loader.chess.tools.convert import convert
+from loader.chess.views import Agreement, ViewEvidence
 from loader.cli.main import main
 from loader.files.identity import identify
 from loader.stream.config import DataConfig
