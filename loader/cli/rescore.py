@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.engine_options import (
     DEFAULT_TIMEOUT,
     Depth,
@@ -20,6 +21,7 @@ from loader.cli.engine_options import (
     parse_options,
     units_of,
 )
+from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import Files, Format, Lossy, OutputFile, To, file_target, prepared
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
@@ -31,6 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="rescore")(rescore_files)
 
 
+@with_pgn_options
 def rescore_files(
     files: Files,
     output: OutputFile,
@@ -44,6 +47,7 @@ def rescore_files(
     timeout: Timeout = DEFAULT_TIMEOUT,
     units_per_100cp: UnitsPer100cp = None,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     drop_unscored: Annotated[
@@ -74,7 +78,7 @@ def rescore_files(
     from loader.engines.rescore import POSITIONS, UNSCORED, prepare, rescore
     from loader.engines.rescore_settings import RescoreSettings
 
-    sources = open_sources(files, input_format)
+    sources = open_sources(files, input_format, comments=comments)
     target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy, keeps_scores=False)
     settings = RescoreSettings(

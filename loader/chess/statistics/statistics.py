@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from loader._native import Census
@@ -40,6 +40,7 @@ class FileStatistics:
     counts: Census
     king_buckets: Sequence[int]  # a layout, as `data.chess.king_buckets`; empty: none is asked for
     left: Sequence[FilterCount]
+    unscored: Mapping[str, int] = field(default_factory=dict)  # by the reason, of formats that know one
 
     @property
     def entries(self) -> int:
@@ -156,6 +157,7 @@ class FileStatistics:
         return {
             "score": asdict(self.score()),
             "no_score": self.no_score(),
+            "no_score_reasons": dict(self.unscored),
             "results": self.results(),
             "score_view": ViewEvidence.of_counts(self.facts.score_view, self.counts.score_signs).to_dict(),
             "result_view": ViewEvidence.of_counts(self.facts.result_view, self.counts.result_signs).to_dict(),
