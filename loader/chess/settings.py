@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
@@ -27,7 +27,7 @@ class PgnConfig(Section):
         Effect.FIXED,
     ] = None
     unit: Annotated[
-        Literal[pawns, centipawns] | None,
+        Literal["pawns", "centipawns"] | None,
         Field(
             description="what whole numbers are ([%eval 17], +31/12): pawns, whose mates (M5) count plies and which "
             "may have a decimal comma; or centipawns, whose mates count moves; not set: they are damage, or no score. "
