@@ -29,7 +29,7 @@ class LabelChange:
     flips_result: bool = False  # likewise
 
     def applied_to(self, entry: Entry) -> Entry:
-        is_black_to_move = entry.fen.split(maxsplit=2)[1] == "b"
+        is_black_to_move = entry.fen.split(maxsplit=2)[1:2] == ["b"]
         score = _native.scaled_score(entry.score, self.scale)
         if is_black_to_move and self.flips_score and score != NO_SCORE:
             score = -max(score, -MOST_SCORE)

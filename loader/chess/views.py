@@ -109,11 +109,14 @@ def evidence_of(label: str, view: View | None, census: Census) -> ViewEvidence:
 
 
 def describe_view(label: str, view: View | None, census: Census, origin: str) -> DataFact | None:
-    """Describes whose view a label is read as, and what material says of that; None if no position has the label.
-    `origin`: of the positions, in words."""
+    """Describes whose view a label is read as, and what material says of that; None if no position has the label, or
+    nothing is known of comments that each have their own. `origin`: of the positions, in words."""
     if label == "result" and census.entries and not int(census.scores[:3].sum()):
         return None
-    return DataFact(f"{label} view", evidence_of(label, view, census).describe(label, origin))
+    evidence = evidence_of(label, view, census)
+    if view is None and evidence.looks_like is None:
+        return None
+    return DataFact(f"{label} view", evidence.describe(label, origin))
 
 
 def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:

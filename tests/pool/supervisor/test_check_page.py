@@ -188,6 +188,17 @@ def test_scores_of_another_unit_than_the_tasks_are_named(task: str, file: str, w
     assert unit_warning(config, {"data.train": [replace(entry, score_unit=unit)]}) is None
 
 
+def test_mixed_units_are_named_for_a_task_that_states_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("pool.tasks.stockfish.SCORE_UNIT")
+    other = tmp_path / "a.viri"
+    convert(open_sources([VALIDATION]), target_of(other), other)
+    files = {"data.train": identify([VALIDATION]), "data.validation": identify([other])}
+    config = parse_config({"task": "stockfish"}, "here")
+    mixed = "warning: scores of different units are mixed: internal units (validation.binpack) and centipawns (a.viri)"
+    assert (unit_warning(config, files) or "").startswith(mixed)
+    assert unit_warning(config, {"data.train": files["data.train"]}) is None
+
+
 def test_many_files_are_not_all_named(tmp_path: Path) -> None:
     for number in range(12):
         (tmp_path / f"{number:02}.binpack").symlink_to(VALIDATION)
