@@ -280,7 +280,8 @@ def test_text_is_utf_8_as_python_takes_it(data: bytes) -> None:
         file.write(line + b"\n")
         file.flush()
         rows = {"num_features": 9, "values": False, "columns": {"header": False, "label": 0, "sparse": {"features": 1}}}
-        used = data_config(source="rows", batch_size=1, rows=rows | {"columns": rows["columns"] | {"quote": ""}})  # type: ignore[operator]
+        more = {"quote": "", "float_ids": "text"}
+        used = data_config(source="rows", batch_size=1, rows=rows | {"columns": rows["columns"] | more})  # type: ignore[operator]
         try:
             line.decode()
             read_one = True
