@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from loader.files.identity import DataFile
 from loader.rows.settings import RowsConfig
-from loader.rows.statistics.spellings import Spellings, all_float_ids
+from loader.rows.spellings import Spellings, all_float_ids
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 

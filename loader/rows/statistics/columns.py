@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loader.rows.statistics.spellings import Spellings
+from loader.rows.spellings import Spellings
 
 MOST_DISTINCT = 10_000  # texts of a column that are told apart
 

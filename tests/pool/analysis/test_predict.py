@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from csv import reader as csv_reader
@@ -351,7 +351,7 @@ def test_an_ending_of_no_format_is_refused_before_anything_is_written(name: str,
 
 def test_parquet_without_the_package_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(tmp_path / "run", OF_COLUMNS)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(ConfigError, match=r"p.parquet: needs the package pyarrow: pip install 'sparsepool\[parquet\]'"):
         predict_file(Predictor.open(tmp_path / "run", None, "predict"), ["x"], tmp_path / "p.parquet")
 

@@ -54,6 +54,4 @@ if __name__ == "__main__":
     for model in ("logistic", "factorization"):
         with tempfile.TemporaryDirectory() as temporary:
             check_threads(Path(temporary), model, arguments.rows, (1, 2, 4), arguments.calls)
-        sys.stdout.write(
-            f"{model}: {arguments.rows:,} rows, {arguments.calls} calls on 1, 2, 4 threads: right\n"
-        )
+        sys.stdout.write(f"{model}: {arguments.rows:,} rows, {arguments.calls} calls on 1, 2, 4 threads: right\n")

@@ -16,8 +16,8 @@ from loader.errors import DataError
 from loader.files.identity import identify
 from loader.formats.format import OnProgress, Verdict
 from loader.rows.formats.parquet.reader import ask, read_group
+from loader.rows.spellings import INTEGER
 from loader.rows.statistics.columns import Column, ColumnStatistics
-from loader.rows.statistics.spellings import INTEGER
 from loader.rows.statistics.verdict import verdict
 
 _DUMPED = 1000  # rows at once
