@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import IO, TypeVar
 
 from loader import _native
@@ -123,8 +122,10 @@ def read_group(opened: pyarrow.parquet.ParquetFile, group: int, columns: Sequenc
 
 
 def _first_rows(opened: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pyarrow.Table:
-    batches = opened.iter_batches(SAMPLED_ROWS, columns=columns, use_threads=False)
-    return pyarrow.Table.from_batches([*islice(batches, 1)], opened.schema_arrow if not opened.num_row_groups else None)
+    batch = next(opened.iter_batches(SAMPLED_ROWS, columns=columns, use_threads=False), None)
+    if batch is None:
+        return opened.schema_arrow.empty_table().select(columns)
+    return pyarrow.Table.from_batches([batch])
 
 
 def _parquet_file(opened: IO[bytes]) -> pyarrow.parquet.ParquetFile:

@@ -232,7 +232,7 @@ def test_odd_files_are_read_or_refused(
         return
     if rows == 0:
         with pytest.raises(
-            DataError, match=r"a whole epoch has no entry|there is nothing to read: no file has a chunk"
+            DataError, match=r"a whole epoch has no entry|there is nothing to read: no file has an entry"
         ):
             read(config(), [path], 1)
         return

@@ -25,6 +25,17 @@ std::string_view without_blanks(std::string_view text) {
     return text;
 }
 
+constexpr const char* kMissingAdvice =
+    ": if that stands for a number that is missing, name it in data.rows.columns.missing";
+
+// Whether programs write it where there is no value.
+bool is_missing_word(std::string_view text) {
+    static constexpr std::string_view kWords[] = {"null", "nan", "none", "na", "n/a", "<na>", "nil", "nat", "\\n", "-"};
+    const auto small = [](char letter) { return letter >= 'A' && letter <= 'Z' ? letter + ('a' - 'A') : letter; };
+    return std::ranges::any_of(kWords,
+                               [&](std::string_view word) { return std::ranges::equal(text, word, {}, small); });
+}
+
 // Whether it is digits, a point and zeros, perhaps behind a minus.
 bool is_float_id(std::string_view text) {
     if (text.starts_with('-')) text.remove_prefix(1);
@@ -116,7 +127,7 @@ class LineParser {
         if (stop != digits.data() + digits.size() || stop == nullptr || !std::isfinite(number)) {
             return fail(cells_.begin_of(column),
                         joined(shape_.dense[index], ": expected a decimal number that float32 ", "can hold, got ",
-                               quoted(text)));
+                               quoted(text), !never_missing && is_missing_word(digits) ? kMissingAdvice : ""));
         }
         if (const char* wanted = index == 0 ? rows::take_label(shape_, number) : nullptr) {
             return fail(cells_.begin_of(column), joined("expected ", wanted, ", got ", quoted(text)));
