@@ -6,10 +6,11 @@ import select
 from collections.abc import Sequence
 
 from loader import _native
-from loader.chess.description import describe_units
+from loader.chess.description import describe_positions
 from loader.chess.fields import batch_schema
 from loader.chess.filters import needed_parts
 from loader.chess.filters.native_settings import filter_settings
+from loader.chess.formats.pgn.description import describe_comments
 from loader.chess.output_buckets import buckets_by_pieces
 from loader.chess.readers import FAMILY, format_of, native_reader, open_readers
 from loader.chess.settings import ChessConfig
@@ -61,10 +62,16 @@ class ChessSource(FileSource):
         )
 
     def score_unit(self, config: DataConfig, file: DataFile) -> str:
+        if file.score_unit is not None:
+            return file.score_unit
         return getattr(format_of(config, file), "SCORE_UNIT", "")
 
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
-        return [*describe_units(config, files), *super().describe_data(config, files)]
+        return [
+            *describe_positions(config, files),
+            *describe_comments(config, files),
+            *super().describe_data(config, files),
+        ]
 
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:
         """About how many positions pass the filters; None if those leave too few of what is looked at. Raises

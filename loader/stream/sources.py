@@ -103,8 +103,8 @@ class ScoringSource(Protocol):
     """A source whose samples have scores: it multiplies them by `DataFile.score_scale`."""
 
     def score_unit(self, config: DataConfig, file: DataFile) -> str:
-        """The unit that scores in files of this format usually have, in words; empty if that is not known. Raises as
-        `open`."""
+        """Returns the unit that scores in this file have: that of its entry, or else the usual one of its format, in
+        words; empty if that is not known. Raises as `open`."""
 
 
 @runtime_checkable
@@ -226,13 +226,16 @@ def open_validation(config: DataConfig, files: Sequence[Path | DataFile], seed: 
 
 
 def _check_scales(config: DataConfig, source: Source, files: Sequence[DataFile]) -> None:
-    """Raises ValueError for a scale of scores that the source's samples do not have."""
-    scaled = next((file for file in files if file.score_scale != 1.0), None)
-    if scaled is not None and not isinstance(source, ScoringSource):
-        raise ValueError(
-            f"score_scale: {scaled.score_scale:g} ({scaled.path}), but samples of the source {config.source} have no "
-            "scores: leave it out"
-        )
+    """Raises ValueError for a scale or unit of scores that the source's samples do not have."""
+    if isinstance(source, ScoringSource):
+        return
+    for file in files:
+        for key, value, default in (("score_scale", file.score_scale, 1.0), ("score_unit", file.score_unit, None)):
+            if value != default:
+                raise ValueError(
+                    f"{key}: {value} ({file.path}), but samples of the source {config.source} have no scores: leave it "
+                    "out"
+                )
 
 
 def _splitting(config: DataConfig, source: Source) -> SplittingSource:
@@ -313,8 +316,8 @@ def describe_data(config: DataConfig, files: Sequence[DataFile]) -> Sequence[Dat
 
 
 def score_unit(config: DataConfig, file: DataFile) -> str | None:
-    """The unit that scores in files of its format usually have; None if its samples have no scores, empty if it is not
-    known. Raises DataError, ValueError."""
+    """Returns the unit that scores in the file have, as `ScoringSource.score_unit`; None if its samples have no scores.
+    Raises DataError, ValueError."""
     source = source_by_name(config.source)
     return source.score_unit(config, file) if isinstance(source, ScoringSource) else None
 

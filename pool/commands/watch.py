@@ -31,6 +31,23 @@ def watch(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="0: one that is free")] = 7373,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="host name under which a proxy shows the page; may be given several times",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="file with the token, which nobody else may read; made if it is not there. Else the token is new at "
+            "each start",
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Show runs in the browser: curves side by side, what bounds them, restarts with their reasons, checkpoints.
@@ -48,9 +65,12 @@ def watch(
     watched.check()
     if output is None:
         from pool.watch.server import PageServer
+        from pool.watch.token import check_name, token_in
 
+        names = [check_name(name) for name in allow_host or ()]
+        token = None if token_file is None else token_in(token_file)
         with suppress(KeyboardInterrupt):  # nothing is left half done
-            server = PageServer(watched, host, port)
+            server = PageServer(watched, host, port, allowed_names=names, token=token)
             sys.stdout.write(f"{server.url}\n")
             sys.stdout.flush()
             server.serve()

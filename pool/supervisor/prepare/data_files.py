@@ -7,8 +7,7 @@ compared as well: device, inode and time (`loader.files.identity`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, descri
 from pool.config.tree import Config
 from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
 from pool.protocol.messages import Purpose
-from pool.supervisor.prepare.data_size import mixed_units
+from pool.supervisor.prepare.data_size import unit_warning
 from pool.supervisor.prepare.run_plan import RunPlan
 
 Recorded = Sequence[tuple[str, int]]  # as SavedState.data
@@ -75,8 +74,8 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     if before and now and now != list(before):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
     named = {f"data.{key}": own for key, own in files.items() if getattr(data, key)}
-    notes += fact_lines([*_describe(data, files["train"], named.get("data.validation", ()))])
-    if (warning := mixed_units(data, named)) is not None:
+    notes += fact_lines(_describe(data, files["train"], named.get("data.validation", ())))
+    if (warning := unit_warning(config, named)) is not None:
         notes.append(warning)
     return DataFiles(files["train"], files["validation"], tuple(notes))
 
@@ -147,16 +146,12 @@ def check_at_end(run: RunPlan) -> None:
 
 def _describe(
     data: DataConfig, train_files: Sequence[DataFile], validation_files: Sequence[DataFile]
-) -> Iterator[DataFact]:
-    """Yields the facts of both, those of validation files only where training files have others. None of files that
-    can't be read: the run says why."""
-    with suppress(Exception):  # formats and sources are a user's code, too
-        of_training = describe_data(data, train_files)
-        yield from of_training
-        of_validation = describe_data(data, validation_files) if validation_files else ()
-        yield from (
-            DataFact(fact.topic, f"of validation: {fact.text}") for fact in of_validation if fact not in of_training
-        )
+) -> Sequence[DataFact]:
+    """Returns the facts of both; none of files that can't be read: the run says why."""
+    try:
+        return describe_data(data, [*train_files, *validation_files] if train_files else ())
+    except Exception:  # formats and sources are a user's code, too
+        return ()
 
 
 def _load_sums(path: Path) -> dict[str, npt.NDArray[np.uint64]]:
