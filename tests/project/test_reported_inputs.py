@@ -26,6 +26,9 @@ class Row(NamedTuple):
 
 BLACK_WON = r"^q3k3/8/8/8/8/8/4P3/4K3 b - -\S*.* \| 32002 \| 0\.0\n$"
 ROWS = (
+    Row("rows/flt.csv", "inspect {file}", 0, r"1: user .*1 missing, spellings: integers with \.0 3\n"),
+    Row("rows/int.csv", "inspect --json {file}", 0, r'"spellings": {"counts": {"integers": 4}, "pairs": 0'),
+    Row("rows/ids.csv", "inspect {file}", 0, "2: na,me .*1 missing, spellings: texts 3, numbers with an exponent 1"),
     Row("chess/moves-one-late.plain", "verify {file}", 1, "a move that no piece can make there"),
     Row("chess/moves-one-late.plain", "convert {file} -o {out}.binpack", 1, "offset 79: .*no piece can make there"),
     Row("chess/moves-one-late.plain", "count {file} --on-bad-data skip", 0, "1 position.*\n?.*left out|left out"),

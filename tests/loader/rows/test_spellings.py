@@ -200,3 +200,11 @@ def test_inspect_says_nothing_of_the_spellings_of_real_numbers(
 ) -> None:
     assert main(["inspect", str(write(tmp_path / "a.csv", ["1.5", "2.0", "3", "1e3"]))]) == 0
     assert "spellings" not in capsys.readouterr().out
+
+
+def test_reported_ids_train_as_integers_alone(shared_data: Path) -> None:
+    floats, integers = (shared_data / f"reports-2/rows/{name}.csv" for name in ("flt", "int"))
+    with pytest.raises(ValueError, match=r"flt.csv: user: all categories look like '17.0'"):
+        features(floats, label="clicked")
+    assert features(floats, label="clicked", float_ids="integer") == hashes("17", "18", "", "4")
+    assert features(integers, label="clicked") == hashes("17", "18", "3", "4")
