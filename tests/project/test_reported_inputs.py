@@ -25,6 +25,9 @@ class Row(NamedTuple):
 
 BLACK_WON = r"^q3k3/8/8/8/8/8/4P3/4K3 b .*\t0000\t32002\t\S+\t1\n$"  # the mover's
 ROWS = (
+    Row("rows/flt.csv", "inspect {file}", 0, r"1: user .*1 missing, spellings: integers with \.0 3\n"),
+    Row("rows/int.csv", "inspect --json {file}", 0, r'"spellings": {"counts": {"integers": 4}, "pairs": 0'),
+    Row("rows/ids.csv", "inspect {file}", 0, "2: na,me .*1 missing, spellings: texts 3, numbers with an exponent 1"),
     Row("chess/moves-one-late.plain", "verify {file}", 1, "a move that no piece can make there"),
     Row(
         "chess/moves-one-late.plain",
