@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from loader.exit_codes import EXIT_DONE
+from loader.files.fingerprint import content_digest
 from loader.files.whole_file import temporary
 from loader.plugins.modules import command_of
 from loader.stream.sources import find_files
@@ -26,7 +27,7 @@ from pool.errors import PoolError, RunError, UnavailableError
 from pool.nets.export import takes_average
 from pool.run_folder import files
 from pool.run_folder.access import FOLDER_MODE
-from pool.stages.key import DIGITS, content_digest, digest
+from pool.stages.key import DIGITS, digest
 from pool.stages.recipe import Stage
 from pool.supervisor.processes.program import ended
 from pool.supervisor.resources.run_folder import locked
