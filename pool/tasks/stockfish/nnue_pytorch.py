@@ -254,9 +254,11 @@ def _stand_in(name: str) -> Callable[..., object]:
             if isinstance(part, dict):
                 vars(self).update(part)
 
-    return type(
-        name, (), {"__init__": ignore, "__new__": lambda cls, *_: object.__new__(cls), "__setstate__": set_state}
-    )
+    def new(cls: type, *_: object) -> object:
+        return object.__new__(cls)
+
+    methods: dict[str, object] = {"__init__": ignore, "__new__": new, "__setstate__": set_state}
+    return type(name, (), methods)
 
 
 def _named_tensors(tree: Any) -> Iterator[tuple[str, Any]]:
