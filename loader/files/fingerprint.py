@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from loader.files.identity import DataFile
 from loader.files.part import read_part
+from loader.files.regular import open_regular
 
 _ENDS = 1 << 16  # bytes of a file's beginning and of its end
 _MIB = 1 << 20
@@ -38,7 +40,7 @@ def content_digest(path: Path, size: int) -> str:
     """Returns the SHA-256 of a file's size, first and last MiB and some pieces between: whole files of a hundred
     gigabytes would take minutes. Raises OSError."""
     total = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         for begin, length in _places(size):
             file.seek(begin)
             total.update(file.read(length))

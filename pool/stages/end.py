@@ -18,6 +18,7 @@ from typing import Any
 
 from loader.exit_codes import EXIT_DONE
 from loader.files.fingerprint import content_digest
+from loader.files.regular import open_regular
 from loader.files.whole_file import temporary
 from loader.plugins.modules import command_of
 from loader.stream.sources import find_files
@@ -53,7 +54,7 @@ def has_bytes_of_its_name(network: Path) -> bool:
 
 def _stem_of(network: Path) -> str:
     """Returns the name that a network has by its content, without the ending. Raises OSError."""
-    with network.open("rb") as file:
+    with os.fdopen(open_regular(network), "rb") as file:
         return f"nn-{hashlib.file_digest(file, 'sha256').hexdigest()[:DIGITS]}"
 
 
