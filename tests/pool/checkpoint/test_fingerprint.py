@@ -102,3 +102,28 @@ def test_a_resume_with_other_numerics_has_to_be_asked_for(
     assert "the run is bit for bit the same only up to step 12" in allowed.out
     again = run_well(tmp_path / "run", {**TOY, "train.steps": 16}, "--resume")
     assert "numerics" not in again.out
+
+
+def test_the_version_that_older_builds_wrote_behind_their_optimizers_is_no_difference() -> None:
+    now = numerics.reference(config(), PLAN, ("cpu",))
+    assert "sparsepool" not in now["optimizer"]
+    then = {**now, "optimizer": "pool.optim.Adam (sparsepool 0.1.0), fused=True"}
+    assert differences(then, {**now, "optimizer": "pool.optim.Adam, fused=True"}) == ""
+    assert differences({"optimizer": "torch.optim.Adam (torch 2.1)"}, {"optimizer": "torch.optim.Adam (torch 2.2)"})
+
+
+@pytest.mark.runs
+@pytest.mark.parametrize("stops_early", [False, True])
+def test_a_finished_run_that_is_resumed_with_other_numerics_is_finished(
+    stops_early: bool, whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that has stopped before its last step."""
+    early = {"train.steps": 40, "train.validate_every": 1, "train.early_stopping": 1, "optimizer.args.lr": 5.0}
+    settings = {**TOY, **(early if stops_early else {})}
+    ended = whole_run(settings)
+    assert ("stopped early" in ended.out) == stops_early
+    copied(ended, tmp_path / "run")
+    monkeypatch.setenv("MKL_CBWR", "AVX2")
+    again = run_well(tmp_path / "run", settings, "--resume")
+    assert "nothing is left to compute with them" in again.out
+    assert again.digest() == ended.digest()
