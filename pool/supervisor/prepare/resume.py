@@ -16,15 +16,17 @@ from loader.files.identity import DataFile
 from loader.section import Effect
 from loader.stream.interface import Cursor
 from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
-from pool.checkpoint.fingerprint import LAYOUT, differences, differing_keys
+from pool.checkpoint.fingerprint import LAYOUT, NATIVE_CODE, differences, differing_keys
 from pool.checkpoint.state import STATE, WEIGHTS, OptimizerNumbers, SavedState, read_header, read_state
 from pool.config.key_path import walk
 from pool.config.member_settings import differing, flat
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, UnavailableError
 from pool.exchange.layout import prefix
+from pool.run_folder.first_steps import STEPS
 from pool.run_folder.strict_json import ABSENT, changed_entry, not_ours, printable, said, same, same_entry, value_at
 from pool.supervisor.prepare.data_files import compare_files
+from pool.supervisor.prepare.repeated_steps import first_steps_agree
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.task.start import KEY
@@ -136,6 +138,12 @@ def compare_numerics(run: RunPlan, checkpoint: Path, saved: SavedState, folder: 
     changed = {*differing_keys(then, now)}
     if is_finished(run.config, saved, read_status(folder.inside)):
         folder.note(f"other numerics: {different}; nothing is left to compute with them")
+        return
+    if not allowed and changed == {NATIVE_CODE} and first_steps_agree(folder.inside):
+        folder.note(
+            f"another build of sparsepool than that of {checkpoint}: the run's first {STEPS} steps, done again, have "
+            "the bits that they had"
+        )
         return
     if not allowed:
         of_config = changed & {*LAYOUT, *_OF_CONFIG}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +19,8 @@ from pool.device.names import parse_device
 from pool.errors import RunError
 from pool.exchange.plan import TensorSpec, make_plan
 from pool.protocol.identity import Peer
+from pool.run_folder.first_steps import FILE
+from tests.support.crafted import reseal
 from tests.support.runs import TOY, WholeRun, copied, run, run_well
 
 PLAN = make_plan([TensorSpec("w", (100, 16), "float32", 4)], [], [1 << 20])
@@ -110,6 +114,45 @@ def test_the_version_that_older_builds_wrote_behind_their_optimizers_is_no_diffe
     then = {**now, "optimizer": "pool.optim.Adam (sparsepool 0.1.0), fused=True"}
     assert differences(then, {**now, "optimizer": "pool.optim.Adam, fused=True"}) == ""
     assert differences({"optimizer": "torch.optim.Adam (torch 2.1)"}, {"optimizer": "torch.optim.Adam (torch 2.2)"})
+
+
+def built_by_another(run_dir: Path) -> None:
+    """The newest checkpoint is another build's."""
+
+    def change(tree: dict[str, Any]) -> None:
+        tree["fingerprint"]["native code"] = "0123456789abcdef 0123456789abcdef"
+
+    reseal(run_dir / "checkpoints/last", change)
+
+
+LONGER = {**TOY, "train.steps": 16, "schedule.every": 4}
+
+
+@pytest.mark.runs
+def test_a_build_that_computes_the_same_bits_goes_on(whole_run: WholeRun, tmp_path: Path) -> None:
+    """What its first steps make of the weights tells."""
+    whole = whole_run(LONGER)
+    run_well(tmp_path / "run", {**LONGER, "train.steps": 8})
+    built_by_another(tmp_path / "run")
+    again = run_well(tmp_path / "run", LONGER, "--resume")
+    assert "the run's first 3 steps, done again, have the bits that they had" in again.out
+    assert again.digest() == whole.digest()
+    assert "done again" not in run_well(tmp_path / "run", {**LONGER, "train.steps": 17}, "--resume").out
+
+
+@pytest.mark.runs
+@pytest.mark.parametrize("recorded", ["other bits", "nothing"])
+def test_a_build_that_computes_other_bits_is_refused(recorded: str, whole_run: WholeRun, tmp_path: Path) -> None:
+    copied(whole_run(TOY), tmp_path / "run")
+    built_by_another(tmp_path / "run")
+    path = tmp_path / "run" / FILE
+    if recorded == "nothing":
+        path.unlink()
+    else:
+        path.write_text(json.dumps({**json.loads(path.read_text()), "digest": "0" * 32}))
+    refused = run(tmp_path / "run", {**TOY, "train.steps": 14}, "--resume")
+    assert (refused.code, len(refused.err.splitlines())) == (69, 1)
+    assert "native code: " in refused.err
 
 
 @pytest.mark.runs
