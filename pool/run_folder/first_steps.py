@@ -22,7 +22,7 @@ _LONGEST = 1 << 24  # bytes of the file
 
 @dataclass(frozen=True)
 class FirstSteps:
-    """What a run has recorded when its first steps were done."""
+    """A run's record of its first steps."""
 
     steps: int
     digest: str

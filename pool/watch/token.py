@@ -1,4 +1,4 @@
-"""What an address of the page may hold: the token, and the names of hosts."""
+"""The token in the page's address, and the names of hosts that may show it."""
 
 from __future__ import annotations
 
