@@ -55,6 +55,7 @@ def watch(
     Prints the page's address and answers until Ctrl-C. The page follows runs that go on. Reads their folders alone and
     writes nothing there: a run does not notice. The address has a token, without which nothing is shown.
     """
+    from loader.files.endings import output_ending
     from loader.files.pipes import is_stream
     from loader.files.whole_file import write_whole
     from pool.watch.contents import Watch
@@ -76,6 +77,7 @@ def watch(
     elif is_stream(output):
         sys.stdout.write(page_of(watched.look()))
     else:
+        output_ending(output, "pages", [".html", ".htm"])
         check_new([output], force)
         try:
             write_whole(output, page_of(watched.look()).encode())

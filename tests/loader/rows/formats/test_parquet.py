@@ -128,6 +128,8 @@ def test_columns_of_every_kind_of_text_and_list_are_read_alike(tmp_path: Path) -
         {"name": pyarrow.array(same["name"], pyarrow.large_string())},
         {"name": pyarrow.array(same["name"], pyarrow.string_view())},
         {"name": pyarrow.array(same["name"]).dictionary_encode()},
+        {"name": pyarrow.array(same["name"]).cast(pyarrow.dictionary(pyarrow.uint8(), pyarrow.large_string()))},
+        {"name": pyarrow.array(same["name"]).cast(pyarrow.dictionary(pyarrow.uint32(), pyarrow.large_string()))},
     ):
         other = write(tmp_path / "b.parquet", **same | {"number": pyarrow.nulls(COUNT)} | changed)
         assert digests(config(), other) == digests(config(), path)
