@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from pool.checkpoint.fingerprint import IMPLEMENTATION, UNKNOWN, Fingerprint, own_parts
+from pool.checkpoint.fingerprint import IMPLEMENTATION, NATIVE_CODE, UNKNOWN, Fingerprint, own_parts
 from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
@@ -145,7 +145,7 @@ def _process() -> dict[str, str]:
         "GPU driver": _first_line(Path("/proc/driver/nvidia/version")),
         "CPU": f"{_cpu_model()}, {torch.backends.cpu.get_cpu_capability()}",
         "environment": " ".join(f"{name}={os.environ[name]}" for name in names),
-        "native code": " ".join(_file_digest(module) for module in ("pool._native", "loader._native")),
+        NATIVE_CODE: " ".join(_file_digest(module) for module in ("pool._native", "loader._native")),
     }
 
 
@@ -162,14 +162,18 @@ def _unlike(peer: Peer, key: str, own: str, planned: str) -> RunError:
 
 def _optimizer(optimizer: OptimizerConfig) -> str:
     package = optimizer.name.partition(".")[0]
-    name = {"pool": "sparsepool"}.get(package, package)
+    chosen = [f"{key}={optimizer.args[key]}" for key in IMPLEMENTATION if key in optimizer.args]
+    if package == "pool":  # the native code's digest stands for it
+        return ", ".join([optimizer.name, *chosen])
+    return ", ".join([f"{optimizer.name} ({_version_of(package)})", *chosen])
+
+
+def _version_of(package: str) -> str:
     try:
-        version = f"{name} {importlib.metadata.version(name)}"
+        return f"{package} {importlib.metadata.version(package)}"
     except importlib.metadata.PackageNotFoundError:  # of another name than its package: to find it takes 0.2 s
         names = importlib.metadata.packages_distributions().get(package, [])
-        version = f"{names[0]} {importlib.metadata.version(names[0])}" if names else "version not known"
-    chosen = [f"{key}={optimizer.args[key]}" for key in IMPLEMENTATION if key in optimizer.args]
-    return ", ".join([f"{optimizer.name} ({version})", *chosen])
+        return f"{names[0]} {importlib.metadata.version(names[0])}" if names else "version not known"
 
 
 def _cpu_model() -> str:

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 
 Fingerprint = Mapping[str, str]
 UNKNOWN = "not known"
+NATIVE_CODE = "native code"
 LAYOUT = ("buckets", "optimizer")  # what the state of a checkpoint is made for
+_OWN_VERSION = re.compile(r" \(sparsepool [^()]*\)")
 IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize")  # optimizer's: they choose the code
 
 
@@ -19,19 +21,28 @@ IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize"
 _SEPARATORS = {
     "environment": re.compile(r" (?=[A-Z][A-Z0-9_]*=)"),
     "devices": re.compile("; "),
-    "native code": re.compile(" "),
+    NATIVE_CODE: re.compile(" "),
     "tensors besides the weights": re.compile(", "),
     "torch's settings": re.compile(", "),
 }
 
 
+def differing_keys(then: Fingerprint, now: Fingerprint) -> list[str]:
+    """Returns the names of the entries that differ. The version of sparsepool, which older builds wrote behind its
+    optimizers, is none: it says nothing of their numbers."""
+    return [key for key in {**now, **then} if _without_version(then, key) != _without_version(now, key)]
+
+
+def _without_version(fingerprint: Fingerprint, key: str) -> str:
+    return _OWN_VERSION.sub("", fingerprint.get(key, UNKNOWN))
+
+
 def differences(then: Fingerprint, now: Fingerprint) -> str:
     """Describes each entry that differs, by the parts in which it does; empty if none does."""
     different = []
-    for key in {**now, **then}:
+    for key in differing_keys(then, now):
         is_now, was = now.get(key, UNKNOWN), then.get(key, UNKNOWN)
-        if is_now != was:
-            different.append(f"{key}: {own_parts(key, is_now, was)} now, {own_parts(key, was, is_now)} then")
+        different.append(f"{key}: {own_parts(key, is_now, was)} now, {own_parts(key, was, is_now)} then")
     return "; ".join(different)
 
 

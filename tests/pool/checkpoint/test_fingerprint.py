@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -21,6 +23,8 @@ from pool.device.precision import arithmetic_settings, unusual_arithmetic
 from pool.errors import RunError
 from pool.exchange.plan import TensorSpec, make_plan
 from pool.protocol.identity import Peer
+from pool.run_folder.first_steps import FILE
+from tests.support.crafted import reseal
 from tests.support.runs import TOY, WholeRun, copied, run, run_well
 
 PLAN = make_plan([TensorSpec("w", (100, 16), "float32", 4)], [], [1 << 20])
@@ -161,3 +165,67 @@ def test_a_resume_with_other_numerics_has_to_be_asked_for(
     assert "the run is bit for bit the same only up to step 12" in allowed.out
     again = run_well(tmp_path / "run", {**TOY, "train.steps": 16}, "--resume")
     assert "numerics" not in again.out
+
+
+def test_the_version_that_older_builds_wrote_behind_their_optimizers_is_no_difference() -> None:
+    now = numerics.reference(config(), PLAN, ("cpu",))
+    assert "sparsepool" not in now["optimizer"]
+    then = {**now, "optimizer": "pool.optim.Adam (sparsepool 0.1.0), fused=True"}
+    assert differences(then, {**now, "optimizer": "pool.optim.Adam, fused=True"}) == ""
+    assert differences({"optimizer": "torch.optim.Adam (torch 2.1)"}, {"optimizer": "torch.optim.Adam (torch 2.2)"})
+
+
+def built_by_another(run_dir: Path) -> None:
+    """The newest checkpoint is another build's."""
+
+    def change(tree: dict[str, Any]) -> None:
+        tree["fingerprint"]["native code"] = "0123456789abcdef 0123456789abcdef"
+
+    reseal(run_dir / "checkpoints/last", change)
+
+
+LONGER = {**TOY, "train.steps": 16, "schedule.every": 4}
+
+
+@pytest.mark.runs
+def test_a_build_that_computes_the_same_bits_goes_on(whole_run: WholeRun, tmp_path: Path) -> None:
+    """What its first steps make of the weights tells."""
+    whole = whole_run(LONGER)
+    run_well(tmp_path / "run", {**LONGER, "train.steps": 8})
+    built_by_another(tmp_path / "run")
+    again = run_well(tmp_path / "run", LONGER, "--resume")
+    assert "the run's first 3 steps, done again, have the bits that they had" in again.out
+    assert again.digest() == whole.digest()
+    assert "done again" not in run_well(tmp_path / "run", {**LONGER, "train.steps": 17}, "--resume").out
+
+
+@pytest.mark.runs
+@pytest.mark.parametrize("recorded", ["other bits", "nothing"])
+def test_a_build_that_computes_other_bits_is_refused(recorded: str, whole_run: WholeRun, tmp_path: Path) -> None:
+    copied(whole_run(TOY), tmp_path / "run")
+    built_by_another(tmp_path / "run")
+    path = tmp_path / "run" / FILE
+    if recorded == "nothing":
+        path.unlink()
+    else:
+        path.write_text(json.dumps({**json.loads(path.read_text()), "digest": "0" * 32}))
+    refused = run(tmp_path / "run", {**TOY, "train.steps": 14}, "--resume")
+    assert (refused.code, len(refused.err.splitlines())) == (69, 1)
+    assert "native code: " in refused.err
+
+
+@pytest.mark.runs
+@pytest.mark.parametrize("stops_early", [False, True])
+def test_a_finished_run_that_is_resumed_with_other_numerics_is_finished(
+    stops_early: bool, whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that has stopped before its last step."""
+    early = {"train.steps": 40, "train.validate_every": 1, "train.early_stopping": 1, "optimizer.args.lr": 5.0}
+    settings = {**TOY, **(early if stops_early else {})}
+    ended = whole_run(settings)
+    assert ("stopped early" in ended.out) == stops_early
+    copied(ended, tmp_path / "run")
+    monkeypatch.setenv("MKL_CBWR", "AVX2")
+    again = run_well(tmp_path / "run", settings, "--resume")
+    assert "nothing is left to compute with them" in again.out
+    assert again.digest() == ended.digest()
