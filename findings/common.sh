@@ -19,7 +19,7 @@ install_node() {
 
 # Unpacks these packages of Debian; needs no root. Their programs are on PATH afterwards.
 install_debian() {
-    apt-get download -qq "$@"
+    apt-get download -qq -o APT::Sandbox::User=root "$@"
     for package in ./*.deb; do dpkg-deb -x "$package" debian; done
     PATH=$folder/debian/usr/games:$folder/debian/usr/bin:$PATH
 }
