@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # fastparquet 2026.9.0: read as categories, a column whose row groups have dictionaries of their own gets wrong values.
 #
-# Guess: the same values as without `categories`, only as a categorical. In Parquet each row group has its own dictionary,
-#   and pyarrow, polars and duckdb map them.
+# Guess: the same values as without `categories`, only as a categorical: to_pandas asks for columns that have a dictionary in
+#   every row group. In Parquet each row group has its own, and pyarrow, polars and duckdb map them.
 # Seen: the numbers of all row groups are looked up in the last dictionary: a b a | z b a is read as z b z | z b a. No error
 #   and no warning.
 # Matters: categories are what such files are read for before training; any file that was written in pieces has them.

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # numpy 2.4.6: seeds that end in zeros are the seed without them, and big ones are lists: 7, [7, 0] and [7, 0, 0] are one.
 #
-# Guess: default_rng([seed, epoch]) or [seed, worker] is another stream than default_rng(seed), since the pages recommend
-#   such lists for worker processes, and SeedSequence promises other seeds for other entropy.
+# Guess: default_rng([seed, worker, epoch]) is never the stream of default_rng(seed): the page on parallel generation
+#   recommends lists of integers in place of sums of seed and worker, so that streams do not collide.
 # Seen: default_rng(7), ([7, 0]) and ([7, 0, 0]) give the same numbers, and so do [1, 5] and 1 + 5 * 2^32. From the fifth
 #   word on a zero counts, and spawn() is not affected.
-# Matters: a validation drawn with the run's seed repeats what worker 0 of epoch 0 draws with [seed, 0, 0].
+# Matters: what is drawn with the run's seed repeats what worker 0 of epoch 0 draws with [seed, 0, 0].
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
 install_python numpy==2.4.6

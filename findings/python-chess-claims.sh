@@ -2,7 +2,8 @@
 # python-chess 1.11.2: outcome(claim_draw=True) ends a game that is not drawn yet, even one that the next move wins.
 #
 # Guess: with claim_draw=True a position that has occurred three times, or fifty moves without a capture, is a draw too, in
-#   place of five times and 75. That is how match programs adjudicate.
+#   place of five times and 75. That is how match programs adjudicate, and outcome() is described so: a game is over by
+#   the fifty-move rule and threefold repetition only if claim_draw is given.
 # Seen: a draw that some legal move would complete counts already: at a half-move clock of 99 with mate in one on the
 #   board, and as soon as one legal move (not the one that is played) would repeat a position. As in the rules of play a
 #   player may claim with the move he intends, but nobody has claimed.

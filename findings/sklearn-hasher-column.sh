@@ -5,7 +5,8 @@
 #   function, says that its sign decides about the value's, and that n_features should be a power of two since a modulo
 #   turns the hash into a column.
 # Seen: it is the absolute value of the signed hash modulo n. Of hashes below 0, half of all, column and guess differ.
-# Matters: who serves a model from C++ or JavaScript with his own hash looks up another weight for half of the features.
+# Matters: a program that serves such a model with its own hash, in C++ or JavaScript, looks up
+#   another weight for half of the features.
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
 install_python scikit-learn==1.9.1 scipy==1.17.1 numpy==2.4.6

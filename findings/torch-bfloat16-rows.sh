@@ -2,8 +2,8 @@
 # torch 2.13.0, CPU: the gradient of a row of a bfloat16 table stops growing at 256 uses (float16: at 2048).
 #
 # Guess: as forward, which adds up in float32: EmbeddingBag over 1,000 ones gives 1,000, and so do index_add
-#   of rows and the gradient of index_select. torch's notes on numerical accuracy say that reduced-precision
-#   reductions are accumulated in float32.
+#   of rows and the gradient of index_select. torch's own sum() of
+#   bfloat16 adds up in float32, too.
 # Seen: the gradient of a row that a batch uses 1,000 times, each with gradient 1, is 256 for Embedding, EmbeddingBag,
 #   table[rows], sparse gradients (sum and coalesce) and segment_reduce. 256 + 1 is 256 in bfloat16: additions are lost.
 # Matters: frequent features (a king's square, the missing category) learn too slowly, rare ones as they should.

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # torch 2.13.0: torch.load does not compare a checkpoint with the checksums that torch.save has put into it.
 #
-# Guess: a flipped bit in a tensor is an error. A checkpoint is a zip archive with a CRC-32 of each entry, torch has a
-#   setting to leave their computation out for speed (torch.serialization.set_crc32_options, on by default), and numpy.load
-#   of an .npz refuses such a file.
+# Guess: a flipped bit in a tensor is an error. A checkpoint is a zip archive with a CRC-32 of each entry, torch computes
+#   them by default and has a setting to save that time (torch.serialization.set_crc32_options, whose page says that files
+#   without them load as well), and numpy.load refuses a damaged .npz.
 # Seen: the weights load with another number, with mmap and without; zipfile.testzip() names the entry at once.
 # Matters: a damaged disk or a cut transfer becomes other weights in silence. Check with zipfile before loading.
 # shellcheck source=common.sh

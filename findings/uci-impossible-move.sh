@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Stockfish 15.1, Toga II 3.0, Glaurung 2.2, GNU Chess 6.2.7 (Debian 12): a move of `position` that can't be played.
 #
-# Guess: an error, or no answer. The UCI protocol has `info string` for remarks, and says of the moves only that they are to
-#   be played.
+# Guess: an error, or no answer. The UCI protocol has `info string` for remarks; it says of the moves only that they are to
+#   be played, and of unknown words that they are skipped.
 # Seen: Stockfish forgets that move and all behind it and searches the position before, for the other side; the three others
 #   move whatever stands there. All give a score and a move. A castling written king takes rook (e1h1), as in Chess960,
 #   is such a move as long as UCI_Chess960 is off: Stockfish answers with another move of White's.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # vowpalwabbit 9.11.9: names of features that are digits are not hashed, so 17, 017, 262161 and 2^64 + 17 are one feature.
 #
-# Guess: every name is hashed; different names share a weight only by chance, one in 2^18. That is what the hashing trick is
-#   introduced as.
+# Guess: every name is hashed; different names share a weight only by chance, one in 2^18. So the input format's page has
+#   it; the exception stands with the option --hash.
 # Seen: digits are a number, added to the hash of the namespace and cut to 18 bits. 262161 is 17 + 2^18.
 # Matters: ids that are multiples of a power of two, as of counters that are packed with others or snowflake numbers, fall
 #   on few weights. --hash all hashes them.

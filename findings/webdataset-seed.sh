@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # webdataset 1.0.2: WebDataset(resampled=True, seed=1) does not use the seed, with detshuffle=True neither.
 #
-# Guess: the same samples in each run, and others with another seed: `seed` is described as that of random operations, and
-#   with shardshuffle it is used.
+# Guess: the same samples in each run, and others with another seed: `seed` is described as that of shuffling, and with
+#   shardshuffle it is used.
 # Seen: three equal pipelines give three different lists of samples.
 # Matters: resampling is what is recommended for many workers and nodes; no run of it can be repeated by its seed.
 # shellcheck source=common.sh
