@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
-from loader.errors import DataError
 from loader.stream.interface import Cursor, Filled, Stream
+from loader.stream.left_out import LeftOut
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
 from loader.stream.sources import open_stream
@@ -137,8 +137,8 @@ class Batches(Generic[B]):
         """The place where the next batch begins: `start` of a stream that goes on from here."""
         return self._cursor
 
-    def skipped(self) -> Sequence[DataError]:
-        """With on_bad_data = "skip": what has been left out, each place once, and not told before."""
+    def skipped(self) -> Sequence[LeftOut]:
+        """With on_bad_data = "skip": what has been left out, of each chunk and kind once, and not returned before."""
         with self._used():
             return self._stream.skipped()
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import (
     ALL_THREADS,
+    BadData,
     FilesOrPipes,
     Format,
     Lossy,
+    OnBadData,
     OptionalOutput,
     OutputOrPipe,
     Seed,
@@ -22,6 +25,7 @@ from loader.cli.tool_options import (
     To,
     output_of,
     prepared,
+    rule_of,
     target_for,
     working,
 )
@@ -41,16 +45,6 @@ Units = Annotated[
 ]
 
 
-class BadData(StrEnum):
-    STOP = "stop"
-    SKIP = "skip"
-
-
-OnBadData = Annotated[
-    BadData, typer.Option("--on-bad-data", help="Positions that no game can have: stop, or leave them out.")
-]
-
-
 def register(app: typer.Typer) -> None:
     app.command(name="convert")(convert_files)
     app.command(name="cat")(cat_files)
@@ -59,10 +53,12 @@ def register(app: typer.Typer) -> None:
     app.command(name="count")(count_files)
 
 
+@with_pgn_options
 def convert_files(
     files: FilesOrPipes,
     output: OutputOrPipe,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     on_bad_data: OnBadData = BadData.STOP,
@@ -80,21 +76,21 @@ def convert_files(
     Entries that follow one another become a game or a chain again where the format has them. Scores keep their units,
     unless --scale gives them others: rounded to nearest even, at most 32000 in size, no score stays none.
     What single entries lack stays open where OUT's format can leave it open; else it is named with its count, and so is
-    a half-move clock beyond the format's, which becomes the longest. A position that no game can have ends the command
-    with its place, or is left out and counted with --on-bad-data skip.
+    a half-move clock beyond the format's, which becomes the longest. What can't be read, and a position or move that no
+    game can have, ends the command with its place; with --on-bad-data skip the game, line or record is left out, and
+    how many were is said, with the first of them.
 
     OUT appears when it is complete and never replaces a file; the free space is checked first. What is done lies in
     OUT.part, with OUT.part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure. The
     same files give the same bytes, with any --threads and however often it was stopped. Between pipes nothing is kept;
     a pipe gets the files' own format, or that of --to.
     """
-    from loader.chess.positions.file import IllegalRule
     from loader.chess.positions.input import SourceFile, all_units, refuse_empty
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import convert, write_units
 
     began = time.monotonic()
-    sources = open_inputs(files, input_format, illegal=IllegalRule(on_bad_data.value, every=True), scale=scale)
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), scale=scale, comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -111,12 +107,15 @@ def convert_files(
         )
 
 
+@with_pgn_options
 def cat_files(
     files: FilesOrPipes,
     output: OptionalOutput = None,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write files one after another, decompressed, to standard output or a file.
@@ -127,7 +126,7 @@ def cat_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import write_units
 
-    sources = open_inputs(files, input_format)
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -142,19 +141,22 @@ def _say(output: Path | None, place: Path | OutputPipe, target: Target, position
         sys.stdout.write(f"{output}: {target.format.name}, {positions:,} positions\n")
 
 
+@with_pgn_options
 def head_files(
     files: FilesOrPipes,
     output: OptionalOutput = None,
     units: Units = 10,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
 ) -> None:
     """Write the first records, lines, games or chains of files to standard output or a file."""
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import first_units, write_units
 
-    sources = open_inputs(files, input_format)
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -163,14 +165,17 @@ def head_files(
     _say(output, place, target, written)
 
 
+@with_pgn_options
 def sample_files(
     files: FilesOrPipes,
     output: OptionalOutput = None,
     units: Units = 1000,
     seed: Seed = 0,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write some of the records, lines, games or chains of files, each as likely as any other, in their order.
@@ -180,7 +185,7 @@ def sample_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import sampled_units, write_units
 
-    sources = open_inputs(files, input_format)
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -189,10 +194,13 @@ def sample_files(
     _say(output, place, target, written)
 
 
+@with_pgn_options
 def count_files(
     files: FilesOrPipes,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")] = False,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Count the positions of files, and their records, lines, games or chains. Everything is decoded."""
@@ -201,7 +209,7 @@ def count_files(
     from loader.files.pipes import input_of
 
     for each in [input_of(path) for path in files]:
-        source = open_input(each, input_format)
+        source = open_input(each, input_format, rule=rule_of(on_bad_data), comments=comments)
         entries = units = 0
         with working(each.path.name, [source]) as tick:
             for block, done in units_of(source, source.format, threads):

@@ -9,13 +9,17 @@ from typing import Annotated
 
 import typer
 
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.filter_options import FilterOptions, with_filter_options
+from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import (
     ALL_THREADS,
+    BadData,
     Files,
     FilesOrPipes,
     Format,
     Lossy,
+    OnBadData,
     OutputFile,
     OutputOrPipe,
     Seed,
@@ -25,6 +29,7 @@ from loader.cli.tool_options import (
     memory_of,
     output_of,
     prepared,
+    rule_of,
     target_for,
     working,
 )
@@ -38,17 +43,20 @@ def register(app: typer.Typer) -> None:
 
 
 @with_filter_options
+@with_pgn_options
 def filter_files(
     files: FilesOrPipes,
     output: OutputOrPipe,
     filters: FilterOptions,
     seed: Seed = 0,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     mark: Annotated[
         bool, typer.Option("--mark", help="Write all positions; those that do not pass lose their score (32002).")
     ] = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write the positions of files that pass all filters that are given, in their order.
@@ -56,7 +64,7 @@ def filter_files(
     The filters are those of training, [data.chess.filters], and leave the same out as its first epoch with the same
     files and seed. OUT can't be of a format of whole games, unless with --mark: chains and games stay whole then, and
     training leaves out what has no score. What EXPR may speak of, and which format has what a filter
-    needs, is in docs/reference/filters.md. OUT appears when it is complete and never replaces a file.
+    needs, is in docs/reference/configuration.md. OUT appears when it is complete and never replaces a file.
     What is done lies in OUT.part; the same command goes on with it, after Ctrl-C, a crash or a power failure. A pipe
     gets the files' own format, or that of --to, and nothing is kept.
     """
@@ -68,7 +76,9 @@ def filter_files(
     from loader.chess.tools.filter import PassingUnits, filter_positions, refuse_lacking
 
     chosen = filters.config()
-    sources = open_inputs(files, input_format, needed=needed_parts(chosen))
+    sources = open_inputs(
+        files, input_format, needed=needed_parts(chosen), rule=rule_of(on_bad_data), comments=comments
+    )
     place = output_of(output)
     target = target_for(sources, place, to)
     if not mark:
@@ -88,6 +98,7 @@ def filter_files(
     stream.write(f"{'standard output' if output == Path('-') else output}: {passed}\n")
 
 
+@with_pgn_options
 def dedupe_files(
     files: Files,
     output: OutputFile,
@@ -95,8 +106,10 @@ def dedupe_files(
         str, typer.Option(metavar="SIZE", help="Memory to use: 64MiB or more, of dense binpack files 128MiB.")
     ] = "1GiB",
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write each position of files once: the first in their order stays, with its score, move and result.
@@ -113,7 +126,7 @@ def dedupe_files(
 
     began = time.monotonic()
     allowed = memory_of(memory)
-    sources = open_sources(files, input_format)
+    sources = open_sources(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     target = file_target(output, to)
     refuse_games(target.format)
     prepared(sources, target.format, lossy=lossy)

@@ -182,11 +182,9 @@ def _format_of(output: Path, variant: Variant) -> PositionFormat:
 
     allowed = set() if variant.shows_rooks else {CHESS960}
     able = [name for name in written_formats() if allowed.issuperset(named_format(name).lacks)]
-    for option in (None, BINPACK):  # a name without an ending that says more is one of binpack
-        with contextlib.suppress(UsageError):
-            target = target_of(output, option)
-            if target.packing is None and target.format.name in able:
-                return target.format
-            break
+    with contextlib.suppress(UsageError):
+        target = target_of(output, None if output.suffix else BINPACK)
+        if target.packing is None and target.format.name in able:
+            return target.format
     games = "games" if variant is variant.CHESS else f"games of {variant}"
     raise UsageError(f"{output}: generate writes {games} as {', '.join(able)}: give such a name, and convert it then")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.engine_options import (
     DEFAULT_TIMEOUT,
     Depth,
@@ -19,6 +20,7 @@ from loader.cli.engine_options import (
     parse_options,
     units_of,
 )
+from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import Files, Format, Lossy, OutputFile, To, file_target, prepared
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
@@ -30,6 +32,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="rescore")(rescore_files)
 
 
+@with_pgn_options
 def rescore_files(
     files: Files,
     output: OutputFile,
@@ -43,6 +46,7 @@ def rescore_files(
     timeout: Timeout = DEFAULT_TIMEOUT,
     units_per_100cp: UnitsPer100cp = None,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     drop_unscored: Annotated[
@@ -73,7 +77,7 @@ def rescore_files(
     from loader.engines.rescore import POSITIONS, UNSCORED, prepare, rescore
     from loader.engines.rescore_settings import RescoreSettings
 
-    sources = open_sources(files, input_format)
+    sources = open_sources(files, input_format, comments=comments)
     target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy)
     settings = RescoreSettings(
@@ -85,9 +89,12 @@ def rescore_files(
         drop_unscored,
     )
     began = time.monotonic()
+    warnings: list[str] = []
     with byte_progress(f"checking {output.name}") as progress:
-        whole = prepare(settings, sources, target, output, progress)
+        whole = prepare(settings, sources, target, output, progress, warnings.append)
     with position_progress(whole) as report:
+        for warning in warnings:
+            report.tell(warning)
         state = rescore(settings, sources, whole, target, output, report)
     marked = f", {state[UNSCORED]:,} without a score" if state.get(UNSCORED) else ""
     left_out = " (left out)" if marked and drop_unscored else ""

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from loader.cores import allowed_cores
 from loader.errors import UsageError
 
 if TYPE_CHECKING:
+    from loader.chess.positions.file import BadDataRule
     from loader.chess.positions.format import PositionFormat, Target
     from loader.chess.positions.input import Source, Tick
     from loader.files.pipes import OutputPipe
@@ -65,6 +67,21 @@ To = Annotated[
     typer.Option("--to", metavar="FORMAT", help="OUT's format, if its ending is not that format's."),
 ]
 Lossy = Annotated[bool, typer.Option("--lossy", help="Leave out what OUT's format has no room for.")]
+
+
+class BadData(StrEnum):
+    STOP = "stop"
+    SKIP = "skip"
+
+
+OnBadData = Annotated[
+    BadData,
+    typer.Option(
+        "--on-bad-data",
+        help="At what can't be read, and positions and moves that no game can have: stop, or leave the game, line or "
+        "record out and count it.",
+    ),
+]
 Seed = Annotated[
     int, typer.Option("--seed", min=0, max=LARGEST_SEED, metavar="N", help="Another seed draws otherwise.")
 ]
@@ -105,10 +122,21 @@ def working(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
 
 def _say_changes(sources: Sequence[Source]) -> None:
     """Says on stderr what has been written otherwise than the files have it, and what has been left out."""
-    from loader.chess.positions.input import changes_of
+    if not sources:
+        return
+    from loader.chess.positions.input import changes_of, left_out_of_all
 
-    for change, positions in sorted(changes_of(sources).items()) if sources else ():
+    for change, positions in sorted(changes_of(sources).items()):
         sys.stderr.write(f"loader: {change}: {positions:,} {'position' if positions == 1 else 'positions'}\n")
+    for kind in left_out_of_all(sources):
+        sys.stderr.write(f"loader: {kind.describe('positions')}\n")
+
+
+def rule_of(on_bad_data: BadData) -> BadDataRule:
+    """Returns the rule of --on-bad-data. All positions are judged."""
+    from loader.chess.positions.file import BadDataRule
+
+    return BadDataRule(on_bad_data.value, every=True)
 
 
 def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool) -> None:

@@ -16,6 +16,7 @@ from loader.rows.readers import FAMILY, format_of, native_reader, open_readers
 from loader.rows.settings import RowsConfig
 from loader.section import Section
 from loader.stream.config import DataConfig
+from loader.stream.data_facts import DataFact
 from loader.stream.native_stream import NativeStream, region_table
 from loader.stream.schema import BatchSchema
 
@@ -56,10 +57,10 @@ class RowsSource(FileSource):
         source = self.native(config, open_readers(config, [], validation=True), seed)
         return NativeStream(config, self.schema(config), source, seed)
 
-    def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
+    def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
         if not files and is_generator(config.settings.blocks):
-            return (f"{config.settings.blocks} {GENERATOR}",)
-        return super().start_notes(config, files)
+            return (DataFact("order", f"{config.settings.blocks} {GENERATOR}"),)
+        return super().describe_data(config, files)
 
     def count_samples(
         self,

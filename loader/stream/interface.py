@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from loader.errors import DataError
+from loader.stream.left_out import LeftOut
 from loader.stream.schema import BatchSchema
 
 
@@ -62,11 +62,11 @@ class Stream(Protocol):
         data.on_bad_data = "skip", only when nothing is left.
         """
 
-    def skipped(self) -> Sequence[DataError]:
-        """Returns the damage that data.on_bad_data = "skip" has left out, in stream order: each place once, and not
-        told before.
+    def skipped(self) -> Sequence[LeftOut]:
+        """Returns what data.on_bad_data = "skip" has left out, in stream order: of each chunk and kind once, and not
+        returned before.
 
-        Told at the latest with the first batch behind it.
+        It is returned at the latest with the first batch behind it.
         """
 
     def fileno(self) -> int:

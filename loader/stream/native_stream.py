@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.errors import DataError
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Filled
+from loader.stream.left_out import LeftOut
 from loader.stream.mixture_rates import OpenedComponent, rates
 from loader.stream.schema import BatchSchema
 
@@ -73,8 +73,8 @@ class NativeStream:
         slot, here, then = taken
         return Filled(slot, here[0], Cursor(*here), Cursor(*then))
 
-    def skipped(self) -> Sequence[DataError]:
-        return [DataError(*place) for place in self._pipeline.take_skipped()]
+    def skipped(self) -> Sequence[LeftOut]:
+        return [LeftOut(*kind, chunk=chunk) for chunk, kind in self._pipeline.take_skipped()]
 
     def fileno(self) -> int:
         return self._pipeline.fileno()

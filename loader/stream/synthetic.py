@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.section import Effect, Section
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Filled
+from loader.stream.left_out import LeftOut
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from loader.stream.slots import Slot, write_batch
 
@@ -143,7 +143,7 @@ class SyntheticStream:
             os.eventfd_read(self._event)
         return filled
 
-    def skipped(self) -> Sequence[DataError]:
+    def skipped(self) -> Sequence[LeftOut]:
         return ()
 
     def fileno(self) -> int:

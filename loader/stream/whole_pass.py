@@ -10,10 +10,10 @@ from __future__ import annotations
 import select
 from collections.abc import Sequence
 
-from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Filled, Stream
+from loader.stream.left_out import LeftOut
 from loader.stream.slots import Slot
 from loader.stream.sources import open_validation
 
@@ -38,7 +38,7 @@ class WholePass:
         self._next = 0  # batch that the next slot is for
         self._slot: int | None = None  # for what is left
         self._begin: Cursor | None = None  # of that, if it is known
-        self._told: set[str] = set()
+        self._reported: set[tuple[int | None, str]] = set()  # chunks and kinds of what was left out
         self._poll = select.epoll()
         for stream in self.streams:
             self._poll.register(stream.fileno(), select.EPOLLIN)
@@ -75,10 +75,10 @@ class WholePass:
             self._fill_rest()
         return filled
 
-    def skipped(self) -> Sequence[DataError]:
-        found = [damage for stream in self.streams for damage in stream.skipped()]
-        new = [damage for damage in found if str(damage) not in self._told]
-        self._told.update(map(str, new))
+    def skipped(self) -> Sequence[LeftOut]:
+        found = [left_out for stream in self.streams for left_out in stream.skipped()]
+        new = [left_out for left_out in found if (left_out.chunk, left_out.kind) not in self._reported]
+        self._reported.update((left_out.chunk, left_out.kind) for left_out in new)
         return new
 
     def fileno(self) -> int:

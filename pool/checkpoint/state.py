@@ -78,12 +78,15 @@ class OptimizerNumbers:
     schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule; with groups alone
     overrides: Sequence[Override] = ()  # what was changed by hand, in the order of the steps
     plateaus: tuple[Plateau, ...] = ()  # of each member
+    entries: Sequence[Mapping[str, Any]] = field(
+        default_factory=list
+    )  # of each bucket, beside torch's in its state_dict; empty: none
 
     @classmethod
     def of(cls, plain: Mapping[str, Any], plateaus: tuple[Plateau, ...] = ()) -> OptimizerNumbers:
         """`plain`: as `BucketOptimizers.state` has it."""
         overrides = tuple(Override(**entry) for entry in plain["overrides"])
-        return cls(plain["numbers"], plain["groups"], plain["schedulers"], overrides, plateaus)
+        return cls(plain["numbers"], plain["groups"], plain["schedulers"], overrides, plateaus, plain["entries"])
 
     def plain(self) -> dict[str, Any]:
         """The inverse of `of`. Nothing is copied."""

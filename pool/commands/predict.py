@@ -23,7 +23,13 @@ def predict(
         list[str], typer.Option("--data", metavar="FILES", help="data to ask about; * and ? match; several in order")
     ],
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE.tsv", help="new file to write; - is standard output")
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE.tsv",
+            help="new file to write: .tsv or .txt (tabs), .csv (commas), .parquet; - is standard output",
+        ),
     ],
     changes: Annotated[
         list[str] | None,
@@ -36,13 +42,14 @@ def predict(
         ),
     ] = None,
     header: Annotated[
-        bool, typer.Option("--header", help="begin with a line of names: the --id column, prediction")
+        bool, typer.Option("--header", help="begin text with a line of names: the --id column, prediction")
     ] = False,
     member: Member = None,
     averaged: Averaged = False,
     task: TrustedTask = None,
 ) -> None:
-    """Write what a checkpoint's network says of each sample: a line of numbers, separated by tabs, in the data's order.
+    """Write what a checkpoint's network says of each sample, in the data's order: a line of numbers, or a row of a
+    Parquet file.
 
     The data is read with the settings of the run, filters included, and without shuffling; rows need no labels. The
     file is written as a whole or not at all. Of an ensemble each number is the mean of its members'. The network is

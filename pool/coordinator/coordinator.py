@@ -138,6 +138,7 @@ class Coordinator:
             deaths=start.deaths,
         )
         self._machines = machines = self._join(start, rules)
+        self._machine_timeout = config.pool.machine_timeout
         self._executor = Executor(
             self._scheduler,
             models,
@@ -251,6 +252,10 @@ class Coordinator:
         if self._machines is None:
             return
         self._machines.hub.look()
+        if self._scheduler.waits_for_machines:
+            line = self._machines.name_unconnected(time.monotonic(), self._machine_timeout)
+            if line:
+                self._say(line)
         for actions, decided in self._machines.receive(self._scheduler):
             if decided is not None:
                 self._checkpoints.decided(*decided)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from loader.files.identity import DataFile
+from loader.files.regular import open_regular
 from loader.section import Effect
 from pool.checkpoint.digest import start_digest
 from pool.checkpoint.state import describe_mixture, describe_scales
@@ -114,7 +115,7 @@ def content_digest(path: Path, size: int) -> str:
     """Returns the SHA-256 of a file's size, first and last MiB and some pieces between: whole files of a hundred
     gigabytes would take minutes. Raises OSError."""
     total = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         for begin, length in _places(size):
             file.seek(begin)
             total.update(file.read(length))

@@ -21,7 +21,7 @@ from pool.stages.key import keys, settings
 from pool.stages.recipe import Recipe, Stage
 from pool.stages.start import begin_with_checkpoint
 from pool.supervisor.prepare import preparation
-from pool.supervisor.prepare.disk_plan import DiskPlan, disk_plan
+from pool.supervisor.prepare.disk_plan import DiskPlan, advice_for, disk_plan
 from pool.supervisor.resources.system_memory import mib
 from pool.supervisor.train import train
 from pool.task.start import KEY
@@ -171,8 +171,7 @@ def check_room(needed: Mapping[str, DiskPlan]) -> None:
     if together > free:
         raise ResourceError(
             f"not enough room on the disk of {next(iter(plans)).place}: checkpoints of {', '.join(needed)} "
-            f"take {mib(together)} together, and {mib(free)} are free; lower train.keep_checkpoints, raise "
-            "train.keep_every, or choose another run.dir"
+            f"take {mib(together)} together, and {mib(free)} are free; {advice_for(plans)}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from pool.errors import ConfigError, PoolError, RunError
 from pool.exchange.exchange_choice import HOST
 from pool.machines.group import MachineGroup
 from pool.machines.member import Begin, Break, Over, Refused
+from pool.machines.start import lone_machine_line
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
 from pool.run_folder.access import shown
@@ -104,6 +106,8 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     progress.say(f"run {folder.path}: preparing")
     if config.run.trace:
         trace.clear(folder.inside)
+    if run.group is None and (line := lone_machine_line(os.environ)):
+        progress.say(line)
     begin = None if run.group is None else _agree(run, run.group)
     if begin is None:
         run.group = None
@@ -171,7 +175,8 @@ def _agree(run: _Run, group: MachineGroup) -> Begin | None:
         run.signals.drain()
         return run.signals.count > 0 or (has_last and group.alone)
 
-    match group.wait_for_step(lambda: run.folder.inside / FOLDER, given_up, run.progress.say):
+    timeout = run.config.pool.machine_timeout
+    match group.wait_for_step(lambda: run.folder.inside / FOLDER, given_up, run.progress.say, timeout):
         case Begin() as begin:
             run.progress.say(f"machine {group.place.machine} of {group.place.machines}: begins with step {begin.step}")
             return begin

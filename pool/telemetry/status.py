@@ -31,7 +31,7 @@ class Status:
     """One life of a run: from a start of its supervisor to the supervisor's end."""
 
     started: float  # seconds since 1970
-    restarts: int = 0  # of the run's processes
+    restarts: int = 0  # of the run's processes, in its earlier lives, too
     ended: float | None = None
     exit_code: int | None = None  # None: it goes on, or it was killed
     reason: str = ""  # the lines that it ended with, if it failed

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "chess/native/record.h"
 #include "stream/chunk_sums.h"
@@ -26,7 +27,7 @@ class PositionReader {
         std::size_t chunk = 0;  // of this reader
         stream::RecordBuffer* records = nullptr;
         std::optional<stream::SourceFault> fault;
-        std::optional<stream::SourceFault> left_out;  // illegal positions, if there are any and they are to be
+        std::vector<stream::LeftOut> left_out;
     };
 
     [[nodiscard]] virtual std::size_t num_chunks() const = 0;

@@ -11,7 +11,7 @@ from loader import _native
 from loader.chess.positions.file import raise_fault
 from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import Changes, SourceFile, units_of_file
-from loader.chess.positions.units import UnitBlock
+from loader.chess.positions.units import UnitBlock, joined
 from loader.formats.errors import Fault
 
 _ALL = 2**64 - 1
@@ -33,7 +33,8 @@ class Chunk:
         if source.format == target and not target.keeps_games and not marks:
             self._units = source.read_units(number)
         else:
-            self._walk = _native.ChunkWalk(source.opened, number)
+            self._walk = source.walk(number)
+            self._units = joined([]) if self._walk is None else None
 
     def records(self) -> Records:
         if self._walk is None:

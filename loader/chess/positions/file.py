@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from loader import _native
 from loader.chess.filters import needed_parts
@@ -20,19 +20,24 @@ from loader.formats.errors import Fault
 from loader.formats.format import Illegal, Place
 from loader.formats.readers import usable
 from loader.stream.config import DataConfig
+from loader.stream.left_out import LeftOut
 
 LINES_AT_ONCE = 4096
 _OPENED_AT_ONCE = 16  # files
 
 
-class IllegalRule(NamedTuple):
-    """The way to treat positions that no game can have."""
+class BadDataRule(NamedTuple):
+    """The way to treat what can't be used: positions that no game can have, and what can't be read."""
 
-    on_bad_data: str | None  # as data.on_bad_data; None: they are kept
-    every: bool  # all are judged; else of a game or chain the first
+    on_bad_data: str | None  # as data.on_bad_data; None: illegal positions are kept; "count": they alone are left out
+    every: bool  # all positions are judged; else of a game or chain the first
+
+    @property
+    def skips(self) -> bool:
+        return self.on_bad_data == "skip"
 
 
-KEPT, REFUSED, LEFT_OUT = IllegalRule(None, False), IllegalRule("stop", True), IllegalRule("skip", True)
+KEPT, REFUSED, COUNTED = BadDataRule(None, False), BadDataRule("stop", True), BadDataRule("count", True)
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ def open_with(format: PositionFormat, config: DataConfig, files: Sequence[DataFi
         may_grow=config.may_grow,
         skip_damaged=config.on_bad_data == "skip",
         needed=needed_parts(config.settings.filters),
-        illegal=IllegalRule(config.on_bad_data, every=False),
+        rule=BadDataRule(config.on_bad_data, every=False),
     )
 
 
@@ -73,15 +78,15 @@ def open_file(
     indexed: bool = True,
     may_grow: bool = False,
     needed: Sequence[str] = (),
-    illegal: IllegalRule = KEPT,
+    rule: BadDataRule = KEPT,
 ) -> _native.EntryFile:
     """Opens the file that was identified; another one in its place is refused, here and whenever it is read. `indexed`:
     where games begin may be known from before, and is kept beside the file. Raises DataError."""
     codec = format.codec
     if not codec.is_sought or not indexed:
-        return _native.open_entries(codec, file.path, file.identity, may_grow, needed, None, *illegal)
+        return _native.open_entries(codec, file.path, file.identity, may_grow, needed, None, *rule)
     with kept_borders(format.name, file) as kept:
-        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needed, kept.borders, *illegal)
+        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needed, kept.borders, *rule)
         kept.borders = opened.borders
     return opened
 
@@ -97,10 +102,10 @@ class EntriesReader:
         may_grow: bool,
         skip_damaged: bool,
         needed: Sequence[str] = (),
-        illegal: IllegalRule = KEPT,
+        rule: BadDataRule = KEPT,
     ) -> None:
         def open_one(file: DataFile) -> tuple[DataFile, _native.EntryFile]:
-            return file, open_file(format, file, may_grow=may_grow, needed=needed, illegal=illegal)
+            return file, open_file(format, file, may_grow=may_grow, needed=needed, rule=rule)
 
         # Of each file one thing after the other is looked for on disk: several files at once wait less.
         with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
@@ -161,6 +166,6 @@ def raise_fault(fault: Fault | None) -> None:
         raise error_of(fault)
 
 
-def illegal_of(kinds: Iterable[tuple[str, int, int | None, str]]) -> tuple[Illegal, ...]:
-    """Turns what native functions give into `Illegal`."""
-    return tuple(Illegal(*kind) for kind in kinds)
+def left_out_of(kinds: Iterable[tuple[Any, ...]]) -> list[LeftOut]:
+    """Turns what native functions give into `LeftOut`."""
+    return [LeftOut(*kind) for kind in kinds]

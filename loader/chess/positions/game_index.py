@@ -29,7 +29,7 @@ from loader.files.whole_file import write_whole
 log = logging.getLogger(__name__)
 
 SMALLEST = 64 << 20  # bytes of a file whose borders are kept
-VERSION = 1
+VERSION = 2
 _ENDS = 1 << 16  # bytes of a file's beginning and of its end that are compared
 _MOST = 1 << 30  # bytes of an index
 

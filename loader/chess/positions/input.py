@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -18,25 +18,29 @@ from loader.chess.positions.entry import Entry, entry_of
 from loader.chess.positions.file import (
     KEPT,
     LINES_AT_ONCE,
-    IllegalRule,
+    BadDataRule,
     Judged,
     error_of,
     fault_behind,
-    illegal_of,
+    left_out_of,
     open_file,
     raise_fault,
 )
-from loader.chess.positions.format import PositionFormat, input_format
-from loader.chess.positions.units import UnitBlock, block_of
+from loader.chess.positions.format import PositionFormat, input_format, refuse_unused
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.chess.positions.units import FoundBlock, UnitBlock, block_of, joined
 from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
 from loader.files.pipes import input_of
 from loader.formats.errors import Fault
+from loader.formats.format import Illegal
 from loader.formats.parallel import map_chunks, map_in_order
+from loader.stream.left_out import LeftOut, LeftOutChunks, damaged_chunk, total
 
 T = TypeVar("T")
 Tick = Callable[[int, int], None]  # bytes of the files done, and all of them; may raise to stop
-Changes = Counter[str]  # positions that were written otherwise than they are, or left out, by what was done
+Changes = Counter[str]  # positions that were written otherwise than they are, by what was done
+_FoundUnits = tuple[FoundBlock, list[tuple[Any, ...]], bool]  # units, what was left out, whether some lost entries
 Piece = tuple["SourceFile", int]  # a chunk: what reads it, and its number there
 
 
@@ -60,6 +64,10 @@ class Source(Protocol):
     @property
     def changes(self) -> Changes:
         """Counts of what was changed in all that has been written so far."""
+
+    @property
+    def left_out(self) -> LeftOutChunks:
+        """Holds what was left out of the chunks read so far."""
 
     @property
     def is_empty(self) -> bool:
@@ -87,9 +95,11 @@ class SourceFile:
     format: PositionFormat
     opened: _native.EntryFile
     known: DataFile | None = None  # as it was when it was opened; None: what has come out of a pipe
-    illegal: IllegalRule = KEPT
+    rule: BadDataRule = KEPT
     scale: float = 1.0  # of the scores, where they are written in another format or with it
     changes: Changes = field(default_factory=Counter, compare=False)
+    left_out: LeftOutChunks = field(default_factory=LeftOutChunks, compare=False)
+    first_chunk: int = 0  # number of its first chunk among all that `left_out` is of
 
     @property
     def size(self) -> int:
@@ -110,12 +120,47 @@ class SourceFile:
         return self.size if chunk >= self.num_chunks else self.opened.offset(chunk)
 
     def read_units(self, chunk: int) -> UnitBlock:
-        """Raises DataError at damage."""
-        return block_of(_native.read_units(self.opened, chunk))
+        """Returns a chunk's units with the bytes that they have, without those that are left out. Raises DataError at
+        damage."""
+        found, kinds, cuts_units = cast(_FoundUnits, _native.read_units(self.opened, chunk))
+        if self._is_skipped(chunk, found[3], int(found[2].sum())):
+            return joined([])
+        block = block_of(found)
+        self.left_out.record(self.first_chunk + chunk, left_out_of(kinds))
+        if not cuts_units:
+            return block
+        writer = self.format.make_writer()
+        self.copy_to(chunk, writer)
+        writer.finish()
+        return units_of_file(self.format, writer.take())
 
-    def copy_to(self, chunk: int, writer: _native.EntryWriter) -> None:
-        """Adds a chunk's entries. Raises DataError at damage, and for an entry that the writer's format can't hold."""
-        raise_fault(cast("Fault | None", _native.ChunkWalk(self.opened, chunk).copy_to(writer, self.scale)))
+    def walk(self, chunk: int) -> _native.ChunkWalk | None:
+        """Begins a walk through a chunk; None if all of it is left out."""
+        walk = _native.ChunkWalk(self.opened, chunk)
+        if self.rule.skips:
+            samples = walk.count()  # what was read before damage may be invented
+            if self._is_skipped(chunk, fault_behind(walk), samples):
+                return None
+            self.left_out.record(self.first_chunk + chunk, left_out_of(walk.left_out))
+            walk.rewind()
+        return walk
+
+    def _is_skipped(self, chunk: int, fault: Fault | None, samples: int) -> bool:
+        """Tells whether a chunk is left out for the fault in it, and records it then."""
+        if fault is None or not self.rule.skips or fault[3] != "damaged":
+            return False
+        file, reason, offset, _ = fault
+        self.left_out.record(self.first_chunk + chunk, [damaged_chunk(file, reason, offset, samples)])
+        return True
+
+    def copy_to(self, chunk: int, writer: _native.EntryWriter) -> Changes:
+        """Adds a chunk's entries; counts those without a score by the reason, of formats that know one. Raises
+        DataError at damage, and for an entry that the writer's format can't hold."""
+        walk = self.walk(chunk)
+        if walk is None:
+            return Changes()
+        raise_fault(cast("Fault | None", walk.copy_to(writer, self.scale)))
+        return Counter(dict(walk.unscored))
 
     def count(self, chunk: int) -> int:
         """A chunk's entries, up to damage."""
@@ -125,13 +170,9 @@ class SourceFile:
         """A chunk's entries, and those that were left out, up to damage."""
         walk = _native.ChunkWalk(self.opened, chunk)
         entries, fault = walk.count(), fault_behind(walk)
-        return Judged(entries, illegal_of(walk.illegal), None if fault is None else error_of(fault))
-
-    def left_out(self, chunk: int) -> Changes:
-        """Counts positions of a chunk that are left out since no game can have them."""
-        if self.illegal.on_bad_data != "skip":
-            return Counter()
-        return Counter({f"left out: {kind.kind}": kind.entries for kind in self.judged(chunk).illegal})
+        kinds = left_out_of(walk.left_out)
+        illegal = tuple(Illegal(each.kind, each.samples, each.offset, each.reason) for each in kinds)
+        return Judged(entries, illegal, None if fault is None else error_of(fault))
 
     def lines(self, chunk: int, limit: int | None = None) -> Iterator[bytes]:
         """A chunk's entries, the first `limit` of them, as blocks of lines: FEN, move, score, ply, result, tab
@@ -158,7 +199,14 @@ class SourceFile:
         """Nothing is waited for."""
 
 
-def open_sources(paths: Sequence[Path], given: str | None = None, *, needed: Sequence[str] = ()) -> list[SourceFile]:
+def open_sources(
+    paths: Sequence[Path],
+    given: str | None = None,
+    *,
+    needed: Sequence[str] = (),
+    rule: BadDataRule = KEPT,
+    comments: PgnComments = NO_SETTINGS,
+) -> list[SourceFile]:
     """Files that are read more than once, so no pipes. `given`: their format, where they do not say it. An entry
     that lacks a part of `needed` is damage. Raises UsageError, DataError."""
     inputs = [input_of(path) for path in paths]
@@ -168,7 +216,10 @@ def open_sources(paths: Sequence[Path], given: str | None = None, *, needed: Seq
                 f"{each.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
                 "with loader cat - -o FILE"
             )
-    return [open_source(file, given, needed=needed) for file in identify([each.path for each in inputs])]
+    files = identify([each.path for each in inputs])
+    sources = [open_source(file, given, needed=needed, rule=rule, comments=comments) for file in files]
+    refuse_unused(comments, [source.format for source in sources])
+    return sources
 
 
 def open_source(
@@ -176,15 +227,17 @@ def open_source(
     option: str | PositionFormat | None,
     *,
     needed: Sequence[str],
-    illegal: IllegalRule = KEPT,
+    rule: BadDataRule = KEPT,
     indexed: bool = True,
     scale: float = 1.0,
+    comments: PgnComments = NO_SETTINGS,
 ) -> SourceFile:
     """Opens a file; `option`: its format, or the name of it, None: what the file says; `indexed`: as for `open_file`.
     Raises UsageError, DataError."""
-    format = option if isinstance(option, PositionFormat) else input_format(file.path, option)
-    opened = open_file(format, file, indexed=indexed, needed=needed, illegal=illegal)
-    return SourceFile(file.path, format, opened, file, illegal, scale)
+    found = option if isinstance(option, PositionFormat) else input_format(file.path, option)
+    format = found.with_comments(comments)
+    opened = open_file(format, file, indexed=indexed, needed=needed, rule=rule)
+    return SourceFile(file.path, format, opened, file, rule, scale)
 
 
 def whole_size(sources: Sequence[Source]) -> int:
@@ -287,15 +340,15 @@ def _unchanged(source: Source, target: PositionFormat, pieces: Sequence[Piece]) 
     if source.format != target:
         return None
     ((file, chunk),) = pieces
-    return None if file.scale != 1 or file.left_out(chunk) else file.read_units(chunk)
+    return None if file.scale != 1 else file.read_units(chunk)
 
 
 def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Changes]:
     writer = target.make_writer()
     changes = Changes()
     for file, chunk in pieces:
-        file.copy_to(chunk, writer)
-        changes.update(file.left_out(chunk))
+        unscored = file.copy_to(chunk, writer)
+        changes.update({f"no score, {reason}": count for reason, count in unscored.items()})
     writer.finish()
     changes.update(dict(writer.changes))
     return writer.take(), changes
@@ -327,6 +380,11 @@ def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
 
 def changes_of(sources: Sequence[Source]) -> Changes:
     return sum((source.changes for source in sources), Changes())
+
+
+def left_out_of_all(sources: Sequence[Source]) -> Sequence[LeftOut]:
+    """Returns what was left out of all of them, by kind."""
+    return total(kind for source in sources for kind in source.left_out.totals())
 
 
 def has_chunks_from(sources: Sequence[SourceFile], file: int, chunk: int) -> bool:

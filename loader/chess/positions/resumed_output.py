@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +17,7 @@ from typing import Any, Self
 from loader.chess.positions.format import Target
 from loader.chess.positions.input import SourceFile
 from loader.chess.positions.output import Framer, check_free, packer_of
+from loader.chess.positions.pgn_comments import NO_SETTINGS
 from loader.chess.positions.units import UnitBlock
 from loader.errors import DataError, InterruptedBySignalError
 from loader.files.delivery import deliver_part, is_part_delivered
@@ -32,6 +34,7 @@ _PLACE = "place"
 _SKIPPED = "skipped"  # units behind it that are in the file
 _UNITS = "units"  # of the file
 _ENTRIES = "entries"
+_LEFT_OUT = "left out"  # of each source, by chunk
 
 
 class ResumedOutput:
@@ -39,21 +42,33 @@ class ResumedOutput:
     error about the data, which would come again.
 
     `settings`: what the bytes depend on. `start`: where in the input it begins. `needed`: says how many bytes the disk
-    must have, and is asked for work that begins.
+    must have, and is asked for work that begins. `sources`: what was left out of them is kept with the work, too.
     `place`: of the block that is written next. `done`: an earlier process has given the file its name.
     Raises UsageError if something has the name, or the work is another command's; OSError if the disk has too little
     space.
     """
 
-    def __init__(self, path: Path, target: Target, settings: Settings, start: Place, needed: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        target: Target,
+        settings: Settings,
+        start: Place,
+        needed: Callable[[], int],
+        sources: Sequence[SourceFile] = (),
+    ) -> None:
         if not is_begun(path):
             check_free(path, needed())
         self._target = target
         self._framer = Framer(target.format)
         self._held: list[bytes] = []
         self._held_bytes = self._blocks = 0
-        self._work = WorkFile(path, settings, {_PLACE: start, _SKIPPED: 0, _UNITS: 0, _ENTRIES: 0})
+        begin = {_PLACE: start, _SKIPPED: 0, _UNITS: 0, _ENTRIES: 0, _LEFT_OUT: [{} for _ in sources]}
+        self._work = WorkFile(path, settings, begin)
         state = self._work.state
+        self._sources = sources
+        for source, left_out in zip(sources, state.get(_LEFT_OUT, ()), strict=False):
+            source.left_out.add_json(left_out)
         self.place: Place = tuple(state[_PLACE])
         self.units, self.entries = int(state[_UNITS]), int(state[_ENTRIES])  # written, by `write`
         self._skipped = int(state[_SKIPPED])
@@ -143,7 +158,8 @@ class ResumedOutput:
             packed = [packer.pack(part, last=False) for part in _emptied(parts)]
             parts = [*packed, packer.pack(b"", last=True)]
             size = sum(map(len, parts))
-        self._work.commit_parts(size, parts, {**self._work.state, **self._state})
+        left_out = [source.left_out.to_json() for source in self._sources]
+        self._work.commit_parts(size, parts, {**self._work.state, **self._state, _LEFT_OUT: left_out})
 
 
 def publish(*outputs: ResumedOutput) -> None:
@@ -182,9 +198,12 @@ def _emptied(parts: list[bytes]) -> Iterator[bytes]:
 
 
 def work_settings(command: str, sources: Sequence[SourceFile], target: Target) -> Settings:
+    comments = next((source.format.comments for source in sources if source.format.comments is not None), NO_SETTINGS)
     return {
         "command": command,
         "files": fingerprint([source.known for source in sources if source.known is not None]),
         "format": f"{target.format.name} {target.packing or ''}".strip(),
         "piece": PIECE,
+        "--on-bad-data": sources[0].rule.on_bad_data,
+        **{f"--pgn-{name}": value for name, value in asdict(comments).items() if value is not None},
     }

@@ -29,6 +29,7 @@ FIRST: Sequence[int] = (-1, 0)  # before a file: the last ply of its last unit, 
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]
+FoundBlock = tuple[Bytes, Numbers, npt.NDArray[np.uint32], Fault | None]  # of a native function
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def joined(blocks: Sequence[UnitBlock]) -> UnitBlock:
 
 def block_of(found: object) -> UnitBlock:
     """Makes a block of the tuple that a native function returns. Raises DataError for damage behind it."""
-    data, ends, entries, fault = cast(tuple[Bytes, Numbers, npt.NDArray[np.uint32], Fault | None], found)
+    data, ends, entries, fault = cast(FoundBlock, found)
     raise_fault(fault)
     return UnitBlock(data, ends, entries)
 

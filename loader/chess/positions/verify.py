@@ -13,7 +13,7 @@ from loader.formats.parallel import map_in_order
 
 
 def verify(source: Source, threads: int = 1, tick: Tick = silent) -> Verdict:
-    """Reads and judges every entry, up to the first damage, of what was opened with LEFT_OUT."""
+    """Reads and judges every entry, up to the first damage, of what was opened with COUNTED."""
 
     def judge(piece: Piece) -> Judged:
         file, chunk = piece

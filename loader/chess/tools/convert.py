@@ -58,9 +58,10 @@ def convert(sources: Sequence[SourceFile], target: Target, output: Path, threads
     """
     refuse_empty(sources)
     whole, settings = sum(source.size for source in sources), work_settings("convert", sources, target)
-    settings = {**settings, "--on-bad-data": sources[0].illegal.on_bad_data}
-    settings |= {"--scale": str(sources[0].scale)} if sources[0].scale != 1 else {}
-    with ResumedOutput(output, target, settings, (0, 0, {}), lambda: expected_bytes(sources, target.format)) as out:
+    settings = {**settings, **({"--scale": str(sources[0].scale)} if sources[0].scale != 1 else {})}
+    with ResumedOutput(
+        output, target, settings, (0, 0, {}), lambda: expected_bytes(sources, target.format), sources
+    ) as out:
         begin, before = out.place, 0
         sources[0].changes.update(begin[2])
         for number, source in enumerate(sources):

@@ -71,7 +71,7 @@ def dedupe(
 
     with (
         ResumedOutput(
-            output, target, settings, (0, 0, 0), lambda: expected_bytes(sources, target.format) + on_disk
+            output, target, settings, (0, 0, 0), lambda: expected_bytes(sources, target.format) + on_disk, sources
         ) as out,
         WorkFile(keys_path, settings, START) as keys,
         kept_work(keys),

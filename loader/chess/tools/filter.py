@@ -73,7 +73,7 @@ def filter_positions(
     refuse_empty(sources)
     settings = {**work_settings("filter", sources, target), "--seed": seed, "--mark": marks, **_set(filters)}
     start: Place = (0, 0, 0, 0)  # file and chunk, entries read, entries that pass
-    with ResumedOutput(output, target, settings, start, lambda: expected_bytes(sources, target.format)) as out:
+    with ResumedOutput(output, target, settings, start, lambda: expected_bytes(sources, target.format), sources) as out:
         if not out.done:
             filter_ = _native.Filter(filter_settings(filters), seed)
             begins = [sum(source.size for source in sources[:number]) for number in range(len(sources) + 1)]

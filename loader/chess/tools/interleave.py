@@ -117,7 +117,7 @@ def interleave(
         "FILE=SHARE": ", ".join(f"{source.path.name}={share}" for source, share in zip(sources, shares, strict=True)),
     }
     start = tuple([0, 0, 0, 0] for _ in sources)
-    with ResumedOutput(output, target, settings, start, lambda: expected_bytes(sources, target.format)) as out:
+    with ResumedOutput(output, target, settings, start, lambda: expected_bytes(sources, target.format), sources) as out:
         lanes = _lanes(sources, shares, target.format, threads, out.place)
         while _fill(lanes):
             out.write(_mixed(lanes), tuple(lane.place for lane in lanes))

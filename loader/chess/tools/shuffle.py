@@ -34,6 +34,7 @@ _BEGIN, _BEHIND = (0, 0), (BUCKETS, 0)  # of the output: bucket, and units of it
 _TABLES = "tables"  # of batches in the spill: where each lies
 _NEXT = "next"  # file and chunk behind them
 _UNITS = "units"  # in them
+_LEFT_OUT = "left out"  # of each source, by chunk
 _END = (-1, -1)  # there is no more
 
 OfBucket = Callable[[int], Iterator[UnitBlock]]  # its units in the new order
@@ -60,8 +61,8 @@ def shuffle(
     spilled = 0 if size < held else max(2 * size - bytes_begun(buckets), 0)
     settings = {**work_settings("shuffle", sources, target), "--seed": seed}
     with (
-        ResumedOutput(output, target, settings, _BEGIN, lambda: size + spilled) as out,
-        WorkFile(buckets, settings, {_TABLES: [], _NEXT: (0, 0), _UNITS: 0}) as work,
+        ResumedOutput(output, target, settings, _BEGIN, lambda: size + spilled, sources) as out,
+        WorkFile(buckets, settings, {_TABLES: [], _NEXT: (0, 0), _UNITS: 0, _LEFT_OUT: []}) as work,
         kept_work(work),
     ):
         if not out.done and out.place != _BEHIND:
@@ -80,6 +81,8 @@ def _into_buckets(
 ) -> OfBucket:
     file = KeptFile(work)
     spill = Spill(file)
+    for source, left_out in zip(sources, work.state.get(_LEFT_OUT, ()), strict=False):
+        source.left_out.add_json(left_out)
     for place in work.state[_TABLES]:
         spill.read_table(place)
     if tuple(work.state[_NEXT]) != _END:
@@ -87,7 +90,8 @@ def _into_buckets(
             if state[_NEXT] == _END and not work.state[_TABLES]:
                 return partial(_of_bucket_held, batch)
             spill.add(batch)
-            file.commit({**state, _TABLES: [*work.state[_TABLES], spill.write_table()]})
+            left_out = [source.left_out.to_json() for source in sources]
+            file.commit({**state, _TABLES: [*work.state[_TABLES], spill.write_table()], _LEFT_OUT: left_out})
     return partial(_of_bucket, spill, work.path.parent, _SHIFT, held)
 
 

@@ -60,7 +60,7 @@ def split(
         return expected_bytes([source], target.format)  # of both: the disk may be one
 
     def opened(path: Path) -> ResumedOutput:
-        return ResumedOutput(path, target, settings, _Reader.START, needed)
+        return ResumedOutput(path, target, settings, _Reader.START, needed, [source])
 
     with ExitStack() as stack:
         second = stack.enter_context(opened(paths[1]))

@@ -2,14 +2,28 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <tuple>
 
+#include "bind/files.h"
 #include "stream/source.h"
 
 namespace sparsepool {
+
+// Kind, entries, units, the noun for one; and of the first its file, what is wrong, and its offset.
+using LeftOutTuple = std::tuple<std::string, std::uint64_t, std::uint64_t, std::string, nanobind::str, std::string,
+                                std::optional<std::uint64_t>>;
+
+inline LeftOutTuple as_tuple(const stream::LeftOut& left_out) {
+    return {left_out.kind, left_out.entries, left_out.units, left_out.unit, name_of(left_out.first.file),
+            left_out.first.reason, left_out.first.offset};
+}
 
 // Of (file, reason, offset or None, "damaged", "changed" or "unreadable").
 inline stream::SourceFault fault_of(const nanobind::handle& answer) {

@@ -15,6 +15,7 @@
 
 #include "bind/bind.h"
 #include "bind/errors.h"
+#include "bind/faults.h"
 #include "bind/files.h"
 #include "common/check.h"
 #include "stream/order/order.h"
@@ -33,7 +34,6 @@ using Slot = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>, nb::c_contig>;
 using Words = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<1>, nb::c_contig>;
 using CursorTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 using FilledTuple = std::tuple<std::size_t, CursorTuple, CursorTuple>;
-using SkippedTuple = std::tuple<nb::str, std::string, std::optional<std::uint64_t>>;
 
 CursorTuple tuple_of(const Cursor& cursor) { return {cursor.batch, cursor.epoch, cursor.window, cursor.entry}; }
 
@@ -90,11 +90,9 @@ class BoundPipeline {
         return std::nullopt;
     }
 
-    std::vector<SkippedTuple> take_skipped() {
-        std::vector<SkippedTuple> skipped;
-        for (const SourceFault& fault : pipeline_->take_skipped()) {
-            skipped.emplace_back(name_of(fault.file), fault.reason, fault.offset);
-        }
+    std::vector<std::pair<std::size_t, LeftOutTuple>> take_skipped() {
+        std::vector<std::pair<std::size_t, LeftOutTuple>> skipped;
+        for (const Skipped& each : pipeline_->take_skipped()) skipped.emplace_back(each.chunk, as_tuple(each.what));
         return skipped;
     }
 
@@ -228,8 +226,7 @@ void bind_stream(nb::module_& module) {
              "pass_over: see loader.stream.interface.PassesOver.")
         .def("take", &BoundPipeline::take, "(slot, cursor, next cursor), or None. Raises DataError.")
         .def("take_skipped", &BoundPipeline::take_skipped,
-             "(file, reason, offset) of each damaged chunk left out, each once; see "
-             "loader.stream.interface.Stream.skipped.")
+             "[(chunk, what was left out of it, as loader.stream.left_out.LeftOut)], each chunk once.")
         .def("fileno", &BoundPipeline::fileno)
         .def("progress", &BoundPipeline::progress, "Entries read, entries kept, batches built; all since the start.")
         .def("processor_time", &BoundPipeline::processor_time,

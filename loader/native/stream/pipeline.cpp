@@ -114,7 +114,7 @@ Progress Pipeline::progress() {
     return progress_;
 }
 
-std::vector<SourceFault> Pipeline::take_skipped() {
+std::vector<Skipped> Pipeline::take_skipped() {
     const std::lock_guard lock(mutex_);
     return std::exchange(skipped_, {});
 }
@@ -231,7 +231,9 @@ void Pipeline::decode(DecodeJob& job) const {
             read.records.keep([&](std::size_t record) { return split_.has(read.chunk, record); });
         }
         if (!read.fault || !can_be_skipped(*read.fault)) continue;
-        read.records.clear();  // damage is noticed late: what was read before may be invented
+        // Damage is noticed late: what was read before may be invented.
+        read.left_out = {{"a damaged chunk", *read.fault, read.entries, 1, "chunk"}};
+        read.records.clear();
         read.entries = 0;
     }
 }

@@ -59,6 +59,12 @@ struct StreamFault {
     SourceFault what;
 };
 
+// What was left out of a chunk.
+struct Skipped {
+    std::size_t chunk = 0;
+    LeftOut what;
+};
+
 struct Progress {
     std::uint64_t read = 0;   // entries decoded
     std::uint64_t kept = 0;   // of these, after the filters
@@ -91,9 +97,9 @@ class Pipeline {
     [[nodiscard]] int descriptor() const { return event_.descriptor(); }  // readable while `take` has something
     [[nodiscard]] Progress progress();
 
-    // The damaged chunks, and entries of others, left out of the windows opened so far, each once, in stream order:
-    // those not told before.
-    [[nodiscard]] std::vector<SourceFault> take_skipped();
+    // What was left out of the windows opened so far: damaged chunks, and units or entries of others; of each chunk
+    // once, in stream order, and not given back before.
+    [[nodiscard]] std::vector<Skipped> take_skipped();
     void close();
 
   private:
@@ -170,9 +176,9 @@ class Pipeline {
     std::optional<Scatter> scatter_;
     Loading loading_;
     std::vector<RecordBuffer> spare_;   // chunk buffers to use again
-    std::vector<bool> damaged_;         // chunks found damaged and left out
-    std::vector<bool> thinned_;         // chunks of which some entries are
-    std::vector<SourceFault> skipped_;  // of these, what was not told yet
+    std::vector<bool> damaged_;     // chunks found damaged and left out
+    std::vector<bool> thinned_;     // chunks of which some units or entries are
+    std::vector<Skipped> skipped_;  // of these, what `take_skipped` has not given back yet
     std::optional<StreamFault> end_;
     Progress progress_;
 };

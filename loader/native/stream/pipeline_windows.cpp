@@ -55,15 +55,17 @@ void Pipeline::load(std::uint64_t epoch, std::uint64_t window) {
 void Pipeline::skip_damaged() {
     for (std::size_t i = 0; i < loading_.loaded.size(); ++i) {
         std::optional<SourceFault>& fault = loading_.loaded[i].fault;
-        std::optional<SourceFault>& left_out = loading_.loaded[i].left_out;
+        std::vector<LeftOut>& left_out = loading_.loaded[i].left_out;
         const std::uint32_t chunk = loading_.chunks[i].chunk;
+        const bool was_reported = damaged_[chunk] || thinned_[chunk];
         if (fault && can_be_skipped(*fault)) {
-            if (!damaged_[chunk]) skipped_.push_back(std::move(*fault));
             damaged_[chunk] = true;
             fault.reset();
-        } else if (left_out) {
-            if (!thinned_[chunk]) skipped_.push_back(std::move(*left_out));
+        } else if (!left_out.empty()) {
             thinned_[chunk] = true;
+        }
+        for (LeftOut& each : left_out) {
+            if (!was_reported) skipped_.push_back({chunk, std::move(each)});
         }
     }
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "stream/chunk_sums.h"
 #include "stream/records.h"
@@ -26,6 +27,15 @@ struct SourceFault {
     Kind kind = Kind::kDamaged;
 };
 
+// What was left out of a chunk as the settings demand, of one kind.
+struct LeftOut {
+    std::string kind;           // in words
+    SourceFault first;          // the first place
+    std::uint64_t entries = 0;  // as many as can be known of
+    std::uint64_t units = 0;    // whole ones: games, lines, records
+    std::string unit;           // the noun for one
+};
+
 // A chunk on its way out of a source.
 struct ChunkRead {
     std::size_t chunk;
@@ -33,7 +43,7 @@ struct ChunkRead {
     RecordBuffer records;
     std::uint64_t entries = 0;  // in the chunk; `records` has those that pass the filters
     std::optional<SourceFault> fault;
-    std::optional<SourceFault> left_out;  // of its entries, as the settings demand: what a user is told
+    std::vector<LeftOut> left_out;
 };
 
 // Writes whole batches into slots. One a thread: it holds that thread's scratch memory.

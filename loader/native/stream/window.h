@@ -14,7 +14,7 @@ namespace sparsepool::stream {
 struct LoadedChunk {
     RecordBuffer records;
     std::optional<SourceFault> fault;
-    std::optional<SourceFault> left_out;
+    std::vector<LeftOut> left_out;
 };
 
 // How many parts of a job have been given out and have come back.

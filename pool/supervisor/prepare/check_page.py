@@ -7,7 +7,7 @@ from math import prod
 
 from loader.files.identity import DataFile
 from pool.machines.traffic import step_traffic
-from pool.supervisor.prepare.data_size import estimate, file_lines, mixed_units, mixture
+from pool.supervisor.prepare.data_size import estimate, file_lines, mixture, unit_warning
 from pool.supervisor.prepare.disk_plan import DiskPlan
 from pool.supervisor.prepare.gpu_page import gpu_lines
 from pool.supervisor.prepare.learning_rate import rate_lines
@@ -56,7 +56,7 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
     else:
         yield "validation", "none"
     named = {"data.train": run.train_files, "data.validation": run.validation_files}
-    if (warning := mixed_units(config.data, named)) is not None:
+    if (warning := unit_warning(config, named)) is not None:
         yield "", warning
 
 

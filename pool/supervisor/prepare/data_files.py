@@ -19,13 +19,15 @@ from safetensors.numpy import load_file
 from loader.errors import DataError, comes_from
 from loader.exit_codes import EXIT_DATA
 from loader.files.identity import DataFile, check_unchanged, identify
+from loader.stream.config import DataConfig
+from loader.stream.data_facts import DataFact, fact_lines
 from loader.stream.mixture_files import find_entries, with_entries
-from loader.stream.sources import NoFileError, start_notes
+from loader.stream.sources import NoFileError, describe_data
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, describe_mixture, describe_scales
 from pool.config.tree import Config
 from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
 from pool.protocol.messages import Purpose
-from pool.supervisor.prepare.data_size import mixed_units, score_lines
+from pool.supervisor.prepare.data_size import unit_warning
 from pool.supervisor.prepare.run_plan import RunPlan
 
 Recorded = Sequence[tuple[str, int]]  # as SavedState.data
@@ -71,10 +73,9 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     before, now = recorded.get("validation"), describe_files(files["validation"])
     if before and now and now != list(before):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
-    notes += start_notes(data, files["train"])
     named = {f"data.{key}": own for key, own in files.items() if getattr(data, key)}
-    notes += score_lines(data, named)
-    if (warning := mixed_units(data, named)) is not None:
+    notes += fact_lines(_describe(data, files["train"], named.get("data.validation", ())))
+    if (warning := unit_warning(config, named)) is not None:
         notes.append(warning)
     return DataFiles(files["train"], files["validation"], tuple(notes))
 
@@ -141,6 +142,16 @@ def check_at_end(run: RunPlan) -> None:
         check_unchanged((*run.train_files, *run.validation_files), may_grow=run.config.data.may_grow)
     except DataError as error:
         raise RunError(f"{error}; all steps are done, and the last checkpoint is written", EXIT_DATA) from None
+
+
+def _describe(
+    data: DataConfig, train_files: Sequence[DataFile], validation_files: Sequence[DataFile]
+) -> Sequence[DataFact]:
+    """Returns the facts of both; none of files that can't be read: the run says why."""
+    try:
+        return describe_data(data, [*train_files, *validation_files] if train_files else ())
+    except Exception:  # formats and sources are a user's code, too
+        return ()
 
 
 def _load_sums(path: Path) -> dict[str, npt.NDArray[np.uint64]]:

@@ -27,7 +27,7 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, UnavailableError, exit_code_of
 from pool.nets.record import NETS
 from pool.run_folder import access, files
-from pool.telemetry.status import LOCK, STATUS, Status, write_status
+from pool.telemetry.status import LOCK, STATUS, Status, read_status, write_status
 
 LOGS = "logs"
 _LOOKING_SECONDS = 1.0  # more than those who look at the lock (`goes_on`) have it
@@ -174,7 +174,14 @@ class RunFolder:
             files.replace_file(self.inside / CONFIG, text.encode())
         except OSError as error:
             raise self._refusal(error) from None
-        self._say(self._status or Status(time.time()))
+        self._say(self._status or Status(time.time(), restarts=self._restarts_before()))
+
+    def _restarts_before(self) -> int:
+        """Returns the restarts of the run's earlier lives; a supervisor that was killed is one more."""
+        before = read_status(self.inside)
+        if before is None:
+            return 0
+        return before.restarts + (before.ended is None)
 
     def restarted(self) -> None:
         """Counts the restart of a process in status.json."""

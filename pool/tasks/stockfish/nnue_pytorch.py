@@ -15,6 +15,7 @@ of settings, optimizers and the model itself, become stand-ins; any other class 
 
 from __future__ import annotations
 
+import os
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ import numpy.typing as npt
 
 import pool.tasks.stockfish.halfka as halfka
 from loader.errors import DataError
+from loader.files.compression import decompressor
+from loader.files.regular import open_regular
 from pool.tasks.stockfish.quantization import Floats
 from pool.tasks.stockfish.versions import FC_1_OUT, L1_STEP, MAX_L1, NUM_BUCKETS, VERSIONS, Table, Version
 
@@ -217,17 +220,31 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
 def _sizes_of_storages(path: Path) -> set[int]:
     """Reads a file through and returns the sizes of what lies in it, in bytes. Raises DataError for damage."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
-                if entry.compress_type != zipfile.ZIP_STORED:
-                    raise DataError(path, f"not a file that torch has saved: {entry.filename} is compressed")
-            if (damaged := archive.testzip()) is not None:
-                raise DataError(path, f"{damaged} is damaged")
-            return {entry.file_size for entry in archive.infolist()}
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError):
-        raise DataError(path, "not a file that torch has saved: a zip archive is expected") from None
+        descriptor = open_regular(path)
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        program = decompressor(file.read(16))
+        if program is not None and program != "unzip -p":
+            raise DataError(path, f"is compressed, and a checkpoint is read as it is: {program} {path} > CHECKPOINT")
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _check_archive(path, archive)
+        except DataError:
+            raise
+        except Exception:  # zipfile raises many kinds for bytes that are not as they should be
+            raise DataError(path, "not a file that torch has saved, or damaged: a zip archive is expected") from None
+
+
+def _check_archive(path: Path, archive: zipfile.ZipFile) -> set[int]:
+    """Returns the sizes of the entries, in bytes. Raises DataError for one that is compressed or damaged, and what
+    zipfile raises."""
+    for entry in archive.infolist():
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise DataError(path, f"not a file that torch has saved: {entry.filename} is compressed")
+    if (damaged := archive.testzip()) is not None:
+        raise DataError(path, f"{damaged} is damaged")
+    return {entry.file_size for entry in archive.infolist()}
 
 
 def _is_known(name: str) -> bool:

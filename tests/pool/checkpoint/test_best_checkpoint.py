@@ -80,6 +80,56 @@ def test_a_number_that_is_not_finite_hides_no_other_members() -> None:
         assert known.best == (found[2] if goal.best == "min" else found[3])
 
 
+AUC = Goal("auc", "max")
+
+
+def validation(step: int, loss: float, auc: float = 0.5) -> Validation:
+    return Validation(step, loss, {"auc": auc})
+
+
+@pytest.mark.parametrize(
+    ("losses", "diverged_at"),
+    [
+        ([0.7, 0.6, 2.79], None),
+        ([0.7, 0.6, 2.81], 2),
+        ([0.7, 3.0, 0.6], None),
+        ([0.7, 3.0, 100.0, math.inf], 1),
+        ([0.7, math.nan], 1),
+        ([-2.0, 3.9], None),
+        ([-2.0, 4.1], 1),
+        ([0.0, 100.0], None),
+        ([math.inf, 100.0], None),
+    ],
+    ids=["worse", "four times", "a peak", "ever since", "NaN", "below 0", "below 0, far", "no start", "bad start"],
+)
+def test_a_loss_far_beyond_that_of_the_start_has_diverged(losses: Sequence[float], diverged_at: int | None) -> None:
+    known = NONE
+    for step, loss in enumerate(losses):
+        known = known.after([Validation(step, loss)])
+    assert known.diverged_at == diverged_at
+
+
+def test_what_has_diverged_is_never_the_best_whatever_its_metric_is() -> None:
+    known = NONE.after([validation(0, 0.7), validation(0, 0.7)], AUC)
+    known = known.after([validation(5, 0.6, 0.7), validation(5, 9.0, 0.8)], AUC)
+    assert known.best == validation(5, 0.6, 0.7)
+    assert known.diverged_at is None
+    assert [member.diverged_at for member in known.members] == [None, 5]
+    alone = NONE.after([validation(0, 0.7)], AUC).after([validation(5, 9.0, 0.8)], AUC)
+    assert (alone.best, alone.record, alone.since) == (None, None, 1)
+
+
+def test_a_best_of_a_member_that_diverges_later_gives_way_to_that_of_the_others() -> None:
+    known = NONE.after([validation(0, 0.7), validation(0, 0.7)], AUC)
+    known = known.after([validation(5, 0.6, 0.7), validation(5, 0.6, 0.9)], AUC)
+    assert known.best == validation(5, 0.6, 0.9)
+    known = known.after([validation(10, 0.6, 0.75), validation(10, math.inf, 0.9)], AUC)
+    assert known.best == known.record == validation(10, 0.6, 0.75)
+    assert known.without_diverged(validation(5, 0.6, 0.9)) is None
+    alone = NONE.after([validation(0, 0.7)], AUC).after([validation(5, 0.6, 0.9)], AUC)
+    assert alone.after([validation(10, 99.0, 0.9)], AUC).best == validation(5, 0.6, 0.9), "a run of one network"
+
+
 class SlowWriter:
     """Writes when it is told to, as its thread does when the disk has time."""
 
@@ -174,7 +224,7 @@ def test_what_is_due_at_a_validated_step_waits_for_the_result_and_holds_it() -> 
     run.validate(5.0)
     assert run.writer.in_work is not None
     first = Validation(1, 2.0)
-    assert run.writer.in_work.validations == Validations(Validation(2, 5.0), first, first, 1)
+    assert run.writer.in_work.validations == Validations(Validation(2, 5.0), first, first, 1, start_loss=2.0)
 
 
 def test_the_best_waits_in_memory_while_another_is_written() -> None:

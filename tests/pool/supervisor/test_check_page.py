@@ -137,8 +137,10 @@ def test_the_page_and_the_start_name_data_files_and_the_units_of_scores_and_mixe
     internal, centipawns = "binpack, scores usually in internal units", "viriformat, scores usually in centipawns"
     for named in (f"{TRAIN}, {internal}, 1 MiB", f"{other}, {centipawns}, 0 MiB", f"{VALIDATION}, {internal}, 0 MiB"):
         assert named in lines
-    assert f"data.train: train.binpack: {internal}; games.viri: {centipawns}" in start
-    assert f"data.validation: validation.binpack: {internal}" in start
+    assert "how your data was read:\n" in start
+    assert "  score unit  usually internal units (binpack: train.binpack)\n" in start
+    assert "              usually centipawns (viriformat: games.viri)\n" in start
+    assert "              of validation: usually internal units (binpack: validation.binpack)\n" in start
     warning = "warning: scores of different units are mixed: internal units (train.binpack) and centipawns (games.viri)"
     assert warning in page
     assert warning in start

@@ -44,30 +44,18 @@ inline void bind_codec(nanobind::module_& module, const char* name, const Codec&
     return parts;
 }
 
-// `needed`: parts that a filter needs. `on_illegal`: as data.on_bad_data, or none to keep illegal positions.
+// `needed`: parts that a filter needs. `bad_data`: null keeps illegal positions, "stop" takes them for damage, "count"
+// leaves them out, "skip" also what can't be read.
 [[nodiscard]] inline Demands demands_of(const std::vector<std::string>& needed,
-                                        const std::optional<std::string>& on_illegal, bool every) {
-    require(!on_illegal || *on_illegal == "stop" || *on_illegal == "skip", "on_illegal is None, stop or skip");
-    const OnIllegal what = !on_illegal             ? OnIllegal::kKeep
-                           : *on_illegal == "stop" ? OnIllegal::kStop
-                                                   : OnIllegal::kLeaveOut;
-    return {.needed = parts_of(needed), .on_illegal = what, .every = every};
-}
-
-// What, how many, and of the first its offset and its place in words.
-using IllegalKind = std::tuple<std::string, std::uint64_t, std::optional<std::uint64_t>, std::string>;
-
-// `fault_of(first, words)`: the place of the first of a kind, as a fault has it.
-template <class FaultOf>
-[[nodiscard]] std::vector<IllegalKind> illegal_kinds(const IllegalTally& tally, FaultOf fault_of) {
-    std::vector<IllegalKind> kinds;
-    for (std::size_t i = 0; i < tally.kinds.size(); ++i) {
-        if (tally.kinds[i].count == 0) continue;
-        const char* words = words_of(static_cast<Illegal>(i));
-        const stream::SourceFault first = fault_of(tally.kinds[i], words);
-        kinds.emplace_back(words, tally.kinds[i].count, first.offset, first.reason);
-    }
-    return kinds;
+                                        const std::optional<std::string>& bad_data, bool every) {
+    const std::string rule = bad_data.value_or("keep");
+    require(rule == "keep" || rule == "stop" || rule == "count" || rule == "skip",
+            "bad_data is None, stop, count or skip");
+    Demands demands{.needed = parts_of(needed), .every = every};
+    if (rule == "stop") demands.on_illegal = OnIllegal::kStop;
+    if (rule == "count" || rule == "skip") demands.on_illegal = OnIllegal::kLeaveOut;
+    demands.leaves_out_damage = rule == "skip";
+    return demands;
 }
 
 // What `open` gives for the file that is expected. Raises DataError.

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "bind/faults.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/bind/codecs.h"
 #include "chess/native/bind/entry.h"
@@ -23,7 +24,7 @@
 #include "chess/native/files/reader.h"
 #include "chess/native/files/unit_file.h"
 #include "chess/native/formats/rescoring_writer.h"
-#include "chess/native/scaled_reader.h"
+#include "chess/native/relabelled_reader.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -39,8 +40,8 @@ std::shared_ptr<const EntryFile> open_entries(const Codec& codec, const FileName
                                               const std::optional<Identity>& identity, bool may_grow,
                                               const std::vector<std::string>& needed,
                                               std::optional<std::vector<std::uint64_t>> borders,
-                                              const std::optional<std::string>& on_illegal, bool every) {
-    const Demands demands = demands_of(needed, on_illegal, every);
+                                              const std::optional<std::string>& bad_data, bool every) {
+    const Demands demands = demands_of(needed, bad_data, every);
     return opened_file(name, identity, may_grow, [&](const std::optional<ExpectedFile>& expected) {
         return codec.open(name.path, expected, demands, std::move(borders));
     });
@@ -74,11 +75,12 @@ class ChunkWalk {
         return damage ? file_->fault_of(chunk_, piece_, *damage) : piece_.fault;
     }
 
-    // What was left out.
-    [[nodiscard]] std::vector<IllegalKind> illegal() const {
-        return illegal_kinds(walk_->illegal(), [&](const IllegalTally::Kind& kind, const char* words) {
-            return file_->fault_of(chunk_, piece_, {kind.offset, kind.unit, words, false});
-        });
+    // What was left out, by kind.
+    [[nodiscard]] std::vector<LeftOutTuple> left_out() const {
+        std::vector<LeftOutTuple> kinds;
+        for (const stream::LeftOut& kind : file_->left_out(chunk_, piece_, walk_->left_out()))
+            kinds.push_back(sparsepool::as_tuple(kind));
+        return kinds;
     }
 
     // Of an entry read last that a writer refuses.
@@ -183,9 +185,9 @@ std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.siz
 std::shared_ptr<const EntryFile> hold_entries(const Codec& codec, const FileName& name, const nb::bytes& bytes,
                                               std::uint64_t begin, std::uint64_t first_unit,
                                               const std::vector<std::string>& needed,
-                                              const std::optional<std::string>& on_illegal, bool every,
+                                              const std::optional<std::string>& bad_data, bool every,
                                               const nb::bytes& header) {
-    return codec.hold(name.path, demands_of(needed, on_illegal, every), std::string(view(bytes)), begin, first_unit,
+    return codec.hold(name.path, demands_of(needed, bad_data, every), std::string(view(bytes)), begin, first_unit,
                       std::string(view(header)));
 }
 
@@ -266,18 +268,18 @@ void bind_entry_files(nb::module_& module) {
                 return file.offset(chunk);
             },
             "chunk"_a, "Bytes of the file before the chunk, about.");
-    module.def(
-        "open_entries", &open_entries, "codec"_a, "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
-        "needed"_a = std::vector<std::string>{}, "borders"_a = nb::none(), "on_illegal"_a = nb::none(),
-        "every"_a = false,
-        "A file of positions. Raises DataError if it can't be read at all. `identity`: (size, device, inode, "
-        "modified)\n"
-        "of loader.files.identity; another file is a DataError, here and when a chunk is read.\n"
-        "needed: an entry that lacks one of these parts is damage. borders: as EntryFile.borders gave them.\n"
-        "on_illegal: None keeps positions that no game can have, \"stop\" takes them for damage, \"skip\" leaves them\n"
-        "out. With `every` each position is judged, else of a game the first.");
+    module.def("open_entries", &open_entries, "codec"_a, "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
+               "needed"_a = std::vector<std::string>{}, "borders"_a = nb::none(), "bad_data"_a = nb::none(),
+               "every"_a = false,
+               "A file of positions. Raises DataError if it can't be read at all. `identity`: (size, device, inode, "
+               "modified)\n"
+               "of loader.files.identity; another file is a DataError, here and when a chunk is read.\n"
+               "needed: an entry that lacks one of these parts is damage. borders: as EntryFile.borders gave them.\n"
+               "bad_data: None keeps positions that no game can have, \"stop\" takes them for damage, \"count\" leaves "
+               "them out,\n"
+               "\"skip\" also what can't be read. With `every` each position is judged, else of a game the first.");
     module.def("hold_entries", &hold_entries, "codec"_a, "name"_a, "bytes"_a, "begin"_a, "first_unit"_a,
-               "needed"_a = std::vector<std::string>{}, "on_illegal"_a = nb::none(), "every"_a = false,
+               "needed"_a = std::vector<std::string>{}, "bad_data"_a = nb::none(), "every"_a = false,
                "header"_a = nb::bytes("", 0),
                "A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, "
                "lines or games before it; header: what the pipe has begun with (header_in).");
@@ -300,8 +302,10 @@ void bind_entry_files(nb::module_& module) {
         .def("rewind", &ChunkWalk::rewind, "Begins again, without reading the file.")
         .def("copy_to", &copy_to, "writer"_a, "scale"_a = 1.0,
              "Adds all more entries to the writer, their scores times `scale`. The fault, if any, or None.")
-        .def_prop_ro("illegal", &ChunkWalk::illegal,
-                     "left out so far: (what, how many, offset of the first, its place in words)")
+        .def_prop_ro("left_out", &ChunkWalk::left_out, "so far, by kind, as loader.stream.left_out.LeftOut")
+        .def_prop_ro(
+            "unscored", [](ChunkWalk& self) { return self.walk().unscored(); },
+            "entries without a score so far: (reason, how many), of formats that know a reason")
         .def_prop_ro("units", &ChunkWalk::units, "records, lines or games begun")
         .def_prop_ro(
             "fault", [](const ChunkWalk& self) { return as_tuple(self.fault()); },

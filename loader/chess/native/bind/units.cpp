@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "bind/faults.h"
 #include "bind/files.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/bind/unit_block.h"
@@ -50,7 +51,10 @@ nb::object units_of_file(const EntryFile& file, std::size_t chunk) {
         const nb::gil_scoped_release release;
         block = read_units(file, chunk);
     }
-    return unit_tuple(std::move(block));
+    std::vector<LeftOutTuple> left_out;
+    for (const stream::LeftOut& kind : block.left_out) left_out.push_back(sparsepool::as_tuple(kind));
+    const bool cuts_units = block.cuts_units;
+    return nb::make_tuple(unit_tuple(std::move(block)), left_out, cuts_units);
 }
 
 nb::object units_of_bytes(const Codec& codec, const Bytes& bytes) {
@@ -151,7 +155,9 @@ nb::object unit_tuple(UnitBlock block) {
 
 void bind_units(nb::module_& module) {
     module.def("read_units", &units_of_file, "file"_a, "chunk"_a,
-               "The records, lines or games of a chunk, each decoded once: bytes, ends, entries, fault.");
+               "The records, lines or games of a chunk, each decoded once: (bytes, ends, entries, fault), what was left\n"
+               "out, by kind, as loader.stream.left_out.LeftOut, and whether units have lost some of their entries, so\n"
+               "that these bytes can't be used.");
     module.def("cut_units", &units_of_bytes, "codec"_a, "bytes"_a, "Those of a whole file that a writer has written.");
     module.def(
         "first_entries", &first_entries_of, "codec"_a, "bytes"_a, "begins"_a,

@@ -1,12 +1,10 @@
 #include "chess/native/board/legality.h"
 
-#include <algorithm>
-
 namespace sparsepool::chess {
 
 const char* words_of(Illegal illegal) {
     switch (illegal) {
-        case Illegal::kNone: return "nothing";
+        case Illegal::kNone: return "damaged";
         case Illegal::kKings: return kNotOneKingEach;
         case Illegal::kTooMany: return "a side has more than 8 pawns and promoted pieces";
         case Illegal::kPawns: return "a pawn on the first or last rank";
@@ -14,41 +12,17 @@ const char* words_of(Illegal illegal) {
         case Illegal::kCheck: return "the side that is not to move is in check";
         case Illegal::kCastling: return kNoCastling;
         case Illegal::kEnPassant: return kNotPassed;
+        case Illegal::kMove: return kNoPiecesMove;
     }
     return "unknown";
 }
 
-Illegal meaning_of(const char* words) {
-    if (words == kNotOneKingEach) return Illegal::kKings;
-    if (words == kNoCastling) return Illegal::kCastling;
-    return words == kNotPassed ? Illegal::kEnPassant : Illegal::kNone;
-}
-
-void IllegalTally::add(Illegal illegal, std::uint64_t offset, std::uint64_t unit, std::uint64_t count) {
-    Kind& kind = kinds[static_cast<std::size_t>(illegal)];
-    if (kind.count == 0) {
-        kind.offset = offset;
-        kind.unit = unit;
+Illegal meaning_of(std::string_view words) {
+    for (const Illegal illegal : {Illegal::kKings, Illegal::kCastling, Illegal::kEnPassant, Illegal::kMove}) {
+        if (words == words_of(illegal)) return illegal;
     }
-    kind.count += count;
-}
-
-const IllegalTally::Kind* IllegalTally::first() const {
-    const Kind* first = nullptr;
-    for (const Kind& kind : kinds) {
-        if (kind.count != 0 && (first == nullptr || kind.offset < first->offset)) first = &kind;
-    }
-    return first;
-}
-
-std::string IllegalTally::describe() const {
-    std::string words;
-    for (std::size_t i = 0; i < kinds.size(); ++i) {
-        if (kinds[i].count == 0) continue;
-        words += (words.empty() ? "" : ", ") + std::to_string(kinds[i].count) + " (" +
-                 words_of(static_cast<Illegal>(i)) + ")";
-    }
-    return words;
+    const bool is_of_move = words == kTakesKing || words == kNoWayToCastle;
+    return is_of_move ? Illegal::kMove : Illegal::kNone;
 }
 
 }  // namespace sparsepool::chess

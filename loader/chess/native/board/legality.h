@@ -1,12 +1,12 @@
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 #include "chess/native/board/rules.h"
 
-// Positions that no game can have, Chess960 included. What is only unlikely is none: a double check that no move gives,
+// Positions and moves that no game can have, Chess960 included. What is only unlikely is none: a double check that no move gives,
 // a right that can't be used now.
 namespace sparsepool::chess {
 
@@ -20,35 +20,26 @@ enum class Illegal : std::uint8_t {
     kCheck,
     kCastling,
     kEnPassant,
+    kMove,  // the move of an entry, not the position
 };
-inline constexpr std::size_t kNumIllegal = 8;
+inline constexpr std::size_t kNumIllegal = 9;
 
-// Words of a decoder for what a Position can't hold; the variables' addresses tell which.
+// Words of a decoder for what a Position can't hold, and for moves.
 inline constexpr char kNotOneKingEach[] = "a side has not exactly one king";
 inline constexpr char kNoCastling[] = "a castling right without its king and rook on the first rank";
 inline constexpr char kNotPassed[] = "an en-passant square that no pawn has passed";
+inline constexpr char kNoPiecesMove[] = "a move that no piece can make there";
+inline constexpr char kTakesKing[] = "a move that takes a king";
+inline constexpr char kNoWayToCastle[] = "castling without king and rook in place and a free way";
 
 [[nodiscard]] const char* words_of(Illegal illegal);
 
 // What a decoder's words, as above, mean; kNone for others.
-[[nodiscard]] Illegal meaning_of(const char* words);
+[[nodiscard]] Illegal meaning_of(std::string_view words);
 
-// What becomes of illegal positions while entries are read.
+// What becomes of illegal positions while entries are read. A move that no piece can make is damage also with kKeep:
+// nothing can be told of what comes of it.
 enum class OnIllegal : std::uint8_t { kKeep, kStop, kLeaveOut };
-
-// How many of each kind, and where the first one is: an offset in the bytes that are read, and a number of a unit.
-struct IllegalTally {
-    struct Kind {
-        std::uint64_t count = 0;
-        std::uint64_t offset = 0;
-        std::uint64_t unit = 0;
-    };
-    std::array<Kind, kNumIllegal> kinds{};
-
-    void add(Illegal illegal, std::uint64_t offset, std::uint64_t unit, std::uint64_t count = 1);
-    [[nodiscard]] const Kind* first() const;     // in the bytes; null if there is none
-    [[nodiscard]] std::string describe() const;  // all kinds in one line
-};
 
 inline namespace SPARSEPOOL_ISA {
 

@@ -64,11 +64,9 @@ class EntryFile {
                     (read.first_unit == 0 && piece != 0 ? " from here on" : "") + ": " + std::move(reason)};
     }
 
-    // Of illegal positions that were left out.
-    [[nodiscard]] virtual stream::SourceFault left_out(std::size_t piece, const Piece& read,
-                                                       const IllegalTally& tally) const {
-        return fault_of(piece, read, {tally.first()->offset, tally.first()->unit, tally.describe(), false});
-    }
+    // What was left out of a piece, by kind.
+    [[nodiscard]] std::vector<stream::LeftOut> left_out(std::size_t piece, const Piece& read,
+                                                        const LeftOutTally& tally) const;
 
     // Why there is nothing good in the file, if that is known before it is read.
     [[nodiscard]] virtual std::optional<stream::SourceFault> useless() const { return std::nullopt; }

@@ -15,23 +15,28 @@ const Entry* LineWalk::next() {
         const std::string_view line = bare_line(bytes_.substr(begin_, end - begin_));
         if (!trimmed(line).empty() && !is_skipped(line)) {
             std::string wrong = read_line(line, demands_.needed, entry_);
-            Illegal illegal = wrong == kNotOneKingEach ? Illegal::kKings : Illegal::kNone;
+            Illegal illegal = meaning_of(wrong);
             if (wrong.empty() && demands_.on_illegal != OnIllegal::kKeep) illegal = find_illegal(entry_.position);
-            if (illegal != Illegal::kNone && demands_.on_illegal == OnIllegal::kLeaveOut) {
-                illegal_.add(illegal, begin_, lines_);
-            } else if (!wrong.empty() || illegal != Illegal::kNone) {
-                damage_ = {begin_, lines_, wrong.empty() ? words_of(illegal) : std::move(wrong), end == bytes_.size()};
-                return nullptr;
-            } else {
-                at_ = std::min(end + 1, bytes_.size());
-                ++lines_;
+            if (wrong.empty() && illegal == Illegal::kNone) {
+                end_line(end);
                 return &entry_;
             }
+            if (wrong.empty()) wrong = words_of(illegal);
+            if (!may_leave_out(demands_, illegal)) {
+                damage_ = {begin_, lines_, std::move(wrong), end == bytes_.size()};
+                return nullptr;
+            }
+            left_out_.add_unit(illegal, wrong, begin_, lines_,
+                               {begin_, std::min(end + 1, bytes_.size()), lines_});
         }
-        at_ = std::min(end + 1, bytes_.size());
-        ++lines_;
+        end_line(end);
     }
     return nullptr;
+}
+
+void LineWalk::end_line(std::size_t end) {
+    at_ = std::min(end + 1, bytes_.size());
+    ++lines_;
 }
 
 std::size_t LineWalk::read(Record* out, std::size_t capacity, bool checks) {

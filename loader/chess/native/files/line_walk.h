@@ -21,7 +21,7 @@ class LineWalk : public Walk {
     [[nodiscard]] std::size_t read(Record* out, std::size_t capacity, bool checks) final;
     [[nodiscard]] std::uint64_t units() const final { return lines_; }
     [[nodiscard]] std::uint64_t at() const final { return at_; }
-    [[nodiscard]] const IllegalTally& illegal() const final { return illegal_; }
+    [[nodiscard]] const LeftOutTally& left_out() const final { return left_out_; }
     [[nodiscard]] std::optional<Damage> damage() const final { return damage_; }
     [[nodiscard]] Damage refusal(std::string reason) const final { return {begin_, lines_, std::move(reason), false}; }
 
@@ -35,13 +35,16 @@ class LineWalk : public Walk {
     void set_damage(std::string reason) { damage_ = {at_, lines_, std::move(reason), false}; }
 
   private:
+    // Goes on behind the line that ends there.
+    void end_line(std::size_t end);
+
     std::string_view bytes_;
     Demands demands_;
     std::size_t begin_ = 0;  // of the line
     std::size_t at_ = 0;
     std::uint64_t lines_ = 0;
     Entry entry_;
-    IllegalTally illegal_;
+    LeftOutTally left_out_;
     std::optional<Damage> damage_;
 };
 

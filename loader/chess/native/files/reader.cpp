@@ -16,7 +16,7 @@ FileReader::FileReader(std::vector<std::shared_ptr<const EntryFile>> files) : fi
     for (const auto& file : files_) {
         for (std::size_t piece = 0; piece < file->num_pieces(); ++piece) chunks_.push_back({file.get(), piece});
     }
-    legal_ = std::make_unique<std::atomic<bool>[]>(chunks_.size());
+    good_ = std::make_unique<std::atomic<bool>[]>(chunks_.size());
 }
 
 std::string FileReader::name() const {
@@ -45,7 +45,7 @@ std::unique_ptr<FileReader::Open> FileReader::open(Reading& reading) const {
         return nullptr;
     }
     Demands demands = file->demands();
-    if (legal_[reading.chunk].load(std::memory_order_relaxed)) demands.on_illegal = OnIllegal::kKeep;
+    if (good_[reading.chunk].load(std::memory_order_relaxed)) demands = known_good(demands);
     open->walk = file->walk(piece, demands);
     return open;
 }
@@ -54,9 +54,9 @@ void FileReader::close(Reading& reading, Open& open) const {
     const auto [file, number] = chunks_[reading.chunk];
     const std::optional<Damage> damage = open.walk->damage();
     reading.fault = damage ? file->fault_of(number, open.piece, *damage) : std::move(open.piece.fault);
-    const IllegalTally& illegal = open.walk->illegal();
-    legal_[reading.chunk].store(!reading.fault && illegal.first() == nullptr, std::memory_order_relaxed);
-    if (illegal.first() != nullptr) reading.left_out = file->left_out(number, open.piece, illegal);
+    const LeftOutTally& left_out = open.walk->left_out();
+    good_[reading.chunk].store(!reading.fault && left_out.is_empty(), std::memory_order_relaxed);
+    reading.left_out = file->left_out(number, open.piece, left_out);
 }
 
 void FileReader::read(std::span<Reading> readings, bool checks, const Appended& appended) const {

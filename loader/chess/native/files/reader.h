@@ -39,8 +39,8 @@ class FileReader final : public PositionReader {
 
     std::vector<std::shared_ptr<const EntryFile>> files_;
     std::vector<Chunk> chunks_;
-    // Chunks in which nothing illegal was found: judging again costs a tenth of reading records, and finds nothing.
-    std::unique_ptr<std::atomic<bool>[]> legal_;
+    // Chunks in which nothing was wrong: judging again costs a tenth of reading records, and finds nothing.
+    std::unique_ptr<std::atomic<bool>[]> good_;
     stream::ChunkSums sums_;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "chess/native/board/legality.h"
+#include "chess/native/files/left_out.h"
 #include "chess/native/record.h"
 
 namespace sparsepool::chess {
@@ -22,13 +23,24 @@ struct Damage {
     bool cut = false;  // only that the bytes end too early
 };
 
+using CountedReason = std::pair<std::string, std::uint64_t>;
+
 // What is asked of entries while they are read.
 struct Demands {
     unsigned needed = 0;  // EntryPart: an entry that lacks one of these is damage
     OnIllegal on_illegal = OnIllegal::kKeep;
+    bool leaves_out_damage = false;  // a unit that can't be read is left out, if it is known where the next one begins
+    bool judges_moves = true;        // of binpack; false: a walk before has
     // Every position is judged; else of a game or chain the first, and if that is illegal, all of them are.
     bool every = false;
 };
+
+// Of units that another walk has found to be good.
+[[nodiscard]] inline Demands known_good(Demands demands) {
+    demands.on_illegal = OnIllegal::kKeep;
+    demands.leaves_out_damage = demands.judges_moves = false;
+    return demands;
+}
 
 // Where a walk through whole units stands. A walk may be continued by the code of another instruction set.
 struct WalkState {
@@ -41,9 +53,9 @@ struct WalkState {
     std::int8_t white_result = 0;  // of the game
     bool cut = false;              // the fault is only that the bytes end too early
     std::string fault;             // then `at` is its place
-    IllegalTally illegal;          // of what was left out
-    Position next;                 // of the game, after the move of the current entry
-    Entry entry;                   // the current one once `next` has said true
+    LeftOutTally left_out;
+    Position next;  // of the game, after the move of the current entry
+    Entry entry;    // the current one once `next` has said true
 };
 
 // What a format does for each instruction set.
@@ -85,9 +97,11 @@ class Walk {
         return entries;
     }
 
-    [[nodiscard]] virtual std::uint64_t units() const = 0;               // begun so far
-    [[nodiscard]] virtual std::uint64_t at() const = 0;                  // bytes walked through
-    [[nodiscard]] virtual const IllegalTally& illegal() const = 0;       // left out so far
+    [[nodiscard]] virtual std::uint64_t units() const = 0;           // begun so far
+    [[nodiscard]] virtual std::uint64_t at() const = 0;              // bytes walked through
+    [[nodiscard]] virtual const LeftOutTally& left_out() const = 0;  // so far
+    // Entries without a score so far, by the reason; of formats that know one.
+    [[nodiscard]] virtual std::vector<CountedReason> unscored() const { return {}; }
     [[nodiscard]] virtual std::optional<Damage> damage() const = 0;      // at which the walk has ended
     [[nodiscard]] virtual Damage refusal(std::string reason) const = 0;  // of the entry read last, as damage has it
 };
@@ -106,7 +120,7 @@ class UnitWalk final : public Walk {
     }
     [[nodiscard]] std::uint64_t units() const override { return state_.units; }
     [[nodiscard]] std::uint64_t at() const override { return state_.at; }
-    [[nodiscard]] const IllegalTally& illegal() const override { return state_.illegal; }
+    [[nodiscard]] const LeftOutTally& left_out() const override { return state_.left_out; }
     [[nodiscard]] Damage refusal(std::string reason) const override {
         return {state_.at, state_.units, std::move(reason), false};
     }

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 
-#include "chess/native/board/destinations.h"
 #include "chess/native/formats/record_walk.h"
+#include "chess/native/formats/sound_moves.h"
 
 // Walks through games: a header, then for each position the move played in it and White's score, two bytes each, then
 // four zero bytes.
@@ -11,39 +13,95 @@ namespace sparsepool::chess {
 
 inline namespace SPARSEPOOL_ISA {
 
-inline constexpr const char* kNoPiecesMove = "a move that no piece can make there";
-
-[[nodiscard]] inline const char* words_of(MoveFault fault) {
-    switch (fault) {
-        case MoveFault::kNone: return nullptr;
-        case MoveFault::kTakesKing: return "a move that takes a king";
-        case MoveFault::kBadCastling: return "castling without king and rook in place and a free way";
-        default: return "a move that can't be played";
+// Where the game whose header begins at `begin` ends, its four zero bytes included, or the bytes do.
+[[nodiscard, gnu::noinline, gnu::cold]] inline std::uint64_t end_of_game(std::span<const std::uint8_t> bytes,
+                                                                         std::uint64_t begin, std::size_t header) {
+    for (std::uint64_t at = begin + header; at + 4 <= bytes.size(); at += 4) {
+        if (load<std::uint32_t>(bytes.data() + at) == 0) return at + 4;
     }
+    return bytes.size();
 }
 
-[[nodiscard]] inline const char* play_sound(Position& position, Move move) {
-    if (!is_move_of_a_piece(position, move)) [[unlikely]]
-        return kNoPiecesMove;
-    return words_of(play<Variant::kChess960>(position, move));
+// What is read of a pair of move and score.
+template <class Format>
+[[nodiscard]] inline const char* read_pair(std::uint32_t pair, Position& next, Entry& entry) {
+    const unsigned side = next.side;
+    const char* wrong = Format::read_move(static_cast<std::uint16_t>(pair), next, entry.move);
+    if (wrong == nullptr) [[likely]]
+        wrong = play_sound(next, entry.move);
+    if (wrong == nullptr && !turn_score(static_cast<std::int16_t>(pair >> 16), side, entry.score)) [[unlikely]]
+        wrong = kBadScore;
+    return wrong;
 }
 
-// What play_sound would say; the move is not made.
-[[nodiscard]] inline const char* why_not_sound(const Position& position, Move move) {
-    if (!is_move_of_a_piece(position, move)) [[unlikely]]
-        return kNoPiecesMove;
-    if (move.type() != MoveType::kCastling) [[likely]]
-        return words_of(find_fault(position, move));
-    Position next = position;
-    return words_of(play_castling960(next, move));
+struct GameFault {
+    const char* reason = nullptr;
+    std::uint64_t offset = 0;
+};
+
+// What is wrong with the moves of the game whose first position is `next` and whose moves begin where the walk stands.
+template <class Format>
+[[nodiscard, gnu::noinline]] inline GameFault find_game_fault(const WalkState& state) {
+    Position next = state.next;
+    Entry entry;
+    for (std::uint64_t at = state.at; at + 4 <= state.bytes.size(); at += 4) {
+        const auto pair = load<std::uint32_t>(state.bytes.data() + at);
+        if (pair == 0) return {};
+        if (const char* wrong = read_pair<Format>(pair, next, entry)) return {wrong, at};
+    }
+    return {"the data end within a game", state.bytes.size()};
 }
 
-// Moves of the game whose header begins here, up to its end or that of the bytes.
-[[nodiscard, gnu::noinline, gnu::cold]] inline std::uint64_t moves_behind(const WalkState& state, std::size_t header) {
-    std::uint64_t moves = 0;
-    std::size_t at = state.at + header;
-    for (; at + 4 <= state.bytes.size() && load<std::uint32_t>(state.bytes.data() + at) != 0; at += 4) ++moves;
-    return moves;
+// Leaves out the game whose header begins where the walk stands, as leave_out_unit.
+[[nodiscard, gnu::noinline, gnu::cold]] inline bool leave_out_game(WalkState& state, Illegal illegal,
+                                                                   const GameFault& fault, std::size_t header) {
+    if (!may_leave_out(state.demands, illegal)) return stop(state, fault.reason);
+    const std::uint64_t end = end_of_game(state.bytes, state.at, header);
+    const std::uint64_t moves = end - std::min(end, state.at + header);
+    const bool has_end = moves >= 4 && load<std::uint32_t>(state.bytes.data() + end - 4) == 0;
+    state.left_out.add_unit(illegal, fault.reason, fault.offset, state.units, {state.at, end, state.units},
+                            moves / 4 - (has_end ? 1 : 0));
+    state.at = end;
+    ++state.units;
+    return true;
+}
+
+// Reads a game's header. Gives back false at the end, or at a fault.
+template <class Format>
+[[nodiscard]] inline bool begin_game(WalkState& state) {
+    while (state.at != state.bytes.size()) {
+        const char* wrong = nullptr;
+        if (state.bytes.size() - state.at < Format::kHeader) {
+            state.cut = !state.demands.leaves_out_damage;
+            wrong = "the data end within the header of a game";
+        } else {
+            wrong = Format::read_header(state.bytes.data() + state.at, state.demands.needed, state.entry,
+                                        state.white_result);
+        }
+        const Illegal illegal = wrong != nullptr       ? meaning_of(wrong)
+                                : !state.demands.every ? judged(state)
+                                                       : Illegal::kNone;
+        if (wrong != nullptr || illegal != Illegal::kNone) [[unlikely]] {
+            const GameFault fault{wrong != nullptr ? wrong : words_of(illegal), state.at};
+            if (!leave_out_game(state, illegal, fault, Format::kHeader)) return false;
+            continue;
+        }
+        state.next = state.entry.position;
+        state.at += Format::kHeader;
+        state.number = 0;
+        if (state.demands.leaves_out_damage) [[unlikely]] {  // an entry that was given out can't be taken back
+            const GameFault fault = find_game_fault<Format>(state);
+            if (fault.reason != nullptr) {
+                state.at -= Format::kHeader;
+                if (!leave_out_game(state, Illegal::kNone, fault, Format::kHeader)) return false;
+                continue;
+            }
+        }
+        state.inside = true;
+        ++state.units;
+        return true;
+    }
+    return false;
 }
 
 // `Format`: kHeader, its bytes; read_header(bytes, needed, entry, white_result) and read_move(word, position, move),
@@ -53,32 +111,10 @@ template <class Format>
     if (!state.fault.empty()) [[unlikely]]
         return false;
     while (true) {
-        const std::uint8_t* bytes = state.bytes.data() + state.at;
-        const std::size_t left = state.bytes.size() - state.at;
-        if (!state.inside) {
-            if (left == 0) return false;
-            if (left < Format::kHeader) return stop(state, "the data end within the header of a game", true);
-            const char* wrong = Format::read_header(bytes, state.demands.needed, state.entry, state.white_result);
-            const Illegal illegal = wrong != nullptr       ? meaning_of(wrong)
-                                    : !state.demands.every ? judged(state)
-                                                           : Illegal::kNone;
-            if (wrong != nullptr || illegal != Illegal::kNone) [[unlikely]] {
-                if (!leaves_out(state, illegal, moves_behind(state, Format::kHeader))) {
-                    return stop(state, wrong != nullptr ? wrong : words_of(illegal));
-                }
-                state.at += Format::kHeader + 4 * moves_behind(state, Format::kHeader);
-            } else {
-                state.next = state.entry.position;
-                state.at += Format::kHeader;
-            }
-            state.number = 0;
-            state.inside = true;
-            ++state.units;
-            continue;
-        }
-        if (left < 4) [[unlikely]]
+        if (!state.inside && !begin_game<Format>(state)) return false;
+        if (state.bytes.size() - state.at < 4) [[unlikely]]
             return stop(state, "the data end within a game", true);
-        const auto pair = load<std::uint32_t>(bytes);
+        const auto pair = load<std::uint32_t>(state.bytes.data() + state.at);
         if (pair == 0) [[unlikely]] {
             state.inside = false;
             state.at += 4;
@@ -87,16 +123,13 @@ template <class Format>
         Entry& entry = state.entry;
         entry.position = state.next;
         const unsigned side = entry.position.side;
-        const char* wrong = Format::read_move(static_cast<std::uint16_t>(pair), entry.position, entry.move);
-        if (wrong == nullptr) [[likely]]
-            wrong = play_sound(state.next, entry.move);
-        if (wrong == nullptr && !turn_score(static_cast<std::int16_t>(pair >> 16), side, entry.score)) [[unlikely]]
-            wrong = kBadScore;
-        if (wrong != nullptr) [[unlikely]]
+        if (const char* wrong = read_pair<Format>(pair, state.next, entry)) [[unlikely]]
             return stop(state, wrong);
         const Illegal illegal = state.demands.every ? judged(state) : Illegal::kNone;
-        if (illegal != Illegal::kNone && !leaves_out(state, illegal)) [[unlikely]]
-            return stop(state, words_of(illegal));
+        if (illegal != Illegal::kNone) [[unlikely]] {
+            if (!may_leave_out(state.demands, illegal)) return stop(state, words_of(illegal));
+            state.left_out.add_entry(illegal, words_of(illegal), state.at, state.units);
+        }
         if (state.number != 0) entry.ply = one_more(entry.ply);
         entry.result = static_cast<std::int8_t>(side == kWhite ? state.white_result : -state.white_result);
         ++state.number;

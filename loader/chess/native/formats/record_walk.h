@@ -57,11 +57,23 @@ inline bool stop(WalkState& state, const char* fault, bool cut = false) {
     return find_illegal(state.entry.position);
 }
 
-// Whether the walk goes on behind what is illegal: `entries` of them are noted then, at its place.
-[[nodiscard, gnu::noinline, gnu::cold]] inline bool leaves_out(WalkState& state, Illegal illegal,
-                                                               std::uint64_t entries = 1) {
-    if (illegal == Illegal::kNone || state.demands.on_illegal != OnIllegal::kLeaveOut) return false;
-    state.illegal.add(illegal, state.at, state.units, entries);
+// Whether the walk goes on behind what is illegal or, with kNone, can't be read.
+[[nodiscard]] inline bool may_leave_out(const Demands& demands, Illegal illegal) {
+    return illegal == Illegal::kNone ? demands.leaves_out_damage : demands.on_illegal == OnIllegal::kLeaveOut;
+}
+
+// Leaves out the unit that begins where the walk stands and ends at `end`, and goes on there; or stops at its fault.
+// Gives back whether the walk goes on.
+[[nodiscard, gnu::noinline, gnu::cold]] inline bool leave_out_unit(WalkState& state, Illegal illegal,
+                                                                   std::string_view reason, std::uint64_t end,
+                                                                   std::uint64_t entries = 1) {
+    if (!may_leave_out(state.demands, illegal)) {
+        state.fault = reason;
+        return false;
+    }
+    state.left_out.add_unit(illegal, reason, state.at, state.units, {state.at, end, state.units}, entries);
+    state.at = end;
+    ++state.units;
     return true;
 }
 
@@ -73,16 +85,19 @@ template <std::size_t kBytes, auto kDecode>
     while (true) {
         const std::size_t left = state.bytes.size() - state.at;
         if (left < kBytes || !state.fault.empty()) [[unlikely]] {
-            return left != 0 && state.fault.empty() ? stop(state, "the data end within a record", true) : false;
+            if (left == 0 || !state.fault.empty()) return false;
+            state.cut = !leave_out_unit(state, Illegal::kNone, "the data end within a record", state.bytes.size());
+            return false;
         }
         const char* wrong = kDecode(state.bytes.data() + state.at, state.demands.needed, state.entry);
         const Illegal illegal = wrong == nullptr ? judged(state) : meaning_of(wrong);
-        if (wrong != nullptr || illegal != Illegal::kNone) [[unlikely]] {
-            if (!leaves_out(state, illegal)) return stop(state, wrong != nullptr ? wrong : words_of(illegal));
+        if (wrong == nullptr && illegal == Illegal::kNone) [[likely]] {
+            state.at += kBytes;
+            ++state.units;
+            return true;
         }
-        state.at += kBytes;
-        ++state.units;
-        if (illegal == Illegal::kNone) return true;
+        if (!leave_out_unit(state, illegal, wrong != nullptr ? wrong : words_of(illegal), state.at + kBytes))
+            return false;
     }
 }
 

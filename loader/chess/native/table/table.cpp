@@ -4,6 +4,7 @@
 
 #include "chess/native/board/fen.h"
 #include "chess/native/board/legality.h"
+#include "chess/native/formats/sound_moves.h"
 
 namespace sparsepool::chess {
 namespace {
@@ -87,6 +88,7 @@ std::string entry_of(const Row& row, Entry& entry) {
     std::string fault = fill_board(row, entry.position);
     if (fault.empty()) fault = fill_state(row, entry.position);
     if (fault.empty()) fault = fill_move(row, entry.position, entry.move);
+    if (const char* wrong = fault.empty() ? find_move_fault(entry) : nullptr) fault = wrong;
     if (fault.empty() && row.result != kNoResult && (row.result < -1 || row.result > 1))
         fault = "result must be -1, 0 or 1, or -128 for none";
     entry.score = row.score;

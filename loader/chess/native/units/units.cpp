@@ -1,7 +1,9 @@
 #include "chess/native/units/units.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <ranges>
 #include <utility>
 
 #include "chess/native/make_record.h"
@@ -10,7 +12,7 @@
 namespace sparsepool::chess {
 namespace {
 
-// Units that end with their last entry.
+// Units that end with their last entry: where each ends, and its entries.
 void cut_others(Walk& walk, UnitBlock& block) {
     for (std::uint64_t units = 0; walk.next() != nullptr;) {
         if (std::exchange(units, walk.units()) != units) {
@@ -22,41 +24,68 @@ void cut_others(Walk& walk, UnitBlock& block) {
     }
 }
 
-// A game without moves is one, too.
-void cut_sought(Walk& walk, const SoughtUnits& units, std::string_view bytes, UnitBlock& block) {
+// The entries of units whose ends are looked for. A game without moves is one, too.
+void count_entries(Walk& walk, UnitBlock& block) {
     while (walk.next() != nullptr) {
         block.entries.resize(walk.units());
         ++block.entries.back();
     }
     const std::size_t damaged = walk.damage() ? 1 : 0;
     block.entries.resize(walk.units() - std::min<std::size_t>(walk.units(), damaged));
+    for (const Extent& extent : std::views::reverse(walk.left_out().extents))
+        block.entries.erase(block.entries.begin() + static_cast<std::ptrdiff_t>(extent.number));
+}
+
+void find_ends(const SoughtUnits& units, UnitBlock& block) {
     std::size_t end = 0;
     for (std::size_t game = 0; game < block.entries.size(); ++game) {
-        end = std::min(units.end_of(bytes, end), bytes.size());  // of text, the last one's is not to be seen
+        end = std::min(units.end_of(block.bytes, end), block.bytes.size());  // of text, the last one's is not to be seen
         block.ends.push_back(end);
     }
 }
 
-void cut(const Codec& codec, Walk& walk, std::string_view bytes, UnitBlock& block) {
-    if (const SoughtUnits* units = codec.sought()) {
-        cut_sought(walk, *units, bytes, block);
-    } else {
-        cut_others(walk, block);
+// Takes the bytes of units that were left out away. A line that goes on in one of them ends before it.
+void drop_extents(std::span<const Extent> extents, bool is_text, UnitBlock& block) {
+    std::string kept;
+    std::uint64_t begin = 0;
+    auto end = block.ends.begin();
+    for (const Extent& extent : extents) {
+        const std::uint64_t dropped = begin - kept.size();
+        for (; end != block.ends.end() && *end <= extent.begin; ++end) *end -= dropped;
+        kept.append(block.bytes, begin, extent.begin - begin);
+        if (is_text && !kept.empty() && kept.back() != '\n') kept.push_back('\n');
+        begin = extent.end;
     }
+    for (; end != block.ends.end(); ++end) *end -= begin - kept.size();
+    kept.append(block.bytes, begin);
+    block.bytes = std::move(kept);
+}
+
+// Cuts `bytes` into the good units that the walk finds in them.
+UnitBlock cut(const Codec& codec, Walk& walk, std::string& bytes) {
+    UnitBlock block;
+    if (codec.sought() == nullptr) {
+        cut_others(walk, block);
+    } else {
+        count_entries(walk, block);
+    }
+    block.bytes = std::move(bytes);
+    const LeftOutTally& left_out = walk.left_out();
+    if (!left_out.extents.empty()) drop_extents(left_out.extents, codec.is_text(), block);
+    if (codec.sought() != nullptr) find_ends(*codec.sought(), block);
+    block.cuts_units = left_out.cuts_units;
+    return block;
 }
 
 }  // namespace
 
 UnitBlock read_units(const EntryFile& file, std::size_t piece) {
     Piece read = file.read(piece);
-    UnitBlock block;
-    {
-        const std::unique_ptr<Walk> walk = file.walk(read, file.demands());
-        cut(file.codec(), *walk, read.bytes, block);
-        const std::optional<Damage> damage = walk->damage();
-        block.fault = damage ? file.fault_of(piece, read, *damage) : std::move(read.fault);
-    }
-    block.bytes = std::move(read.bytes);
+    const std::unique_ptr<Walk> walk = file.walk(read, file.demands());
+    UnitBlock block = cut(file.codec(), *walk, read.bytes);
+    const std::optional<Damage> damage = walk->damage();
+    block.fault = damage ? file.fault_of(piece, read, *damage) : std::move(read.fault);
+    block.left_out = file.left_out(piece, read, walk->left_out());
     block.bytes.resize(block.ends.empty() ? 0 : block.ends.back());
     if (file.codec().is_text() && !block.bytes.empty() && block.bytes.back() != '\n') {
         block.bytes.push_back('\n');
@@ -66,9 +95,9 @@ UnitBlock read_units(const EntryFile& file, std::size_t piece) {
 }
 
 UnitBlock cut_units(const Codec& codec, std::string_view file) {
-    UnitBlock block;
-    block.bytes = codec.units_of(file);
-    cut(codec, *codec.walk(block.bytes, {}), block.bytes, block);
+    std::string bytes = codec.units_of(file);
+    const std::unique_ptr<Walk> walk = codec.walk(bytes, {});
+    UnitBlock block = cut(codec, *walk, bytes);
     require(block.bytes.size() == (block.ends.empty() ? 0 : block.ends.back()), "what was written does not read");
     return block;
 }

@@ -21,6 +21,8 @@ struct UnitBlock {
     std::vector<std::uint64_t> ends;           // of each in `bytes`
     std::vector<std::uint32_t> entries;        // of each
     std::optional<stream::SourceFault> fault;  // behind them, or behind one more
+    std::vector<stream::LeftOut> left_out;     // by kind
+    bool cuts_units = false;                   // entries were left out of units: their bytes can't be used
 };
 
 // Of a chunk of a file, up to damage. A last line without an end of line has one.

@@ -17,6 +17,7 @@ from loader.rows.fields import LABEL, QID, WEIGHT, dense_names, left_out
 from loader.rows.settings import RowsConfig
 
 Read = TypeVar("Read")
+_EXACT = 1 << 53  # below it, each whole number is a float64 of its own
 
 
 class Columns:
@@ -44,7 +45,8 @@ class Columns:
     def _numbers(self, name: str, column: Any) -> Array:
         kind = column.type
         mapped = name == LABEL and bool(self._settings.label_map)
-        known = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind)
+        real = types.is_floating(kind) or types.is_decimal(kind)
+        known = real or types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
         if not (known or mapped):
             words = "; data.rows.label_map says what words mean" if name == LABEL else ""
             raise ValueError(f"a column of numbers is expected, not of {kind}{words}")
@@ -55,7 +57,7 @@ class Columns:
         if mapped and not types.is_floating(kind):
             return np.array(_as_texts(column), dtype=str)
         if name == QID:
-            return np.asarray(column.cast(pyarrow.int64()).to_numpy())
+            return _query_numbers(column)
         numbers = column.cast(pyarrow.float64(), safe=False)
         if name not in (LABEL, WEIGHT):
             numbers = pyarrow.compute.if_else(numbers.is_nan(), None, numbers)
@@ -78,6 +80,16 @@ def _named(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
         return read(name, *arguments)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+
+
+def _query_numbers(column: Any) -> Array:
+    """Raises ValueError for one that is no whole number, or for a float that several whole numbers may have become."""
+    if types.is_floating(column.type) and (np.abs(column.to_numpy()) >= _EXACT).any():
+        raise ValueError(
+            f"the column is of {column.type}, which can't tell whole numbers of {_EXACT:,} (2^53) or more apart; write "
+            "the column as int64"
+        )
+    return np.asarray(column.cast(pyarrow.int64()).to_numpy())
 
 
 def _is_list(kind: Any) -> bool:
@@ -111,11 +123,12 @@ def _texts(column: Any) -> Texts:
 
 
 def _as_texts(column: Any) -> list[str | None]:
-    """Integers as their decimal digits, booleans as true and false, dates and times as in ISO 8601, in UTC if they have
-    a time zone; a fraction of a second has as many digits as it needs, whatever the unit."""
+    """Integers (decimals without a fraction, too) as their digits, booleans as true and false, dates and times as
+    in ISO 8601, in UTC if they have a time zone; a fraction of a second has as many digits as it needs, whatever the
+    unit."""
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    whole = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
+    whole = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind) or _is_whole_decimal(kind)
     time = types.is_date(kind) or types.is_timestamp(kind)
     if not (text or whole or time):
         raise ValueError(
@@ -130,6 +143,10 @@ def _as_texts(column: Any) -> list[str | None]:
     written = pyarrow.compute.replace_substring_regex(column.cast(pyarrow.string()), r"(\.\d*[1-9])0+|\.0+", r"\1")
     times: list[str | None] = written.to_pylist()
     return times
+
+
+def _is_whole_decimal(kind: Any) -> bool:
+    return bool(types.is_decimal(kind)) and kind.scale == 0
 
 
 def _name(key: str, column: Column, names: Sequence[str]) -> str:

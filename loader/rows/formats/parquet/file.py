@@ -15,7 +15,7 @@ from loader.command_line.json_line import json_line
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.formats.format import OnProgress, Verdict
-from loader.rows.formats.parquet.reader import ask
+from loader.rows.formats.parquet.reader import ask, read_group
 from loader.rows.statistics.columns import Column, ColumnStatistics
 from loader.rows.statistics.verdict import verdict
 
@@ -28,13 +28,9 @@ def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
     count, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
     yield schema
     for group in range(count):
-        yield ask(file, partial(_read_group, group))
+        yield ask(file, partial(read_group, group=group))
         if progress is not None:
             progress(file.size * (group + 1) // count, file.size)
-
-
-def _read_group(group: int, opened: pyarrow.parquet.ParquetFile) -> Any:
-    return opened.read_row_group(group)
 
 
 def verify(path: Path, progress: OnProgress | None) -> Verdict:
@@ -109,7 +105,9 @@ def _add(column: Column, chunked: Any) -> None:
         numbers = _extremes(inside) if types.is_integer(kind.value_type) or types.is_floating(kind.value_type) else []
         column.add("list", chunked.null_count, numbers, compute.max(lengths).as_py())
         return
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+    if types.is_decimal(kind):
+        chunked = chunked.cast(pyarrow.decimal256(kind.precision, kind.scale))  # others lack `unique`
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
         column.add("number", chunked.null_count, _extremes(chunked.cast(pyarrow.float64(), safe=False)))
     elif types.is_null(kind):
         column.add("empty", chunked.null_count)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import os
 import pickle
+import random
 import sys
 import types
 import zipfile
@@ -319,6 +321,19 @@ def test_sizes_that_a_pickle_claims_are_not_believed(claimed: bytes, place: tupl
         read_tensors(tmp_path / "y.ckpt")
 
 
+def test_damage_anywhere_in_the_archive_is_refused_in_one_line(tmp_path: Path) -> None:
+    """Its directory, with names that are no text any more, as well as what it holds."""
+    good = save(tmp_path, {"input.weight": drawn(4, 9)}).read_bytes()
+    rng = random.Random(3)
+    for _ in range(400):
+        data = bytearray(good)
+        for at in rng.choices(range(len(data)), k=rng.choice((1, 1, 2, 8))):
+            data[at] = rng.choice((0, 0xFF, rng.randrange(256)))
+        (tmp_path / "y.pt").write_bytes(data)
+        with contextlib.suppress(DataError):
+            read_tensors(tmp_path / "y.pt")
+
+
 def test_damage_is_refused_in_one_line(tmp_path: Path) -> None:
     """Whatever byte of the pickle is another one, or wherever the file ends."""
     data = save(tmp_path, {"input.weight": drawn(4, 9), "input.bias": drawn(9)}).read_bytes()
@@ -340,5 +355,5 @@ def test_damage_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="can't be read: No such file"):
         read_checkpoint(tmp_path / "none.ckpt")
     torch.save({"x": torch.zeros(1)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
-    with pytest.raises(DataError, match="not a file that torch has saved: a zip archive"):
+    with pytest.raises(DataError, match="not a file that torch has saved, or damaged: a zip archive"):
         read_checkpoint(tmp_path / "old.pt")

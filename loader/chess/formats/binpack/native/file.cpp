@@ -152,10 +152,6 @@ stream::SourceFault ChunkFile::refusal(std::size_t piece, const chess::Piece& re
     return fault_of(piece, read, walk.refusal(std::move(reason)));
 }
 
-stream::SourceFault ChunkFile::left_out(std::size_t, const chess::Piece& read, const chess::IllegalTally& tally) const {
-    return {path_, read.begin + tally.first()->offset, tally.describe()};
-}
-
 std::uint32_t ChunkFile::sum_before(std::size_t piece) const {
     if (piece == chunks_.size()) return 0;
     std::uint8_t header[kHeaderBytes];

@@ -37,8 +37,6 @@ class ChunkFile final : public chess::EntryFile {
                                                const chess::Damage& damage) const override;
     [[nodiscard]] stream::SourceFault refusal(std::size_t piece, const chess::Piece& read, const chess::Walk& walk,
                                               std::string reason) const override;
-    [[nodiscard]] stream::SourceFault left_out(std::size_t piece, const chess::Piece& read,
-                                               const chess::IllegalTally& tally) const override;
     [[nodiscard]] std::uint32_t sum_before(std::size_t piece) const override;  // of the header
     [[nodiscard]] std::optional<stream::SourceFault> useless() const override;
     [[nodiscard]] const char* otherwise() const override {

@@ -12,7 +12,7 @@ ChainWalk::ChainWalk(std::string_view bytes, std::span<const std::uint64_t> ends
     : bytes_(chess::span_of(bytes)), ends_(ends) {
     lane_.state.payload = ends.empty() ? bytes_ : bytes_.first(ends.front());
     lane_.state.demands = demands;
-    lane_.state.left_out = &illegal_;
+    lane_.state.left_out = &left_out_;
 }
 
 bool ChainWalk::begin_next() {
@@ -45,7 +45,7 @@ std::size_t ChainWalk::read(chess::Record* out, std::size_t capacity, bool check
         lane_.out = out + count;
         simd::kernels<Kernels>().read_lanes(&lane, 1, capacity - count, checks);
         count = static_cast<std::size_t>(lane_.out - out);
-    } while (count < capacity && begin_next());
+    } while (count < capacity && (!lane_.at_end || begin_next()));
     return count;
 }
 

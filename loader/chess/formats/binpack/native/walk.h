@@ -22,7 +22,7 @@ class ChainWalk final : public chess::Walk {
     [[nodiscard]] std::uint64_t count() override;
     [[nodiscard]] std::uint64_t units() const override { return lane_.state.chains; }
     [[nodiscard]] std::uint64_t at() const override { return lane_.state.before + (lane_.state.bit + 7) / 8; }
-    [[nodiscard]] const chess::IllegalTally& illegal() const override { return illegal_; }
+    [[nodiscard]] const chess::LeftOutTally& left_out() const override { return left_out_; }
     [[nodiscard]] std::optional<chess::Damage> damage() const override;
     [[nodiscard]] chess::Damage refusal(std::string reason) const override;
 
@@ -35,7 +35,7 @@ class ChainWalk final : public chess::Walk {
     std::span<const std::uint8_t> bytes_;
     std::span<const std::uint64_t> ends_;  // of payloads that are not done
     Lane lane_;
-    chess::IllegalTally illegal_;
+    chess::LeftOutTally left_out_;
 };
 
 }  // namespace sparsepool::binpack

@@ -6,6 +6,7 @@
 
 #include "chess/formats/lichess_evals/native/json.h"
 #include "chess/native/formats/mates.h"
+#include "chess/native/formats/sound_moves.h"
 #include "chess/native/formats/text_fields.h"
 
 namespace sparsepool::lichess_evals {
@@ -116,6 +117,7 @@ std::string read_position(std::string_view line, unsigned needed, chess::Entry& 
     if (!best.has_variation) return {};
     const std::string_view move = best.first.line.substr(0, best.first.line.find(' '));
     if (!move.empty()) wrong = chess::parse_uci(move, entry.position, entry.move);
+    if (const char* fault = wrong.empty() ? chess::find_move_fault(entry) : nullptr) return fault;
     return wrong.empty() ? read_score(best.first, entry) : wrong;
 }
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "chess/native/board/destinations.h"
 #include "chess/native/files/walk.h"
-#include "chess/native/formats/games.h"
 #include "chess/native/formats/marlin_record.h"
+#include "chess/native/formats/record_walk.h"
+#include "chess/native/formats/sound_moves.h"
 
 namespace sparsepool::chess {
 class Codec;

@@ -12,6 +12,7 @@
 #include "chess/native/files/codec.h"
 #include "chess/native/formats/game_writer.h"
 #include "chess/native/formats/mates.h"
+#include "chess/native/formats/record_walk.h"
 #include "chess/native/formats/storable.h"
 #include "chess/native/kernels.h"
 #include "common/simd.h"
@@ -29,13 +30,14 @@ class PgnGames final : public chess::SoughtUnits {
 
 class PgnWalk final : public chess::Walk {
   public:
-    PgnWalk(std::string_view bytes, const chess::Demands& demands) : bytes_(bytes), demands_(demands) {}
+    PgnWalk(std::string_view bytes, const chess::Demands& demands, const CommentSettings& settings)
+        : bytes_(bytes), demands_(demands), settings_(settings) {}
 
     [[nodiscard]] const chess::Entry* next() override {
         while (!damage_) {
             if (number_ < game_.entries.size()) {
                 const chess::Entry& entry = game_.entries[number_++];
-                if (!demands_.every || is_good(judged(entry.position), 1)) return &entry;
+                if (!demands_.every || is_good(entry)) return &entry;
             } else if (end_ == bytes_.size()) {
                 return nullptr;
             } else {
@@ -59,7 +61,14 @@ class PgnWalk final : public chess::Walk {
 
     [[nodiscard]] std::uint64_t units() const override { return games_; }
     [[nodiscard]] std::uint64_t at() const override { return end_; }
-    [[nodiscard]] const chess::IllegalTally& illegal() const override { return illegal_; }
+    [[nodiscard]] const chess::LeftOutTally& left_out() const override { return left_out_; }
+    [[nodiscard]] std::vector<chess::CountedReason> unscored() const override {
+        std::vector<chess::CountedReason> counts;
+        for (std::size_t i = 0; i < kNumNoScore; ++i) {
+            if (unscored_.at(i) != 0) counts.emplace_back(words_of(static_cast<NoScore>(i)), unscored_.at(i));
+        }
+        return counts;
+    }
     [[nodiscard]] std::optional<chess::Damage> damage() const override { return damage_; }
     [[nodiscard]] chess::Damage refusal(std::string reason) const override {
         return {begin_, games_, std::move(reason), false};
@@ -70,42 +79,55 @@ class PgnWalk final : public chess::Walk {
         begin_ = end_;
         end_ = std::min(end_of_game(bytes_, begin_, true), bytes_.size());
         number_ = 0;
-        read_game(bytes_.substr(begin_, end_ - begin_), demands_.needed, game_);
+        const std::string_view text = bytes_.substr(begin_, end_ - begin_);
+        read_game(text, demands_.needed, settings_, game_);
+        const std::uint64_t before = games_;
         games_ += game_.begun ? 1 : 0;
-        if (game_.illegal != chess::Illegal::kNone && leaves_out(game_.illegal, 1)) return;
-        if (!game_.fault.empty()) {
-            damage_ = {begin_ + game_.fault_at, games_, game_.fault, false};
-        } else if (!demands_.every && !game_.entries.empty()) {
-            const std::size_t entries = game_.entries.size();
-            if (!is_good(judged(game_.entries.front().position), entries)) game_.entries.clear();
+        chess::Damage damage{begin_ + game_.fault_at, games_, game_.fault, false};
+        chess::Illegal illegal = game_.illegal;
+        if (game_.fault.empty()) {
+            if (!demands_.every && !game_.entries.empty()) illegal = judged(game_.entries.front().position);
+            if (illegal == chess::Illegal::kNone) {
+                for (std::size_t i = 0; i < kNumNoScore; ++i) unscored_.at(i) += game_.unscored.at(i);
+                return;
+            }
+            damage = {begin_, games_, words_of(illegal), false};
         }
+        if (!may_leave_out(demands_, illegal)) {
+            damage_ = std::move(damage);
+        } else {
+            left_out_.add_unit(illegal, damage.reason, damage.offset, games_, {begin_, end_, before},
+                               game_.fault.empty() ? game_.entries.size() : count_moves(text));
+        }
+        game_.entries.clear();
     }
 
     [[nodiscard]] chess::Illegal judged(const chess::Position& position) const {
         return demands_.on_illegal == chess::OnIllegal::kKeep ? chess::Illegal::kNone : find_illegal(position);
     }
 
-    // Else it is noted, or damage.
-    bool is_good(chess::Illegal illegal, std::uint64_t entries) {
+    // Else it is counted, or damage.
+    bool is_good(const chess::Entry& entry) {
+        const chess::Illegal illegal = judged(entry.position);
         if (illegal == chess::Illegal::kNone) return true;
-        if (!leaves_out(illegal, entries)) damage_ = {begin_, games_, words_of(illegal), false};
+        if (may_leave_out(demands_, illegal)) {
+            left_out_.add_entry(illegal, words_of(illegal), begin_, games_);
+        } else {
+            damage_ = {begin_, games_, words_of(illegal), false};
+        }
         return false;
-    }
-
-    bool leaves_out(chess::Illegal illegal, std::uint64_t entries) {
-        if (demands_.on_illegal != chess::OnIllegal::kLeaveOut) return false;
-        illegal_.add(illegal, begin_, games_, entries);
-        return true;
     }
 
     std::string_view bytes_;
     chess::Demands demands_;
+    CommentSettings settings_;
     std::size_t begin_ = 0;  // of the game
     std::size_t end_ = 0;
     std::uint64_t games_ = 0;
     std::size_t number_ = 0;  // of the next entry of the game
     Game game_;
-    chess::IllegalTally illegal_;
+    chess::LeftOutTally left_out_;
+    NoScoreCounts unscored_{};
     std::optional<chess::Damage> damage_;
 };
 
@@ -190,6 +212,8 @@ class Writer final : public chess::GameWriter {
 
 class PgnCodec final : public chess::Codec {
   public:
+    explicit PgnCodec(const CommentSettings& settings) : settings_(settings) {}
+
     [[nodiscard]] const Units& units() const override { return units_; }
     [[nodiscard]] const chess::SoughtUnits* sought() const override { return &units_; }
     [[nodiscard]] bool has_games() const override { return true; }
@@ -197,21 +221,32 @@ class PgnCodec final : public chess::Codec {
     [[nodiscard]] bool begins_a_file(std::string_view head) const override { return begins_with_tag(head); }
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
                                                     const chess::Demands& demands) const override {
-        return std::make_unique<PgnWalk>(bytes, demands);
+        return std::make_unique<PgnWalk>(bytes, demands, settings_);
     }
     [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
         return std::make_unique<Writer>();
     }
 
   private:
+    CommentSettings settings_;
     PgnGames units_;
 };
 
 }  // namespace
 
-const chess::Codec& codec() {
-    static const PgnCodec instance;
-    return instance;
+const chess::Codec& codec() { return codec_of({}); }
+
+const chess::Codec& codec_of(const CommentSettings& settings) {
+    constexpr Unit kNone = Unit::kNotSet;
+    static const PgnCodec codecs[3][3] = {
+        {PgnCodec({View::kNotSet, kNone}), PgnCodec({View::kNotSet, Unit::kPawns}),
+         PgnCodec({View::kNotSet, Unit::kCentipawns})},
+        {PgnCodec({View::kMover, kNone}), PgnCodec({View::kMover, Unit::kPawns}),
+         PgnCodec({View::kMover, Unit::kCentipawns})},
+        {PgnCodec({View::kWhite, kNone}), PgnCodec({View::kWhite, Unit::kPawns}),
+         PgnCodec({View::kWhite, Unit::kCentipawns})},
+    };
+    return codecs[static_cast<std::size_t>(settings.view)][static_cast<std::size_t>(settings.unit)];
 }
 
 }  // namespace sparsepool::pgn

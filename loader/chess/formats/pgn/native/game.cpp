@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "chess/formats/pgn/native/evaluations.h"
 #include "chess/formats/pgn/native/san.h"
@@ -62,31 +63,47 @@ std::optional<std::int8_t> result_of(std::string_view word) {
     return std::nullopt;
 }
 
-// Whether the tag Variant names chess; `chess960`: the one of Fischer.
-bool is_chess(std::string_view variant, bool& chess960) {
-    std::string name;
-    for (const char letter : variant) {
-        if (is_letter(lower(letter)) || is_digit(letter)) name += lower(letter);
+// Where a tag of Event begins within a line, as a program leaves it that was killed and began again: a whole one,
+// behind whose line another tag begins. `last`: no bytes follow.
+std::size_t find_event(std::string_view bytes, std::size_t begin, std::size_t end, bool last) {
+    constexpr std::string_view kEvent = "[Event \"";
+    begin += bytes.substr(begin).starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+    if (begin++ >= end) return kNone;
+    const std::string_view line = bytes.substr(begin, end - begin);
+    const std::size_t found = line.rfind(kEvent);
+    if (found == kNone) return kNone;
+    if (end == bytes.size()) return last ? begin + found : kNone;  // cut off
+    const std::size_t bracket = line.find_last_not_of(kBlanks);
+    const bool is_whole = bracket > found + kEvent.size() && line.substr(bracket - 1, 2) == "\"]";
+    if (!is_whole || end + 1 == bytes.size()) return is_whole && last ? begin + found : kNone;
+    const LineStart next = start_of(bytes, end + 1);
+    const bool is_followed = next.kind == LineStart::kTag || (next.kind == LineStart::kOpen && last);
+    return is_followed ? begin + found : kNone;
+}
+
+// Whether a word has the square of a move, or is castling.
+bool looks_like_move(std::string_view word) {
+    if (word.starts_with("O-O") || word.starts_with("0-0")) return true;
+    for (std::size_t i = 0; i + 1 < word.size(); ++i) {
+        if (word[i] >= 'a' && word[i] <= 'h' && word[i + 1] >= '1' && word[i + 1] <= '8') return true;
     }
-    constexpr std::string_view kOrthodox[] = {"",          "chess",        "standard", "normal",
-                                              "classical", "fromposition", "orthodox"};
-    constexpr std::string_view kFischers[] = {"chess960",          "fischerandom",       "fischerrandom",
-                                              "fischerandomchess", "fischerrandomchess", "freestyle",
-                                              "freestylechess"};
-    chess960 = std::ranges::find(kFischers, name) != std::end(kFischers);
-    return chess960 || std::ranges::find(kOrthodox, name) != std::end(kOrthodox);
+    return false;
 }
 
 class Reading {
   public:
-    Reading(std::string_view text, unsigned needed, Game& game) : text_(text), needed_(needed), game_(game) {}
+    Reading(std::string_view text, unsigned needed, const CommentSettings& settings, Game& game)
+        : text_(text), needed_(needed), settings_(settings), game_(game) {}
 
     void read() {
         if (!read_tags() || !set_up() || !read_moves()) {
             game_.entries.clear();
             return;
         }
-        for (chess::Entry& entry : game_.entries) {
+        correct_scores();
+        for (std::size_t i = 0; i < game_.entries.size(); ++i) {
+            chess::Entry& entry = game_.entries[i];
+            if (entry.score == chess::kNoScore) ++game_.unscored.data()[static_cast<std::size_t>(moves_[i].reason)];
             entry.result = static_cast<std::int8_t>(entry.position.side == chess::kWhite ? result_ : -result_);
         }
     }
@@ -183,19 +200,60 @@ class Reading {
         const std::string_view comment = text_.substr(at_ + 1, end - at_ - 1);
         const std::size_t begin = std::exchange(at_, end + (braces ? 1 : 0));
         if (!braces || !counts) return true;
-        const Evaluation found = evaluation_in(comment, entry_.position.side);
+        const Evaluation found = evaluation_in(comment, entry_.position.side, settings_.unit);
         if (found.wrong) {
             const std::string_view shown = comment.substr(comment.find("[%eval"));
             return stop(begin, "an evaluation is [%eval 0.17] in pawns or [%eval #-3], not " +
-                                   quoted(shown.substr(0, std::min(shown.find(']'), shown.size() - 1) + 1)));
+                                   quoted(shown.substr(0, std::min(shown.find(']'), shown.size() - 1) + 1)) +
+                                   "; of whole numbers data.chess.pgn.unit (--pgn-unit) says what they are");
         }
         if (found.score) white_score_ = found.score;
-        if (game_.entries.empty() || scored_) return true;
-        if (const auto score = engine_score_in(comment)) {
-            game_.entries.back().score = *score;
-            scored_ = true;
+        return game_.entries.empty() || moves_.back().is_scored || read_score(comment, begin);
+    }
+
+    // The score that the comment gives the last move; else why it has none.
+    bool read_score(std::string_view comment, std::size_t begin) {
+        Move& move = moves_.back();
+        CommentScore found = score_in(comment, game_.entries.back().position.side, settings_);
+        has_numbers_alone_ = has_numbers_alone_ || found.form == CommentScore::Form::kNothingAlone;
+        has_mates_not_in_plies_ = has_mates_not_in_plies_ || found.form == CommentScore::Form::kNotPlies;
+        switch (found.kind) {
+            case CommentScore::Kind::kDamage: return stop(begin, std::move(found.fault));
+            case CommentScore::Kind::kWhitesBehind: white_score_ = found.score; break;
+            case CommentScore::Kind::kNone: move.reason = std::max(move.reason, found.reason); break;
+            case CommentScore::Kind::kMovers:
+                game_.entries.back().score = found.score;
+                move.is_scored = true;
+                move.form = found.form;
+                break;
         }
         return true;
+    }
+
+    // Takes scores back that other comments of the game make doubtful: who writes 8.50 for White writes -1.20 for
+    // White; who counts one mate in moves counts all so.
+    void correct_scores() {
+        const bool by_annotator = has_numbers_alone_ && settings_.view != View::kMover;
+        if (!by_annotator && !has_mates_not_in_plies_) return;
+        std::optional<std::int16_t> before;  // White's score that the comment behind the move before gives
+        for (std::size_t i = 0; i < game_.entries.size(); ++i) {
+            chess::Entry& entry = game_.entries[i];
+            const std::optional<std::int16_t> white = std::exchange(before, std::nullopt);
+            if (by_annotator && moves_[i].form == CommentScore::Form::kSignAlone) {
+                before = static_cast<std::int16_t>(entry.position.side == chess::kWhite ? entry.score : -entry.score);
+                take_back(i, NoScore::kNoSignOrDepth);
+            } else if (has_mates_not_in_plies_ && moves_[i].form == CommentScore::Form::kPlies) {
+                take_back(i, NoScore::kMate);
+            }
+            if (settings_.view == View::kWhite && white && entry.score == chess::kNoScore) {
+                (void)chess::turn_score(*white, entry.position.side, entry.score);
+            }
+        }
+    }
+
+    void take_back(std::size_t move, NoScore reason) {
+        game_.entries[move].score = moves_[move].score_before;
+        moves_[move].reason = reason;
     }
 
     bool skip_variation() {
@@ -240,8 +298,8 @@ class Reading {
         entry_.score = chess::kNoScore;
         if (white_score_) (void)chess::turn_score(*white_score_, before.side, entry_.score);
         white_score_.reset();
-        scored_ = false;
         game_.entries.push_back(entry_);
+        moves_.push_back({.score_before = entry_.score});
         (void)chess::play<chess::Variant::kChess960>(entry_.position, entry_.move);
         entry_.ply = chess::one_more(entry_.ply);
         return true;
@@ -262,19 +320,44 @@ class Reading {
 
     using Value = std::pair<std::string_view, std::size_t>;  // of a tag, and its place
 
+    // What the comments behind a move say.
+    struct Move {
+        std::int16_t score_before = chess::kNoScore;  // of its position, by the comment behind the move before
+        NoScore reason = NoScore::kNoComment;
+        CommentScore::Form form = CommentScore::Form::kPlain;
+        bool is_scored = false;  // by its player
+    };
+
     std::string_view text_;
     unsigned needed_;
+    const CommentSettings& settings_;
     Game& game_;
     std::size_t at_ = 0;
     Value fen_, variant_, said_;
     chess::Entry entry_;                       // the next one
     std::optional<std::int16_t> white_score_;  // of its position
-    bool scored_ = false;                      // the last one, by its player
+    std::vector<Move> moves_;                  // of each entry
+    bool has_numbers_alone_ = false;
+    bool has_mates_not_in_plies_ = false;
     bool ended_ = false;
     std::int8_t result_ = chess::kNoResult;  // White's
 };
 
 }  // namespace
+
+bool is_chess(std::string_view variant, bool& chess960) {
+    std::string name;
+    for (const char letter : variant) {
+        if (is_letter(lower(letter)) || is_digit(letter)) name += lower(letter);
+    }
+    constexpr std::string_view kOrthodox[] = {"",          "chess",        "standard", "normal",
+                                              "classical", "fromposition", "orthodox"};
+    constexpr std::string_view kFischers[] = {"chess960",          "fischerandom",       "fischerrandom",
+                                              "fischerandomchess", "fischerrandomchess", "freestyle",
+                                              "freestylechess"};
+    chess960 = std::ranges::find(kFischers, name) != std::end(kFischers);
+    return chess960 || std::ranges::find(kOrthodox, name) != std::end(kOrthodox);
+}
 
 std::size_t end_of_game(std::string_view bytes, std::size_t begin, bool last) {
     bool tags = false;
@@ -291,7 +374,10 @@ std::size_t end_of_game(std::string_view bytes, std::size_t begin, bool last) {
             moves = true;
         }
         do {
-            at = line_end(bytes, at) + 1;
+            const std::size_t end = line_end(bytes, at);
+            const std::size_t within = find_event(bytes, at, end, last);
+            if (within != kNone) return within;
+            at = end + 1;
         } while (moves && at < bytes.size() && bytes[at] != '[' && bytes[at] != kByteOrderMark.front());
     }
     return kNone;
@@ -305,12 +391,32 @@ bool begins_with_tag(std::string_view bytes) {
     return false;
 }
 
-void read_game(std::string_view text, unsigned needed, Game& game) {
+std::size_t count_moves(std::string_view text) {
+    std::size_t moves = 0;
+    std::size_t depth = 0;  // of variations
+    while (!text.empty()) {
+        const char letter = text.front();
+        if (letter == '{' || letter == '[' || letter == ';') {  // up to the end, if there is one
+            const std::size_t end = text.find(letter == '{' ? '}' : letter == '[' ? ']' : '\n');
+            text.remove_prefix(std::min(end, text.size() - 1) + 1);
+            continue;
+        }
+        if (letter == '(') ++depth;
+        if (letter == ')' && depth != 0) --depth;
+        const std::size_t end = std::max<std::size_t>(std::min(text.find_first_of(" \t\r\n{};()[", 0), text.size()), 1);
+        if (depth == 0 && looks_like_move(text.substr(0, end))) ++moves;
+        text.remove_prefix(end);
+    }
+    return moves;
+}
+
+void read_game(std::string_view text, unsigned needed, const CommentSettings& settings, Game& game) {
     game.entries.clear();
     game.fault.clear();
     game.illegal = chess::Illegal::kNone;
     game.begun = false;
-    Reading(text, needed, game).read();
+    game.unscored = {};
+    Reading(text, needed, settings, game).read();
 }
 
 }  // namespace sparsepool::pgn

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "chess/formats/pgn/native/evaluations.h"
 #include "chess/native/board/legality.h"
 #include "chess/native/board/position.h"
 
@@ -15,8 +16,9 @@ inline constexpr std::string_view kStart = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R
 
 // Where the game that begins at `begin` ends, since another one begins; npos if that is not among the bytes. A game
 // begins with a line that begins with a tag: the first behind moves, or one of Event behind other tags. That can be
-// seen without knowing what is before, and no comment without an end goes on into the next game. `last`: no bytes
-// follow.
+// seen without knowing what is before, and no comment without an end goes on into the next game. Behind a program that
+// was killed it may begin within a line, with a whole tag of Event that a line with another tag follows. `last`: no
+// bytes follow.
 [[nodiscard]] std::size_t end_of_game(std::string_view bytes, std::size_t begin, bool last);
 
 // Whether the first line that says something is a tag.
@@ -28,10 +30,18 @@ struct Game {
     std::size_t fault_at = 0;  // bytes of the text before it
     chess::Illegal illegal{};  // what the fault says of the first position, if that is it
     bool begun = false;        // whether there is anything but blanks
+    NoScoreCounts unscored{};  // entries without a score
 };
+
+// Whether the tag Variant names chess; `chess960`: the one of Fischer.
+[[nodiscard]] bool is_chess(std::string_view variant, bool& chess960);
+
+// About how many moves the text of a game has that can't be read: words that look like one, comments and variations
+// aside.
+[[nodiscard]] std::size_t count_moves(std::string_view text);
 
 // All of a game or nothing: its result, which all entries have, may be known at its end alone. `needed`: a FEN
 // without a move number is a fault.
-void read_game(std::string_view text, unsigned needed, Game& game);
+void read_game(std::string_view text, unsigned needed, const CommentSettings& settings, Game& game);
 
 }  // namespace sparsepool::pgn

@@ -7,6 +7,7 @@
 #include "chess/native/board/fen.h"
 #include "chess/native/files/walk.h"
 #include "chess/native/formats/record_walk.h"
+#include "chess/native/formats/sound_moves.h"
 #include "common/utf8.h"
 
 namespace sparsepool::chess {
@@ -77,7 +78,18 @@ inline namespace SPARSEPOOL_ISA {
     entry.ply = static_cast<std::uint16_t>(take_number(text, "ply", 0, 65535, fault));
     entry.result = static_cast<std::int8_t>(take_number(text, "result", -1, 1, fault));
     if (fault.empty() && !take_value(text, "e", fault).empty()) fault = "expected the line 'e' alone";
-    return fault;
+    if (!fault.empty()) return fault;
+    const char* wrong = chess::find_move_fault(entry);
+    return wrong == nullptr ? std::string() : wrong;
+}
+
+// Where a position ends that begins at `begin` and can't be read: behind its last line, or before another one begins.
+// No value holds the name of the first line.
+[[nodiscard, gnu::noinline, gnu::cold]] inline std::size_t end_of_damage(std::string_view all, std::size_t begin) {
+    const std::size_t next = std::min(all.find("fen ", begin + 1), all.size());
+    const std::size_t last = std::min(all.find(kEnd, begin), all.size());
+    if (next < last) return next;
+    return std::min(all.find('\n', std::min(last + 1, all.size())), all.size() - 1) + 1;
 }
 
 [[nodiscard]] inline bool next_position(chess::WalkState& state) {
@@ -90,22 +102,24 @@ inline namespace SPARSEPOOL_ISA {
         if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
         if (text.empty()) return false;
         state.at = all.size() - text.size();
-        ++state.units;
         std::string wrong = read_lines(text, state.demands.needed, state.entry);
-        const chess::Illegal illegal = wrong.empty()                     ? chess::judged(state)
-                                       : wrong == chess::kNotOneKingEach ? chess::Illegal::kKings
-                                                                         : chess::Illegal::kNone;
+        const chess::Illegal illegal = wrong.empty() ? chess::judged(state) : chess::meaning_of(wrong);
         if (wrong.empty() && illegal == chess::Illegal::kNone) [[likely]] {
+            ++state.units;
             state.at = all.size() - text.size();
             return true;
         }
-        if (!chess::leaves_out(state, illegal)) {
-            state.fault = wrong.empty() ? chess::words_of(illegal) : std::move(wrong);
+        if (wrong.empty()) wrong = chess::words_of(illegal);
+        if (!chess::may_leave_out(state.demands, illegal)) {
+            ++state.units;
+            state.fault = std::move(wrong);
             state.cut = text.find(kEnd) == std::string_view::npos;
             return false;
         }
-        const std::size_t end = all.find(kEnd, state.at);
-        state.at = end == std::string_view::npos ? all.size() : std::min(all.find('\n', end + 1), all.size());
+        const std::size_t end = end_of_damage(all, state.at);
+        state.left_out.add_unit(illegal, wrong, state.at, state.units + 1, {state.at, end, state.units});
+        state.at = end;
+        ++state.units;
     }
 }
 

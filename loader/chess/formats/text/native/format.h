@@ -73,22 +73,20 @@ inline namespace SPARSEPOOL_ISA {
     while (state.at < text.size()) {
         const std::size_t end = std::min(text.find('\n', state.at), text.size());
         const std::string_view line = chess::trimmed(chess::bare_line(text.substr(state.at, end - state.at)));
-        bool good = !line.empty();
-        if (good) {
+        const std::size_t behind = std::min(end + 1, text.size());
+        if (!line.empty()) {
             const std::string wrong = read_line(line, state.demands.needed, state.entry);
-            const chess::Illegal illegal = wrong.empty()                     ? chess::judged(state)
-                                           : wrong == chess::kNotOneKingEach ? chess::Illegal::kKings
-                                                                             : chess::Illegal::kNone;
-            good = wrong.empty() && illegal == chess::Illegal::kNone;
-            if (!good && !chess::leaves_out(state, illegal)) [[unlikely]] {
-                state.fault = wrong.empty() ? chess::words_of(illegal) : wrong;
+            const chess::Illegal illegal = wrong.empty() ? chess::judged(state) : chess::meaning_of(wrong);
+            if (!wrong.empty() || illegal != chess::Illegal::kNone) [[unlikely]] {
+                if (chess::leave_out_unit(state, illegal, wrong.empty() ? chess::words_of(illegal) : wrong, behind))
+                    continue;
                 state.cut = end == text.size();
                 return false;
             }
         }
-        state.at = std::min(end + 1, text.size());
+        state.at = behind;
         ++state.units;
-        if (good) return true;
+        if (!line.empty()) return true;
     }
     return false;
 }

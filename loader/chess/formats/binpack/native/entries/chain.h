@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <span>
 
 #include "chess/formats/binpack/native/entries/candidates.h"
 #include "chess/formats/binpack/native/entries/lane.h"
 #include "chess/formats/binpack/native/entries/stem.h"
 #include "chess/native/board/rules.h"
+#include "chess/native/formats/sound_moves.h"
 
 namespace sparsepool::binpack {
 
@@ -62,7 +64,7 @@ struct Reading {
 
 // Phase 1: the next entry's position. Plays the previous move, or begins a chain, and then the entry is complete.
 // As wide as a register: gcc 12 keeps narrower ones of two lanes in one word, and reading that waits for a store.
-enum class Next : std::uint64_t { kNone, kWhole, kToRead };
+enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
 
 [[nodiscard, gnu::noinline]] inline Next read_first(ChunkState& state) {
     const std::uint64_t begin = (state.bit + 7) / 8;
@@ -78,10 +80,10 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead };
     return Next::kWhole;
 }
 
-// Whether the walk goes on behind the entry, which is illegal and noted then.
+// Whether the walk goes on behind the entry, which is illegal and counted then.
 [[nodiscard, gnu::noinline, gnu::cold]] inline bool leaves_out(ChunkState& state, chess::Illegal illegal) {
     if (state.demands.on_illegal == chess::OnIllegal::kLeaveOut) {
-        state.left_out->add(illegal, state.before + state.stem, state.number);
+        state.left_out->add_entry(illegal, words_of(illegal), state.before + state.stem, state.number);
         return true;
     }
     state.illegal = illegal;
@@ -91,16 +93,37 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead };
 
 [[nodiscard]] inline bool pass_over_chain(ChunkState& state, chess::Illegal illegal);
 
-// Unless every entry is judged (`next_entry`), a chain that begins with an illegal position is left out whole.
+// What is illegal about a chain's first entry. Unless every entry is judged (`next_entry`), its position is.
+[[nodiscard]] inline chess::Illegal judge_first(const ChunkState& state) {
+    chess::Illegal illegal = chess::Illegal::kNone;
+    if (state.demands.on_illegal != chess::OnIllegal::kKeep && !state.demands.every)
+        illegal = chess::find_illegal(state.entry.position);
+    const bool has_fault =
+        illegal == chess::Illegal::kNone && state.demands.judges_moves && find_move_fault(state.entry) != nullptr;
+    return has_fault ? chess::Illegal::kMove : illegal;
+}
+
+// A chain that begins with what is illegal is left out whole. Behind a move that no piece can make its text can't be
+// read: then the chain must have no other entry.
 [[nodiscard, gnu::noinline]] inline Next begin_chain(ChunkState& state) {
     while (read_first(state) == Next::kWhole) {
-        if (state.demands.on_illegal == chess::OnIllegal::kKeep || state.demands.every) return Next::kWhole;
-        const chess::Illegal illegal = chess::find_illegal(state.entry.position);
+        const chess::Illegal illegal = judge_first(state);
         if (illegal == chess::Illegal::kNone) [[likely]]
             return Next::kWhole;
+        if (illegal == chess::Illegal::kMove && state.followers != 0) {
+            state.illegal = illegal;
+            state.fault = Fault::kIllegal;
+            return Next::kNone;
+        }
         if (!pass_over_chain(state, illegal)) return Next::kNone;
     }
     return Next::kNone;
+}
+
+// The last entry of a chain is read: nothing plays its move.
+[[nodiscard, gnu::noinline]] inline Next end_chain(ChunkState& state) {
+    if (!state.demands.judges_moves || find_move_fault(state.entry) == nullptr) return Next::kWhole;
+    return leaves_out(state, chess::Illegal::kMove) ? Next::kLeftOut : Next::kNone;
 }
 
 [[nodiscard, gnu::always_inline]] inline Next begin_entry(ChunkState& state) {
@@ -208,20 +231,28 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead };
     entry.score = score;
     entry.ply = chess::one_more(entry.ply);
     entry.result = static_cast<std::int8_t>(-entry.result);
+    if (state.followers == 0) [[unlikely]]
+        return end_chain(state);
     return Next::kWhole;
 }
 
+// Steps to the next entry that is not left out for its move.
 [[nodiscard]] inline bool read_next(ChunkState& state) {
-    Reading reading;
-    Next next = begin_entry(state);
-    if (next == Next::kToRead) next = find_piece(state, reading);
-    if (next == Next::kToRead) next = finish_entry(state, reading);
+    Next next = Next::kLeftOut;
+    while (next == Next::kLeftOut) {
+        Reading reading;
+        next = begin_entry(state);
+        if (next == Next::kToRead) next = find_piece(state, reading);
+        if (next == Next::kToRead) next = finish_entry(state, reading);
+    }
     return next == Next::kWhole;
 }
 
 [[nodiscard]] inline bool pass_over_chain(ChunkState& state, chess::Illegal illegal) {
     bool goes_on = leaves_out(state, illegal);
+    const bool judges_moves = std::exchange(state.demands.judges_moves, false);  // none is counted twice
     while (goes_on && state.followers != 0) goes_on = read_next(state) && leaves_out(state, illegal);
+    state.demands.judges_moves = judges_moves;
     return goes_on;
 }
 

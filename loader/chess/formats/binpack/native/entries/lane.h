@@ -23,7 +23,7 @@ struct ChunkState {
     Fault fault = Fault::kNone;                      // then `number` is that of the first entry not delivered
     chess::Illegal illegal = chess::Illegal::kNone;  // if that is the fault
     chess::Demands demands;
-    chess::IllegalTally* left_out = nullptr;  // where illegal positions are left out; of whoever walks
+    chess::LeftOutTally* left_out = nullptr;  // of whoever walks
     chess::Entry entry;
 };
 

@@ -1,0 +1,44 @@
+"""Options that say what scores in comments of PGN mean: keys of [data.chess.pgn]. A command takes them by one parameter
+`comments`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from loader.chess.positions.pgn_comments import PgnComments
+from loader.cli.option_group import with_options
+
+
+class View(StrEnum):
+    MOVER = "mover"
+    WHITE = "white"
+
+
+class Unit(StrEnum):
+    PAWNS = "pawns"
+    CENTIPAWNS = "centipawns"
+
+
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "pgn_view": (
+        Annotated[View | None, typer.Option("--pgn-view", help="Whose scores comments of PGN have, as 8.50.")],
+        None,
+    ),
+    "pgn_unit": (
+        Annotated[Unit | None, typer.Option("--pgn-unit", help="What whole numbers of PGN are, as +31/12.")],
+        None,
+    ),
+}
+
+
+def with_pgn_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with OPTIONS in place of its parameter `comments`, which gets PgnComments."""
+    return with_options(command, "comments", OPTIONS, _comments_of)
+
+
+def _comments_of(pgn_view: View | None, pgn_unit: Unit | None) -> PgnComments:
+    return PgnComments(None if pgn_view is None else pgn_view.value, None if pgn_unit is None else pgn_unit.value)
