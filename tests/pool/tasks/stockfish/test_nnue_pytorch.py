@@ -333,6 +333,16 @@ def test_tensors_that_claim_more_than_there_is_are_refused(tmp_path: Path) -> No
         read_checkpoint(tmp_path / "z.ckpt")
 
 
+def test_a_flipped_bit_in_a_tensor_is_damage(tmp_path: Path) -> None:
+    """torch.load does not look at the checksums that torch.save writes."""
+    path = save(tmp_path, of_2022(VERSIONS["SFNNv5"]))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x40
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"x/data/\d+ is damaged"):
+        read_checkpoint(path)
+
+
 @pytest.mark.parametrize(
     "claimed", [b"J\x00\x00\x00\x7f", b"J\x00\x00\x00\xf0", b"K\xff"], ids=["huge", "below 0", "255"]
 )
