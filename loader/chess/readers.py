@@ -21,10 +21,10 @@ FAMILY = "chess"
 class ScaledReader:
     """`loader.formats.format.Reader` of files whose scores are multiplied."""
 
-    def __init__(self, reader: Reader, scale: float, needed: Sequence[str]) -> None:
+    def __init__(self, reader: Reader, scale: float, needed: Sequence[str], *, skips: bool) -> None:
         self._reader = reader
         self._scale = scale
-        self.native = _native.ScaledReader(native_reader(reader, needed), scale)
+        self.native = _native.ScaledReader(native_reader(reader, needed, skips=skips), scale)
 
     @property
     def name(self) -> str:
@@ -65,14 +65,19 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
     opened: list[Reader] = []
     for scale, group in groups or [(1.0, [])]:
         group_readers = readers.open_readers(config, group, format_of)
-        opened += group_readers if scale == 1.0 else [ScaledReader(reader, scale, parts) for reader in group_readers]
+        opened += (
+            group_readers
+            if scale == 1.0
+            else [ScaledReader(reader, scale, parts, skips=config.on_bad_data == "skip") for reader in group_readers]
+        )
     return opened
 
 
-def native_reader(reader: Reader, needed: Sequence[str] = ()) -> _native.PositionReader:
+def native_reader(reader: Reader, needed: Sequence[str] = (), *, skips: bool = False) -> _native.PositionReader:
     """Returns a reader as the native stream takes it: one written in Python is called by the stream's threads, and an
-    entry of it that lacks a part of `needed` is damage."""
+    entry of it that lacks a part of `needed` is damage. `skips`: such entries, and others that can't be used, are left
+    out."""
     native = getattr(reader, "native", None)
     if isinstance(native, _native.PositionReader):
         return native
-    return _native.PythonReader(PythonChunks(reader, needed))
+    return _native.PythonReader(PythonChunks(reader, needed, skips=skips))
