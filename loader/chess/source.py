@@ -50,7 +50,7 @@ class ChessSource(FileSource):
         schema = batch_schema(config)
         needed = needed_parts(config.settings.filters)
         return _native.PositionSource(
-            [native_reader(reader, needed) for reader in readers],
+            [native_reader(reader, needed, skips=config.on_bad_data == "skip") for reader in readers],
             config.settings.features,
             config.settings.king_buckets,
             buckets_by_pieces(config.settings.output_buckets),

@@ -183,7 +183,8 @@ class SourceFile:
         """A chunk's entries, the first `limit` of them, as blocks of lines: FEN, move, score, ply, result, tab
         separated. Raises DataError at damage, after those before it."""
         left = limit
-        walk = _native.ChunkWalk(self.opened, chunk)
+        if (walk := self.walk(chunk)) is None:
+            return
         while block := walk.lines(LINES_AT_ONCE if left is None else min(left, LINES_AT_ONCE)):
             left = None if left is None else left - block.count(b"\n")
             yield block
