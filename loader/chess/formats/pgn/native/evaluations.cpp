@@ -86,18 +86,17 @@ std::optional<Number> take_number(std::string_view& text) {
     }
     const std::string_view begin = text;
     const std::string_view whole = take_digits(text);
+    if (whole.empty()) return std::nullopt;
     if (text.size() > 1 && text.front() == '.' && begins_with_digit(text.substr(1))) {
         number.form = Number::Form::kPoint;
         text.remove_prefix(1);
         (void)take_digits(text);
-    } else if (!whole.empty() && text.size() > 1 && text.front() == ',' && begins_with_digit(text.substr(1))) {
+    } else if (text.size() > 1 && text.front() == ',' && begins_with_digit(text.substr(1))) {
         number.form = Number::Form::kComma;
         text.remove_prefix(1);
         number.digits = whole;
         number.hundredths = take_digits(text);
         return number;
-    } else if (whole.empty()) {
-        return std::nullopt;
     }
     number.digits = begin.substr(0, begin.size() - text.size());
     return number;
