@@ -318,6 +318,12 @@ def describe_data(config: DataConfig, files: Sequence[DataFile]) -> Sequence[Dat
     return source.describe_data(config, files) if isinstance(source, DescribingSource) else ()
 
 
+def samples_noun(config: DataConfig) -> str:
+    """Returns what the samples are called, in the plural."""
+    noun: str = getattr(source_by_name(config.source), "samples", "samples")
+    return noun
+
+
 def score_unit(config: DataConfig, file: DataFile) -> str | None:
     """Returns the unit that scores in the file have, as `ScoringSource.score_unit`; None if its samples have no scores.
     Raises DataError, ValueError."""
