@@ -51,9 +51,10 @@ def describe_positions(config: DataConfig, files: Sequence[DataFile]) -> Iterato
         samples = {file: _sample_of(config, file, _CHUNKS // len(group)) for file in _evenly(group, _FILES)}
         for label, view in (("score", kind.score_view), ("result", kind.result_view)):
             yield from _describe_view(label, view, kind, group, samples)
-        yield from describe_missing_scores(
-            _sum(samples.values()), f"a sample of {{positions}} ({_origin_of(kind, group)})"
-        )
+        if kind.score_view is not None:  # comments of PGN are described with the reasons
+            yield from describe_missing_scores(
+                _sum(samples.values()), f"a sample of {{positions}} ({_origin_of(kind, group)})"
+            )
 
 
 def _describe_view(

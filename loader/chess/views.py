@@ -123,6 +123,11 @@ def describe_view(
     return DataFact(f"{label} view", evidence.describe(label, origin, others_agree=others_agree))
 
 
+def describe_comments_view(view: str | None) -> DataFact:
+    """Describes whose scores the comments of PGN have. `view`: by the settings, for those that do not say it."""
+    return DataFact("score view", f"{NAMES[view or 'mover']} in comments of PGN; White's in [%eval] and wv=")
+
+
 def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:
     """Yields how many positions have no score, if any. `among`: words, with {positions} for their number."""
     without = int(census.scores[:, NO_SCORE + _SCORE_ZERO].sum())
