@@ -46,38 +46,43 @@ def describe_positions(config: DataConfig, files: Sequence[DataFile]) -> Iterato
     for file in files:
         kinds.setdefault(_kind_of(config, file), []).append(file)
     for kind, group in kinds.items():
-        yield DataFact("score unit", kind.describe_unit(_origin_of(kind, group)))
+        origin = _origin_of(kind, group)
+        yield DataFact("score unit", kind.describe_unit(origin))
         samples = {file: _sample_of(config, file, _CHUNKS // len(group)) for file in _evenly(group, _FILES)}
         for label, view in (("score", kind.score_view), ("result", kind.result_view)):
             yield from _describe_view(label, view, kind, group, samples)
-        total = _native.Census()
-        for census in samples.values():
-            total.add_census(census)
-        yield from describe_missing_scores(total, f"a sample of {{positions}} ({_origin_of(kind, group)})")
+        if kind.score_view is not None:  # comments of PGN are described with the reasons
+            yield from describe_missing_scores(
+                _sum(samples.values()), f"a sample of {{positions}} ({_origin_of(kind, group)})"
+            )
 
 
 def _describe_view(
     label: str, view: View | None, kind: Kind, files: Sequence[DataFile], samples: Mapping[DataFile, _native.Census]
 ) -> Iterator[DataFact]:
     """Yields a fact for the files whose label looks like another view, by view, and one for all others."""
-    others = {file: evidence_of(label, view, census) for file, census in samples.items()}
-    strange = {file: evidence.looks_like for file, evidence in others.items() if evidence.is_contradicted}
+    evidence = {file: evidence_of(label, view, census) for file, census in samples.items()}
+    strange = {file: each.looks_like for file, each in evidence.items() if each.is_contradicted}
+    others_agree = any(each.looks_like == view for each in evidence.values())
     for looks_like in dict.fromkeys(strange.values()):
         named = [file for file in strange if strange[file] == looks_like]
-        yield from _facts_of(label, view, kind, named, [samples[file] for file in named])
+        total = _sum([samples[file] for file in named])
+        yield from _some(describe_view(label, view, total, _origin_of(kind, named), others_agree=others_agree))
     usual = [file for file in files if file not in strange]
     if usual:
-        yield from _facts_of(label, view, kind, usual, [samples[file] for file in usual if file in samples])
+        total = _sum([samples[file] for file in usual if file in samples])
+        yield from _some(describe_view(label, view, total, _origin_of(kind, usual)))
 
 
-def _facts_of(
-    label: str, view: View | None, kind: Kind, files: Sequence[DataFile], samples: Sequence[_native.Census]
-) -> Iterator[DataFact]:
+def _sum(samples: Iterable[_native.Census]) -> _native.Census:
     total = _native.Census()
     for census in samples:
         total.add_census(census)
-    if (fact := describe_view(label, view, total, _origin_of(kind, files))) is not None:
-        yield fact
+    return total
+
+
+def _some(fact: DataFact | None) -> Sequence[DataFact]:
+    return () if fact is None else (fact,)
 
 
 def _kind_of(config: DataConfig, file: DataFile) -> Kind:

@@ -9,6 +9,7 @@ from loader import _native
 from loader.chess.positions.file import BadDataRule, open_file
 from loader.chess.positions.format import PositionFormat
 from loader.chess.readers import format_of
+from loader.chess.views import describe_comments_view
 from loader.files.identity import DataFile
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
@@ -25,8 +26,7 @@ def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator
     if not games:
         return
     settings = config.settings.pgn
-    whose = "White's" if settings.view == "white" else "the mover's"
-    yield DataFact("score view", f"{whose} in comments of PGN; White's in [%eval] and wv=")
+    yield describe_comments_view(settings.view)
     looked_at = games[:: -(-len(games) // _MOST_FILES)]
     moves, unscored = 0, Counter[str]()
     for file, format in looked_at:

@@ -80,8 +80,9 @@ class ViewEvidence:
     def is_contradicted(self) -> bool:
         return self.looks_like not in (None, self.view or "mover")
 
-    def describe(self, label: str, files: str) -> str:
-        """Returns one line. `label`: score or result; `files`: what has this view, as "binpack: a.binpack"."""
+    def describe(self, label: str, files: str, *, others_agree: bool = False) -> str:
+        """Returns one line. `label`: score or result; `files`: what has this view, as "binpack: a.binpack";
+        `others_agree`: other files of the run are right as they are read."""
         read_as = f"{NAMES[self.view]} ({files})" if self.view else f"as each comment has it ({files})"
         shares = f"{_percent(self.white_to_move)} with White to move, {_percent(self.black_to_move)} with Black to move"
         looks_like = self.looks_like
@@ -91,7 +92,7 @@ class ViewEvidence:
             return f"{read_as}; material agrees: {shares}"
         return (
             f"warning: {read_as}, but looks like {NAMES[looks_like]}: {label}s have the sign of material in {shares}; "
-            f"{_remedy(label, self.view, looks_like)}"
+            f"{_remedy(label, self.view, looks_like, others_agree=others_agree)}"
         )
 
     def to_dict(self) -> dict[str, object]:
@@ -108,15 +109,23 @@ def evidence_of(label: str, view: View | None, census: Census) -> ViewEvidence:
     return ViewEvidence.of_counts(view, census.score_signs if label == "score" else census.result_signs)
 
 
-def describe_view(label: str, view: View | None, census: Census, origin: str) -> DataFact | None:
+def describe_view(
+    label: str, view: View | None, census: Census, origin: str, *, others_agree: bool = False
+) -> DataFact | None:
     """Describes whose view a label is read as, and what material says of that; None if no position has the label, or
-    nothing is known of comments that each have their own. `origin`: of the positions, in words."""
+    nothing is known of comments that each have their own. `origin`: of the positions, in words;
+    `others_agree`: as for `ViewEvidence.describe`."""
     if label == "result" and census.entries and not int(census.scores[:3].sum()):
         return None
     evidence = evidence_of(label, view, census)
     if view is None and evidence.looks_like is None:
         return None
-    return DataFact(f"{label} view", evidence.describe(label, origin))
+    return DataFact(f"{label} view", evidence.describe(label, origin, others_agree=others_agree))
+
+
+def describe_comments_view(view: str | None) -> DataFact:
+    """Describes whose scores the comments of PGN have. `view`: by the settings, for those that do not say it."""
+    return DataFact("score view", f"{NAMES[view or 'mover']} in comments of PGN; White's in [%eval] and wv=")
 
 
 def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:
@@ -127,9 +136,11 @@ def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:
         yield DataFact("scores", f"none in {share} of {among.format(positions=f'{census.entries:,} positions')}")
 
 
-def _remedy(label: str, view: View | None, looks_like: str) -> str:
+def _remedy(label: str, view: View | None, looks_like: str, *, others_agree: bool) -> str:
     if view is None:
         return "see data.chess.pgn.view"
+    if looks_like in _LOOKS and others_agree:
+        return f"data.chess.{label}_view is for all files of a run, and others are right: write these anew"
     if looks_like in _LOOKS:
         return f'data.chess.{label}_view = "{looks_like}" reads it so'
     return "no setting reads that: write the file with the mover's or White's"

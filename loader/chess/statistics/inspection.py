@@ -63,6 +63,7 @@ def inspect_source(
         format.score_unit,
         format.view_of("score"),
         format.view_of("result"),
+        format.comments,
     )
     return FileStatistics(facts, inspection.total(), tuple(king_buckets), inspection.left(), inspection.unscored)
 

@@ -9,11 +9,12 @@ from typing import Any, cast
 from loader._native import Census
 from loader.chess.filters import CHESS960, MOVE, PLY, SIDE
 from loader.chess.positions.entry import NO_SCORE, View
+from loader.chess.positions.pgn_comments import PgnComments
 from loader.chess.statistics.calibration import ZERO, Calibration
 from loader.chess.statistics.distribution import Counts, Distribution, trimmed
 from loader.chess.statistics.filter_counts import FilterCount
 from loader.chess.statistics.kings import bucket_counts
-from loader.chess.views import ViewEvidence, describe_missing_scores, describe_view
+from loader.chess.views import ViewEvidence, describe_comments_view, describe_missing_scores, describe_view
 from loader.stream.data_facts import DataFact
 
 
@@ -30,6 +31,7 @@ class FileFacts:
     score_unit: str  # that is usual in the format
     score_view: View | None  # whose advantage a positive one is; None: each comment has its own
     result_view: View | None
+    comments: PgnComments | None = None  # settings of PGN's
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class FileStatistics:
         ]
         return [
             DataFact("score unit", f"usually {facts.score_unit} ({facts.format})"),
+            *([] if facts.comments is None else [describe_comments_view(facts.comments.view)]),
             *(view for view in views if view is not None),
             *describe_missing_scores(self.counts, "{positions}"),
         ]
@@ -115,7 +118,9 @@ class FileStatistics:
     def to_dict(self) -> dict[str, Any]:
         """For JSON. What the format does not have is left out."""
         facts = asdict(self.facts)
-        unit, _, _ = facts.pop("unit"), facts.pop("score_view"), facts.pop("result_view")  # views come with evidence
+        unit = facts.pop("unit")
+        for key in ("score_view", "result_view", "comments"):  # below, with what shows them
+            del facts[key]
         summary = {**facts, "lacks": list(self.facts.lacks), "entries": self.entries}
         summary["bytes_per_entry"] = round(self.bytes_per_entry, 4)
         if unit:

@@ -85,9 +85,14 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
 def _content_digests(files: Sequence[DataFile]) -> tuple[str, ...]:
     """Raises UnavailableError."""
     try:
-        return tuple(content_digest(file.path, file.size) for file in files)
+        return tuple(f"{content_digest(file.path, file.size)}{_scale_of(file)}" for file in files)
     except OSError as error:
         raise UnavailableError(f"data.validation: {error.filename}: {error.strerror}") from None
+
+
+def _scale_of(file: DataFile) -> str:
+    """Returns a mark for scores that are multiplied: validations by them measure something else."""
+    return "" if file.score_scale == 1.0 else f" x {file.score_scale:g}"
 
 
 def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path) -> None:

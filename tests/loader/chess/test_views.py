@@ -155,8 +155,15 @@ def test_a_file_of_another_view_is_named_among_others(files: dict[str, Path], of
     for label in ("score", "result"):
         warning, usual = found[f"{label} view"]
         assert warning.startswith("warning: White's (text: movers.txt), but looks like the mover's:")
-        assert warning.endswith(f'data.chess.{label}_view = "mover" reads it so')
+        assert warning.endswith(
+            f"data.chess.{label}_view is for all files of a run, and others are right: write these anew"
+        )
         assert usual.startswith("White's (text: a.txt); material agrees")
+    alone = facts(config(), [of_movers])
+    assert all(
+        alone[f"{label} view"][0].endswith(f'data.chess.{label}_view = "mover" reads it so')
+        for label in ("score", "result")
+    )
     mended = facts(config(score_view="mover", result_view="mover"), [of_movers])
     for label in ("score", "result"):
         assert mended[f"{label} view"][0].startswith("the mover's (text: movers.txt); material agrees")
