@@ -86,6 +86,8 @@ def test_how_games_are_settled_is_a_matter_of_settings() -> None:
         ("7k/5K2/8/8/8/8/8/8 b - - 0 1", 0),
         ("7k/5K2/8/8/8/8/8/R7 b - - 100 90", 0),
         ("7k/5K2/8/8/8/8/8/R7 b - - 99 90", None),
+        ("7k/8/6K1/8/8/8/8/Q7 w - - 99 90", None),  # mate in one: nobody has claimed a draw
+        ("7k/6Q1/6K1/8/8/8/8/8 b - - 100 90", 1),  # mate goes before the fifty moves
     ],
 )
 def test_games_end_by_the_rules(fen: str, result: int | None) -> None:

@@ -44,6 +44,8 @@ class CsvReader:
             for chunk in range(file.num_chunks)
         ]
         self.native = _native.CsvReader([file for _, file, _ in opened], [each for _, _, each in opened], self._shape)
+        if skip_damaged:
+            self.native.leave_out_damage()
 
     @property
     def name(self) -> str:
