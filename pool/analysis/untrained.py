@@ -79,7 +79,7 @@ class FeatureUses:
                 continue
             untouched = np.ones(len(used), bool)
             for name, weight in tables.items():
-                untouched &= _untouched_rows(trained, name, weight, initial[name].detach())[used]
+                untouched &= _untouched_rows(trained, name, weight, initial[name].detach(), used)
             uses = self._counts[field][used]
             share = UntrainedShare(field, len(used), int(untouched.sum()), int(uses.sum()), int(uses[untouched].sum()))
             shares.append(share)
@@ -95,13 +95,18 @@ def _tables(model: nn.Module) -> Mapping[str, Mapping[str, Tensor]]:
     return tables
 
 
-def _untouched_rows(trained: Trained, name: str, weight: Tensor, initial: Tensor) -> npt.NDArray[np.bool_]:
-    """Tells of each row whether training has left it as it was, but for weight decay."""
+def _untouched_rows(
+    trained: Trained, name: str, weight: Tensor, initial: Tensor, rows: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Tells of each of the rows whether training has left it as it was, but for weight decay. The optimizer's state is
+    read only if it decides."""
     unchanged: npt.NDArray[np.bool_] = (weight == initial).all(1).numpy()
+    if unchanged.any() and not unchanged[rows].any():
+        return unchanged[rows]
     without_gradient = _rows_without_gradient(trained, name, weight)
     if unchanged.any():
-        return unchanged & without_gradient
-    return _only_decayed(weight[without_gradient], initial[without_gradient], without_gradient)
+        return unchanged[rows] & without_gradient[rows]
+    return _only_decayed(weight[without_gradient], initial[without_gradient], without_gradient)[rows]
 
 
 def _only_decayed(weight: Tensor, initial: Tensor, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
