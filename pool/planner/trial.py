@@ -39,6 +39,7 @@ from pool.planner.small_plan import small_plan, with_buckets, zeros
 
 _VALIDATIONS = 3  # that a snapshot has the numbers of: the newest, the best, the one that others are compared with
 _FIELDS = 120  # bytes of the words around a name in a document
+_NO_CLOSURE = " (it computes losses itself, by a closure, which nobody gives it here: take another optimizer)"
 QUICK = 10_000  # steps of a schedule: a tenth of a second
 
 
@@ -88,7 +89,8 @@ def _tried(config: Config, plan: Plan) -> _Tried:
     try:
         tensors, plain = _after_one_step(config, small)
     except ConfigError as error:
-        raise ConfigError(f"{error}{_culprit(config, small)}") from None
+        why = _NO_CLOSURE if "closure" in str(error) else _culprit(config, small)
+        raise ConfigError(f"{error}{why}") from None
     if config.optimizer.name not in ELEMENTWISE:
         tensors, _ = check_optimizer(config, small)
     _try_schedule(config, plan)

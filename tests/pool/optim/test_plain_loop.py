@@ -32,11 +32,12 @@ NO_LIST = "takes groups with settings of their own, for matrices and others, and
 ANOTHER_ARGUMENT = "missing 1 required positional argument"
 OTHER_WEIGHTS = "validates and saves other weights than it steps"
 OPTIMIZER = "need to pass `params` when you pass the `torch.optim.Optimizer`"
+NO_CLOSURE = "(it computes losses itself, by a closure, which nobody gives it here: take another optimizer)"
 MATRICES = "(it takes matrices only, and "
 IN_GROUPS = "in its parameter groups, and a checkpoint has no place for that"
 NO_PARAMETERS = "in its state, which is no parameter's, and a checkpoint has no place for that"
 REFUSED = {
-    "torch.optim.LBFGS": "'closure'",
+    "torch.optim.LBFGS": NO_CLOSURE,
     "torch.optim.Muon": MATRICES,
     "torch.optim.SparseAdam": "does not support dense gradients",
     "pytorch_optimizer.A2Grad": "KeyError: 'lr'",
@@ -48,7 +49,7 @@ REFUSED = {
     "pytorch_optimizer.AdaShift": "keeps a deque of tensors, 'grad_queue', in its state",
     "pytorch_optimizer.AdamMini": "'list' object has no attribute 'named_parameters'",
     "pytorch_optimizer.AggMo": "keeps a dict of tensors, 'momentum_buffer', in its state",
-    "pytorch_optimizer.AliG": "requires closure",
+    "pytorch_optimizer.AliG": NO_CLOSURE,
     "pytorch_optimizer.BSAM": ANOTHER_ARGUMENT,
     "pytorch_optimizer.Conda": "keeps an object of the class GaLoreProjector, 'projector', in its state",
     "pytorch_optimizer.DASH": "keeps a list of tensors, 'blocks', in its state",
