@@ -62,7 +62,7 @@ def _overwrite(path: Path, status: Status) -> None:
     """Writes into the block that the file has already. Raises OSError."""
     data = _encoded(status)
     if len(data) > BLOCK:
-        data = _encoded(replace(status, reason=f"{status.reason[: BLOCK // 8]} ..."))  # a letter is 6 bytes at most
+        data = _encoded(replace(status, reason=f"{status.reason[: BLOCK // 16]} ..."))  # a letter is 12 bytes at most
     fd = open_file(path, os.O_WRONLY)
     try:
         os.pwrite(fd, data, 0)
