@@ -140,6 +140,7 @@ class Coordinator:
         )
         self._machines = machines = self._join(start, rules)
         self._machine_timeout = config.pool.machine_timeout
+        self._history = _history(start, models)
         self._executor = Executor(
             self._scheduler,
             models,
@@ -154,7 +155,7 @@ class Coordinator:
                     validation=start.validation,
                     place=memory.collected,
                 ),
-                _history(start, models),
+                self._history,
                 FirstStepsRecord(start.run_dir, config.model_dump(mode="json"), models.weights),
                 first_step=start.step,
                 traffic=lambda: Traffic(models.read_nbytes, None if machines is None else machines.sent_nbytes),
@@ -212,6 +213,8 @@ class Coordinator:
         self._report(finished=True)
         crash_point("coordinator.after_finished")
         self._metrics.close()
+        if self._history is not None:
+            self._history.close()
         self._hub.close()
         if self._machines is not None:
             self._machines.hub.close(LINGER_MS)
@@ -224,7 +227,7 @@ class Coordinator:
         if saved and self._machines is not None:
             saved = self._machines.all_end(self._scheduler.step)
         self._waits_for_nets = saved and self._nets.settled < self._checkpoints.exported
-        return saved and not self._waits_for_nets
+        return saved and not self._waits_for_nets and self._metrics.finish()
 
     def _say(self, text: str) -> None:
         """To the run's user."""
@@ -286,7 +289,8 @@ class Coordinator:
             report = replace(
                 report,
                 finished=finished,
-                waits_for_disk=checkpoints.waits,
+                waits_for_disk=checkpoints.waits or self._metrics.waits,
+                unwritten=self._metrics.unwritten,
                 waits_for_nets=self._waits_for_nets,
                 address="" if machines is None else machines.hub.address,
                 stopped_elsewhere=self._scheduler.stopped_elsewhere,

@@ -20,6 +20,7 @@ from pool.machines.start import lone_machine_line
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
 from pool.run_folder.access import shown
+from pool.run_folder.records import METRICS
 from pool.supervisor.outcome import outcome_of, tell
 from pool.supervisor.prepare.data_files import check_at_end
 from pool.supervisor.prepare.machine_facts import of_config, of_plan
@@ -155,6 +156,8 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
             progress.say(line)
         if (trace_file := config.trace_file) is not None:
             progress.say(trace.finish(folder.inside, trace_file))
+    if run.report is not None and run.report.unwritten and code != EXIT_DONE:
+        progress.say(f"{METRICS} lacks the newest lines: there was no room for them")
     for line in _closing_lines(config, folder, run.report, run.again if code != EXIT_DONE else None):
         progress.say(line)
     if code != EXIT_DONE and run.group is not None:

@@ -85,10 +85,16 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost(tmp_path: Path, monkeypatc
         metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     assert said_of(METRICS) == [f"{tmp_path / METRICS} can't be written: No space left on device; training goes on"]
     assert len(said_of(TENSORBOARD)) == 1
+    assert (tmp_path / METRICS).read_bytes() == b"", "no line is torn"
+    assert (metrics.unwritten, metrics.waits) == (3, False)
+    assert not metrics.finish(), "the end of the run waits"
+    assert metrics.waits
+    assert "3 lines of" in said[-1]
+    assert "make room" in said[-1]
     monkeypatch.setattr(os, "write", write)
     metrics.committed(Commit(3, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
-    assert said_of(METRICS)[1:] == [f"{tmp_path / METRICS} is written again"]
+    assert said_of(METRICS)[-1] == f"{tmp_path / METRICS} is written again"
     assert [step for step, _ in records(tmp_path)] == [1, 2, 3, 4]
 
 

@@ -289,7 +289,7 @@ def test_the_service_manager_hears_that_we_are_ready_and_then_only_of_progress(
             b"WATCHDOG=1",
             b"STATUS=step 12/12, waits for nets to be exported and tried",
             b"WATCHDOG=1",
-            b"STATUS=step 12/12, the last checkpoint can't be written: waits for room on the disk",
+            b"STATUS=step 12/12, waits for room on the disk, to write what is left",
             b"STOPPING=1",
         ]
 
