@@ -20,10 +20,11 @@ from pathlib import Path
 
 import torch
 
-from pool.checkpoint.fingerprint import IMPLEMENTATION, NATIVE_CODE, UNKNOWN, Fingerprint
+from pool.checkpoint.fingerprint import IMPLEMENTATION, NATIVE_CODE, UNKNOWN, Fingerprint, own_parts
 from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
+from pool.device.precision import DenseProducts, unusual_arithmetic
 from pool.ensemble.execution_choice import RULE
 from pool.ensemble.member import Member
 from pool.errors import RunError
@@ -35,6 +36,7 @@ from pool.task.attributes import digests
 
 COORDINATOR_THREADS = "coordinator threads"
 DEVICES = "devices"
+ARITHMETIC = "torch's settings"
 CONSTANTS = "tensors besides the weights"
 STEPS_ON = "torch's optimizer steps on"
 _LIBRARIES = ("ATEN_", "CUBLAS_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_")
@@ -57,6 +59,7 @@ def reference(
         DEVICES: "; ".join(sorted(set(kinds))),
         COORDINATOR_THREADS: str(config.num_coordinator_threads),
         **_dense_products(config, devices),
+        **_arithmetic(config.pool.dense_products),
         **({"members": RULE} if config.ensemble.is_set else {}),
         "batches_per_step": str(config.train.batches_per_step),
         "batches_per_group": str(config.train.batches_per_group),
@@ -100,10 +103,19 @@ def check_steps_on(fingerprint: Fingerprint, peer: Peer, devices: Sequence[torch
         _check(fingerprint, peer, {STEPS_ON: UNKNOWN, **_steps_on([str(device) for device in devices])})
 
 
-def check_constants(fingerprint: Fingerprint, peer: Peer, members: Sequence[Member]) -> None:
-    """Compares the constants of a process that has made the members. Raises RunError as `check_worker`."""
+def check_members(
+    fingerprint: Fingerprint, peer: Peer, members: Sequence[Member], dense_products: DenseProducts
+) -> None:
+    """Checks a process that has made the members: their constants, and the settings of torch that their code may have
+    changed. Raises RunError as `check_worker`."""
     own = _constants([digests(member.attributes) for member in members])
-    _check(fingerprint, peer, {CONSTANTS: UNKNOWN, **own})
+    _check(fingerprint, peer, {CONSTANTS: UNKNOWN, ARITHMETIC: UNKNOWN, **own, **_arithmetic(dense_products)})
+
+
+def _arithmetic(dense_products: DenseProducts) -> dict[str, str]:
+    """Returns nothing where they are torch's defaults."""
+    unusual = unusual_arithmetic(dense_products)
+    return {ARITHMETIC: unusual} if unusual else {}
 
 
 def _constants(of_members: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -144,7 +156,8 @@ def _check(fingerprint: Fingerprint, peer: Peer, own: Fingerprint) -> None:
 
 
 def _unlike(peer: Peer, key: str, own: str, planned: str) -> RunError:
-    return RunError(f"{peer} would compute other bits than the run: {key}: {own} here, {planned} in its fingerprint")
+    here, there = own_parts(key, own, planned), own_parts(key, planned, own)
+    return RunError(f"{peer} would compute other bits than the run: {key}: {here} here, {there} in its fingerprint")
 
 
 def _optimizer(optimizer: OptimizerConfig) -> str:

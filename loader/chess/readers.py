@@ -8,9 +8,8 @@ from itertools import groupby
 
 from loader import _native
 from loader.chess.filters import SIDE, needed_parts, needs
-from loader.chess.positions.entry import NO_SCORE, Entry
+from loader.chess.positions.entry import NO_SCORE, Entry, View
 from loader.chess.python_reader import PythonChunks
-from loader.chess.settings import View
 from loader.files.identity import DataFile
 from loader.formats import readers
 from loader.formats.format import Format, Place, Reader
@@ -30,7 +29,7 @@ class LabelChange:
     flips_result: bool = False  # likewise
 
     def applied_to(self, entry: Entry) -> Entry:
-        is_black_to_move = entry.fen.split(maxsplit=2)[1] == "b"
+        is_black_to_move = entry.fen.split(maxsplit=2)[1:2] == ["b"]
         score = _native.scaled_score(entry.score, self.scale)
         if is_black_to_move and self.flips_score and score != NO_SCORE:
             score = -max(score, -MOST_SCORE)
@@ -111,7 +110,10 @@ def _is_flipped(config: DataConfig, file: DataFile, label: str) -> bool:
     found = format_of(config, file)
     key, name = f"data.chess.{label}_view", readers.name_of(config, found)
     if (usual := _format_view(found, label)) is None:
-        raise ValueError(f"{key}: each comment of a file in {name} has a view of its own ({file.path}): leave it out")
+        raise ValueError(
+            f"{key}: each comment of a file in {name} has a view of its own ({file.path}): leave it out, and see "
+            "data.chess.pgn.view"
+        )
     if view != usual and SIDE in getattr(found, "LACKS", ()):
         raise ValueError(
             f"{key}: files in {name} do not say who was to move ({file.path}), so their labels can only be the mover's"

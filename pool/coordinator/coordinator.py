@@ -92,7 +92,7 @@ class Coordinator:
         stopwatch = Stopwatch(self._metrics, self._trace)
         layout, configs = start.layout, config.members
         members = list(make_members([config.net for config in configs], layout.plans))
-        numerics.check_constants(start.fingerprint, start.peer, members)
+        numerics.check_members(start.fingerprint, start.peer, members, start.config.pool.dense_products)
         self._exchanges = Exchanges(start, memory, self._shortcut, devices, lent)
         numerics.check_steps_on(start.fingerprint, start.peer, devices)
         models = Models(configs, members, layout.plans, self._exchanges.members, stopwatch)

@@ -21,7 +21,7 @@ using LeftOutTuple = std::tuple<std::string, std::uint64_t, std::uint64_t, std::
                                 std::optional<std::uint64_t>>;
 
 inline LeftOutTuple as_tuple(const stream::LeftOut& left_out) {
-    return {left_out.kind, left_out.entries, left_out.units, left_out.unit, name_of(left_out.first.file),
+    return {left_out.kind,         left_out.entries,     left_out.units, left_out.unit, name_of(left_out.first.file),
             left_out.first.reason, left_out.first.offset};
 }
 

@@ -175,10 +175,10 @@ class Pipeline {
     std::optional<SourceFault> window_fault_;  // what cut the open window short
     std::optional<Scatter> scatter_;
     Loading loading_;
-    std::vector<RecordBuffer> spare_;   // chunk buffers to use again
-    std::vector<bool> damaged_;     // chunks found damaged and left out
-    std::vector<bool> thinned_;     // chunks of which some units or entries are
-    std::vector<Skipped> skipped_;  // of these, what `take_skipped` has not given back yet
+    std::vector<RecordBuffer> spare_;  // chunk buffers to use again
+    std::vector<bool> damaged_;        // chunks found damaged and left out
+    std::vector<bool> thinned_;        // chunks of which some units or entries are
+    std::vector<Skipped> skipped_;     // of these, what `take_skipped` has not given back yet
     std::optional<StreamFault> end_;
     Progress progress_;
 };

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from pool.checkpoint.fingerprint import differences
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.device.names import parse_device
+from pool.device.precision import arithmetic_settings, unusual_arithmetic
 from pool.errors import RunError
 from pool.exchange.plan import TensorSpec, make_plan
 from pool.protocol.identity import Peer
@@ -86,6 +90,61 @@ def test_a_process_that_would_compute_other_bits_takes_no_part(monkeypatch: pyte
     monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
     with pytest.raises(RunError, match="worker 3 would compute other bits than the run: environment: ATEN_CPU_CAP"):
         numerics.check_worker(fingerprint, peer, parse_device("cpu"))
+
+
+def test_of_the_environment_only_what_differs_is_shown() -> None:
+    then = {"environment": "MKL_CBWR=AVX2 OMP_NUM_THREADS=2 OMP_PLACES={0}, {1}", "devices": "CPU with 1 threads; A"}
+    now = {"environment": "OMP_NUM_THREADS=4 OMP_PLACES={0}, {1}", "devices": "CPU with 1 threads"}
+    assert differences(then, now) == (
+        "environment: OMP_NUM_THREADS=4 now, MKL_CBWR=AVX2, OMP_NUM_THREADS=2 then; devices: nothing now, A then"
+    )
+
+
+@pytest.fixture
+def usual_arithmetic() -> Iterator[None]:
+    yield
+    torch.set_float32_matmul_precision("highest")
+    torch.set_flush_denormal(False)
+    torch.backends.mkldnn.matmul.fp32_precision = "none"  # type: ignore[attr-defined]
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (
+            partial(torch.set_float32_matmul_precision, "medium"),
+            "backends.mkldnn.matmul.fp32_precision = bf16, backends.cuda.matmul.fp32_precision = tf32",
+        ),
+        (
+            partial(setattr, attrgetter("mkldnn.matmul")(torch.backends), "fp32_precision", "bf16"),
+            "fp32_precision = bf16",
+        ),
+        (partial(torch.set_flush_denormal, True), "flush denormal = True"),
+    ],
+    ids=["medium", "mkldnn", "denormal"],
+)
+@pytest.mark.usefixtures("usual_arithmetic")
+def test_settings_of_torch_that_a_task_may_change_are_part_of_it(change: Callable[[], object], named: str) -> None:
+    before = numerics.reference(config(), PLAN, ("cpu",))
+    assert numerics.ARITHMETIC not in before
+    settings = arithmetic_settings()
+    change()
+    assert arithmetic_settings() != settings
+    after = numerics.reference(config(), PLAN, ("cpu",))
+    assert {key for key in after if after[key] != before.get(key)} == {numerics.ARITHMETIC}
+    assert named in after[numerics.ARITHMETIC]
+    peer = Peer("worker", 3)
+    with pytest.raises(RunError, match=r"worker 3 would compute other bits than the run: torch's settings: "):
+        numerics.check_members(before, peer, [], "float32")
+    numerics.check_members(after, peer, [], "float32")
+
+
+@pytest.mark.usefixtures("usual_arithmetic")
+def test_what_pool_dense_products_chooses_is_no_setting_of_a_task() -> None:
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    assert unusual_arithmetic("tf32") == ""
+    assert unusual_arithmetic("float32") == "backends.cuda.matmul.fp32_precision = tf32"
 
 
 @pytest.mark.runs
