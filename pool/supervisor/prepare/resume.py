@@ -139,8 +139,7 @@ def compare_numerics(run: RunPlan, checkpoint: Path, saved: SavedState, folder: 
     if is_finished(run.config, saved, read_status(folder.inside)):
         folder.note(f"other numerics: {different}; nothing is left to compute with them")
         return
-    # what the older build did not know of is no difference that anybody could see
-    if not allowed and changed & then.keys() == {NATIVE_CODE} and first_steps_agree(folder.inside):
+    if not allowed and changed == {NATIVE_CODE} and first_steps_agree(folder.inside):
         folder.note(
             f"another build of sparsepool than that of {checkpoint}: the run's first {STEPS} steps, done again, have "
             "the bits that they had"
