@@ -15,8 +15,6 @@ NATIVE_CODE = "native code"
 LAYOUT = ("buckets", "optimizer")  # what the state of a checkpoint is made for
 _OWN_VERSION = re.compile(r" \(sparsepool [^()]*\)")
 IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize")  # optimizer's: they choose the code
-
-
 # between the parts of an entry that lists several things
 _SEPARATORS = {
     "environment": re.compile(r" (?=[A-Z][A-Z0-9_]*=)"),
