@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from itertools import islice
 
 from loader import _native
-from loader.chess.positions.entry import Entry
+from loader.chess.positions.entry import Entry, View
 from loader.chess.readers import LABELS, format_of, native_reader, open_readers, views_of
-from loader.chess.settings import View
-from loader.chess.statistics.views import describe_missing_scores, describe_view, evidence_of
+from loader.chess.views import describe_missing_scores, describe_view, evidence_of
 from loader.errors import DataError
+from loader.files.compression import is_packed
 from loader.files.identity import DataFile
-from loader.formats.format import Place, Reader
+from loader.formats.format import GrowingFormat, Place, Reader
 from loader.formats.readers import name_of
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
 _FILES = 8  # of one kind, of which a sample is read
 _CHUNKS = 4  # of one kind
+_MOST_BYTES = 32 << 20  # of a file, of which a sample is taken
 _PYTHON_ENTRIES = 20_000  # of a chunk that Python reads
 
 
@@ -100,7 +101,7 @@ def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Censu
     why."""
     census = _native.Census()
     try:
-        (reader,) = open_readers(config, [file])
+        (reader,) = open_readers(*_beginning_of(config, file))
     except DataError:
         return census
     sampled = reader if hasattr(reader, "native") else _Beginnings(reader)
@@ -111,6 +112,16 @@ def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Censu
     for chunk in range(0, native.num_chunks, step)[:most]:
         census.add_chunk(native, chunk)
     return census
+
+
+def _beginning_of(config: DataConfig, file: DataFile) -> tuple[DataConfig, Sequence[DataFile]]:
+    """Returns settings and what is opened of a file for a sample: of a large one its beginning, as some formats look
+    through a whole file when they open it."""
+    found = format_of(config, file)
+    if file.size <= _MOST_BYTES or is_packed(file) or not isinstance(found, GrowingFormat):
+        return config, [file]
+    part = file.up_to(_MOST_BYTES)
+    return config.model_copy(update={"growing": "ignore_new"}), [part.up_to(found.whole_size(part))]
 
 
 class _Beginnings:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,20 +13,26 @@ from loader import _native
 from loader.errors import DataError
 from loader.formats.errors import Fault, fault_of, place_of
 from loader.formats.format import Reader
+from loader.stream.left_out import LeftOut
+
+_Entry = tuple[str, str, int, int | None, int | None]  # FEN, move, score, ply, result
+_Records = npt.NDArray[np.uint8]
 
 
 class PythonChunks:
     """The object that `_native.PythonReader` calls, under the GIL and from any thread; it never raises."""
 
-    def __init__(self, reader: Reader, needed: Sequence[str] = ()) -> None:
+    def __init__(self, reader: Reader, needed: Sequence[str] = (), *, skips: bool = False) -> None:
+        """`skips`: entries that can't be used are left out, and counted."""
         self._reader = reader
         self._needed = needed
+        self._skips = skips
         self.num_chunks = reader.num_chunks
         self.name = reader.name
 
-    def read(self, chunk: int) -> tuple[npt.NDArray[np.uint8], Fault | None]:
-        """Records [entries, 32] of the entries before any fault."""
-        entries: list[tuple[str, str, int, int | None, int | None]] = []
+    def read(self, chunk: int) -> tuple[_Records, Fault | None, list[tuple[Any, ...]]]:
+        """Returns records [entries, 32] of the entries before any fault, and what was left out of them."""
+        entries: list[_Entry] = []
         fault: Fault | None = None
         try:
             for entry in self._reader.read(chunk):
@@ -32,10 +40,22 @@ class PythonChunks:
         except (DataError, OSError) as error:
             fault = fault_of(error, self._reader, chunk)
         except Exception as error:  # the reader's code is a user's
-            return _native.pack_records([]), fault_of(error, self._reader, chunk)
+            return _native.pack_records([]), fault_of(error, self._reader, chunk), []
         try:  # what is no entry is the file's fault
-            return _native.pack_records(entries, legal=True, needed=self._needed), fault
+            return _native.pack_records(entries, legal=True, needed=self._needed), fault, []
         except TypeError as error:
-            return _native.pack_records([]), fault_of(error, self._reader, chunk)
+            return _native.pack_records([]), fault_of(error, self._reader, chunk), []
         except ValueError as error:
-            return _native.pack_records([]), (place_of(self._reader, chunk), str(error), None, "damaged")
+            file = place_of(self._reader, chunk)
+            if not self._skips:
+                return _native.pack_records([]), (file, str(error), None, "damaged"), []
+            good = [entry for entry in entries if self._is_good(entry)]
+            left_out = LeftOut("damaged", len(entries) - len(good), 0, "entry", file, str(error), None)
+            return _native.pack_records(good, legal=True, needed=self._needed), fault, [astuple(left_out)]
+
+    def _is_good(self, entry: _Entry) -> bool:
+        try:
+            _native.pack_records([entry], legal=True, needed=self._needed)
+        except ValueError:
+            return False
+        return True

@@ -8,9 +8,8 @@ from itertools import groupby
 
 from loader import _native
 from loader.chess.filters import SIDE, needed_parts, needs
-from loader.chess.positions.entry import NO_SCORE, Entry
+from loader.chess.positions.entry import NO_SCORE, Entry, View
 from loader.chess.python_reader import PythonChunks
-from loader.chess.settings import View
 from loader.files.identity import DataFile
 from loader.formats import readers
 from loader.formats.format import Format, Place, Reader
@@ -30,7 +29,7 @@ class LabelChange:
     flips_result: bool = False  # likewise
 
     def applied_to(self, entry: Entry) -> Entry:
-        is_black_to_move = entry.fen.split(maxsplit=2)[1] == "b"
+        is_black_to_move = entry.fen.split(maxsplit=2)[1:2] == ["b"]
         score = _native.scaled_score(entry.score, self.scale)
         if is_black_to_move and self.flips_score and score != NO_SCORE:
             score = -max(score, -MOST_SCORE)
@@ -43,11 +42,11 @@ class LabelChange:
 class RelabelledReader:
     """`loader.formats.format.Reader` of files whose scores and results are changed."""
 
-    def __init__(self, reader: Reader, change: LabelChange, needed: Sequence[str]) -> None:
+    def __init__(self, reader: Reader, change: LabelChange, needed: Sequence[str], *, skips: bool) -> None:
         self._reader = reader
         self._change = change
         native_change = _native.LabelChange(change.scale, change.flips_score, change.flips_result)
-        self.native = _native.RelabelledReader(native_reader(reader, needed), native_change)
+        self.native = _native.RelabelledReader(native_reader(reader, needed, skips=skips), native_change)
 
     @property
     def name(self) -> str:
@@ -85,9 +84,10 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
     parts = needed_parts(config.settings.filters)
     groups = [(change, list(group)) for change, group in groupby(files, lambda file: _label_change(config, file))]
     opened: list[Reader] = []
+    skips = config.on_bad_data == "skip"
     for change, group in groups or [(LabelChange(), [])]:
         for reader in readers.open_readers(config, group, format_of):
-            opened.append(reader if change == LabelChange() else RelabelledReader(reader, change, parts))
+            opened.append(reader if change == LabelChange() else RelabelledReader(reader, change, parts, skips=skips))
     return opened
 
 
@@ -111,7 +111,10 @@ def _is_flipped(config: DataConfig, file: DataFile, label: str) -> bool:
     found = format_of(config, file)
     key, name = f"data.chess.{label}_view", readers.name_of(config, found)
     if (usual := _format_view(found, label)) is None:
-        raise ValueError(f"{key}: each comment of a file in {name} has a view of its own ({file.path}): leave it out")
+        raise ValueError(
+            f"{key}: each comment of a file in {name} has a view of its own ({file.path}): leave it out, and see "
+            "data.chess.pgn.view"
+        )
     if view != usual and SIDE in getattr(found, "LACKS", ()):
         raise ValueError(
             f"{key}: files in {name} do not say who was to move ({file.path}), so their labels can only be the mover's"
@@ -131,10 +134,11 @@ def _format_view(found: Format, label: str) -> View | None:
     return view
 
 
-def native_reader(reader: Reader, needed: Sequence[str] = ()) -> _native.PositionReader:
+def native_reader(reader: Reader, needed: Sequence[str] = (), *, skips: bool = False) -> _native.PositionReader:
     """Returns a reader as the native stream takes it: one written in Python is called by the stream's threads, and an
-    entry of it that lacks a part of `needed` is damage."""
+    entry of it that lacks a part of `needed` is damage. `skips`: such entries, and others that can't be used, are left
+    out."""
     native = getattr(reader, "native", None)
     if isinstance(native, _native.PositionReader):
         return native
-    return _native.PythonReader(PythonChunks(reader, needed))
+    return _native.PythonReader(PythonChunks(reader, needed, skips=skips))

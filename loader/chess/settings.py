@@ -9,17 +9,16 @@ from pydantic import BeforeValidator, Field, field_validator
 from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.output_buckets import OutputBuckets
+from loader.chess.positions.entry import View
 from loader.chess.positions.pgn_comments import PgnComments
 from loader.section import Effect, Section, as_tuple
-
-View = Literal["mover", "white"]
 
 
 class PgnConfig(Section):
     """What scores in comments of PGN mean, where that can be read two ways."""
 
     view: Annotated[
-        Literal["mover", "white"] | None,
+        View | None,
         Field(
             description="whose scores match programs' comments have (+0.31/12): mover, the side that has moved (also "
             "if not set), or white; a number without a sign and a depth (8.50) is read only if this is set: white's as "

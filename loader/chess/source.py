@@ -10,8 +10,8 @@ from loader.chess.description import describe_positions
 from loader.chess.fields import batch_schema
 from loader.chess.filters import needed_parts
 from loader.chess.filters.native_settings import filter_settings
-from loader.chess.formats.pgn.description import describe_comments
 from loader.chess.output_buckets import buckets_by_pieces
+from loader.chess.pgn_description import describe_comments
 from loader.chess.readers import FAMILY, format_of, native_reader, open_readers
 from loader.chess.settings import ChessConfig
 from loader.files.compression import is_packed
@@ -50,7 +50,7 @@ class ChessSource(FileSource):
         schema = batch_schema(config)
         needed = needed_parts(config.settings.filters)
         return _native.PositionSource(
-            [native_reader(reader, needed) for reader in readers],
+            [native_reader(reader, needed, skips=config.on_bad_data == "skip") for reader in readers],
             config.settings.features,
             config.settings.king_buckets,
             buckets_by_pieces(config.settings.output_buckets),

@@ -74,7 +74,8 @@ def convert_files(
     behind it compresses. What OUT's format has no room for (moves, ply, castling rights, ...) is named, and refused
     without --lossy. An entry that it can't hold at all, as of Chess960 in binpack, ends the command with its place.
     Entries that follow one another become a game or a chain again where the format has them. Scores keep their units,
-    unless --scale gives them others: rounded to nearest even, at most 32000 in size, no score stays none.
+    unless --scale gives them others: rounded to nearest even, at most 32000 in size, no score stays none. Moves of PGN
+    without a score are counted by the kind of comment.
     What single entries lack stays open where OUT's format can leave it open; else it is named with its count, and so is
     a half-move clock beyond the format's, which becomes the longest. What can't be read, and a position or move that no
     game can have, ends the command with its place; with --on-bad-data skip the game, line or record is left out, and
@@ -93,7 +94,7 @@ def convert_files(
     sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), scale=scale, comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
-    prepared(sources, target.format, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy, keeps_scores=scale == 1)
     opened = [source for source in sources if isinstance(source, SourceFile)]
     with working(output.name, sources) as tick:
         if isinstance(place, Path) and len(opened) == len(sources):

@@ -22,6 +22,7 @@ from loader.cli.engine_options import (
     Timeout,
     UnitsPer100cp,
     check_chess,
+    describe_scores,
     parse_options,
     plies_of,
     units_of,
@@ -172,6 +173,7 @@ def generate_file(
     games = made[GAMES] - made[DROPPED]
     noun = "game" if games == 1 else "games"
     sys.stdout.write(f"{output}: {made[POSITIONS]:,} positions of {games:,} {noun}{dropped} in {seconds:.0f} s\n")
+    sys.stdout.write(f"{describe_scores(format, settings.engine.units_per_100cp)}\n")
     return 0
 
 

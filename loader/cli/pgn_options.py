@@ -25,11 +25,17 @@ class Unit(StrEnum):
 
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "pgn_view": (
-        Annotated[View | None, typer.Option("--pgn-view", help="Whose scores comments of PGN have, as 8.50.")],
+        Annotated[
+            View | None,
+            typer.Option("--pgn-view", metavar="VIEW", help="Whose scores comments of PGN have: mover or white."),
+        ],
         None,
     ),
     "pgn_unit": (
-        Annotated[Unit | None, typer.Option("--pgn-unit", help="What whole numbers of PGN are, as +31/12.")],
+        Annotated[
+            Unit | None,
+            typer.Option("--pgn-unit", metavar="UNIT", help="What whole numbers in PGN are: pawns or centipawns."),
+        ],
         None,
     ),
 }

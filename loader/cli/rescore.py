@@ -17,6 +17,7 @@ from loader.cli.engine_options import (
     Options,
     Timeout,
     UnitsPer100cp,
+    describe_scores,
     parse_options,
     units_of,
 )
@@ -79,7 +80,7 @@ def rescore_files(
 
     sources = open_sources(files, input_format, comments=comments)
     target = file_target(output, to)
-    prepared(sources, target.format, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy, keeps_scores=False)
     settings = RescoreSettings(
         EngineSettings(
             engine, parse_options(option or [], "--threads"), units_of(target.format, units_per_100cp), timeout
@@ -100,3 +101,4 @@ def rescore_files(
     left_out = " (left out)" if marked and drop_unscored else ""
     seconds = time.monotonic() - began
     sys.stdout.write(f"{output}: {state[POSITIONS]:,} positions{marked}{left_out} in {seconds:.0f} s\n")
+    sys.stdout.write(f"{describe_scores(target.format, settings.engine.units_per_100cp)}\n")

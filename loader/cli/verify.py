@@ -69,8 +69,8 @@ def verify_files(
     """Read everything in files and say of each whether it is whole.
 
     Of a damaged one: the offset of the damage, what is wrong, and how many entries before it are good. An
-    offset inside a chunk is that of the chain's first entry. Positions that no game can have are counted by kind,
-    with the place of the first. Exit code 1 if any file is damaged, has such entries, or can't be read.
+    offset inside a chunk is that of the chain's first entry. Positions and moves that no game can have are counted by
+    kind, with the place of the first. Exit code 1 if any file is damaged, has such entries, or can't be read.
     """
     damaged = False
     for each in [input_of(path) for path in files]:
@@ -123,7 +123,8 @@ def describe(verdict: Verdict) -> Iterator[str]:
         yield f"loader: {verdict.file}: offset {found.offset}: {found.first} ({count})"
     if verdict.illegal:
         illegal = sum(found.entries for found in verdict.illegal)
-        yield f"loader: {verdict.file}: {illegal:,} of {verdict.entries:,} entries are positions that no game can have"
+        counts = f"{illegal:,} of {verdict.entries:,} entries"
+        yield f"loader: {verdict.file}: {counts} are positions or moves that no game can have"
     if verdict.offset is not None:
         good = f"{verdict.entries:,} good entries before it"
         yield f"loader: {verdict.file}: offset {verdict.offset}: {verdict.reason}; {good}"

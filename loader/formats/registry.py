@@ -79,14 +79,14 @@ def format_of_head(head: bytes, path: Path, family: str | None = None) -> str | 
 
 def unclaimed(path: Path, family: str | None = None) -> str | None:
     """Why a file that no format claims can't be read without a name for its format; None of an empty one, or of one
-    that can't be read, since opening it says why. Raises DataError for a file that another family's format claims by
-    its content: no name of a format helps there."""
+    that can't be read, since opening it says why. Raises DataError where no name of a format helps: for a file that
+    another family's format claims by its content, and for one that is compressed in a way that is not read."""
     head = _head(path)
     if not head:
         return None
     if program := decompressor(head):
         if program not in READ:
-            return _unread(program)
+            raise DataError(path, _unread(program))
         return "is compressed, and its name does not say what is in it"
     for name, each in _formats(None).items():
         if family is not None and each.recognizes(head):

@@ -10,6 +10,7 @@ from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, Format, Reader
 from loader.formats.source import FileSource, counted
 from loader.rows.blocks import GENERATOR, is_generator
+from loader.rows.category_sample import CategoryFormat, describe_categories
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.memory import window_nbytes
 from loader.rows.readers import FAMILY, format_of, native_reader, open_readers
@@ -60,7 +61,9 @@ class RowsSource(FileSource):
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
         if not files and is_generator(config.settings.blocks):
             return (DataFact("order", f"{config.settings.blocks} {GENERATOR}"),)
-        return super().describe_data(config, files)
+        formats = [(file, self.format_of(config, file)) for file in files]
+        categories = [(file, format) for file, format in formats if isinstance(format, CategoryFormat)]
+        return [*super().describe_data(config, files), *describe_categories(config, categories)]
 
     def count_samples(
         self,

@@ -230,7 +230,10 @@ def _check_scales(config: DataConfig, source: Source, files: Sequence[DataFile])
     if isinstance(source, ScoringSource):
         return
     for file in files:
-        for key, value, default in (("score_scale", file.score_scale, 1.0), ("score_unit", file.score_unit, None)):
+        for key, value, default in (
+            ("score_scale", f"{file.score_scale:g}", "1"),
+            ("score_unit", file.score_unit, None),
+        ):
             if value != default:
                 raise ValueError(
                     f"{key}: {value} ({file.path}), but samples of the source {config.source} have no scores: leave it "
@@ -313,6 +316,12 @@ def describe_data(config: DataConfig, files: Sequence[DataFile]) -> Sequence[Dat
     source that can't say it. Raises DataError, ValueError."""
     source = source_by_name(config.source)
     return source.describe_data(config, files) if isinstance(source, DescribingSource) else ()
+
+
+def samples_noun(config: DataConfig) -> str:
+    """Returns what the samples are called, in the plural."""
+    noun: str = getattr(source_by_name(config.source), "samples", "samples")
+    return noun
 
 
 def score_unit(config: DataConfig, file: DataFile) -> str | None:

@@ -23,6 +23,7 @@ from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
 from loader.stream.sources import find_files
 from pool.analysis.prediction_files import check_name, open_writer
+from pool.analysis.untrained import FeatureUses, UntrainedShare
 from pool.config.changes import Change
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, described, load_members
@@ -71,6 +72,14 @@ class Predictor:
         return numbers.reshape(samples, -1).numpy()
 
 
+@dataclass(frozen=True)
+class Predicted:
+    """The samples of a file of predictions."""
+
+    samples: int
+    untrained: tuple[UntrainedShare, ...]  # of each field; none where that can't be known
+
+
 def predict_file(
     predictor: Predictor,
     patterns: Sequence[str],
@@ -80,14 +89,15 @@ def predict_file(
     *,
     ids: str | None = None,
     header: bool = False,
-) -> int:
+) -> Predicted:
     """Writes the predictions for each sample, in the format of the output's ending (`prediction_files.ENDINGS`);
-    returns how many samples there were. Labels are not read.
+    returns what they were made of. Labels are not read.
 
     `changes`: of [data]; `ids`: the column of the data that each line begins with; `header`: text has a first line of
     names; `on_progress`: called with how many samples are written so far. Raises PoolError, UsageError, DataError;
     `output` is written as a whole or not at all, unless it is a pipe or standard output (`-`)."""
     samples = 0
+    uses = FeatureUses()
     ending = check_name(output)
     try:
         config = data_config(predictor.members[0], changes, predictor.verb)
@@ -96,7 +106,7 @@ def predict_file(
         names = None if ids is None else texts_of(data, files, ids)
         with _output(output) as file:
             writer = open_writer(ending, file.write, ids, header=header)
-            for numbers in _predictions(predictor, batches_in_order(data, files, config.run.seed)):
+            for numbers in _predictions(predictor, batches_in_order(data, files, config.run.seed), uses):
                 writer.add(numbers, None if names is None else _next_ids(names, len(numbers)))
                 samples += len(numbers)
                 if on_progress is not None:
@@ -116,7 +126,7 @@ def predict_file(
         if hasattr(error, "offset"):  # damaged data, which has an exit code of its own
             raise
         raise ConfigError(str(error)) from None
-    return samples
+    return Predicted(samples, uses.untrained(predictor.members[0]))
 
 
 def _next_ids(ids: Iterator[str], count: int) -> list[str]:
@@ -140,10 +150,11 @@ def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
 
 
 def _predictions(
-    predictor: Predictor, batches: Iterable[tuple[SparseBatch, npt.NDArray[np.int64]]]
+    predictor: Predictor, batches: Iterable[tuple[SparseBatch, npt.NDArray[np.int64]]], uses: FeatureUses
 ) -> Iterator[npt.NDArray[Any]]:
-    """Yields [samples, k], in the samples' own order."""
+    """Yields [samples, k], in the samples' own order; counts their features in `uses`."""
     for batch, order in batches:
+        uses.add(batch)
         numbers = predictor.predict(TensorBatch.from_numpy(batch), len(order))
         result = np.empty_like(numbers)
         result[order] = numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import re
 from collections.abc import Callable, Sequence
@@ -39,11 +40,8 @@ def check_name(path: Path) -> str:
     """Returns the ending of the name of a file of predictions. Raises UsageError for one that names another format,
     ConfigError if the package for it is missing."""
     ending = output_ending(path, "predictions", ENDINGS)
-    if ending == PARQUET:
-        try:
-            import pyarrow.parquet  # noqa: F401 (late: an extra)
-        except ModuleNotFoundError:
-            raise ConfigError(f"{path}: needs the package pyarrow: pip install 'sparsepool[parquet]'") from None
+    if ending == PARQUET and importlib.util.find_spec("pyarrow") is None:
+        raise ConfigError(f"{path}: needs the package pyarrow: pip install 'sparsepool[parquet]'")
     return ending
 
 

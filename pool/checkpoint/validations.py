@@ -124,7 +124,6 @@ class Validations:
 
 NONE = Validations()
 _SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that is older than the key
-    "data.validation": None,
     "data.validation_share": 0.0,
     "train.validation_batches": None,
     "train.best_metric": LOSS,
@@ -133,7 +132,7 @@ _SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that 
 
 
 def comparable(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Tells whether validations of runs with these configs measure the same."""
+    """Tells whether validations of runs with these configs measure the same on the same files."""
     for key, default in _SETTINGS.items():
         values = (value_at(config, key) for config in (then, now))
         if not same(*(default if value is None else value for value in values)):

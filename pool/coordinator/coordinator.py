@@ -26,6 +26,7 @@ from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.exchange_setup.exchanges import Exchanges, devices_of
 from pool.coordinator.exchange_setup.workers_memory import WorkersMemory
 from pool.coordinator.executor import Executor
+from pool.coordinator.first_steps import FirstStepsRecord
 from pool.coordinator.history import History
 from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.models import Models
@@ -91,7 +92,7 @@ class Coordinator:
         stopwatch = Stopwatch(self._metrics, self._trace)
         layout, configs = start.layout, config.members
         members = list(make_members([config.net for config in configs], layout.plans))
-        numerics.check_constants(start.fingerprint, start.peer, members)
+        numerics.check_members(start.fingerprint, start.peer, members, start.config.pool.dense_products)
         self._exchanges = Exchanges(start, memory, self._shortcut, devices, lent)
         numerics.check_steps_on(start.fingerprint, start.peer, devices)
         models = Models(configs, members, layout.plans, self._exchanges.members, stopwatch)
@@ -154,6 +155,7 @@ class Coordinator:
                     place=memory.collected,
                 ),
                 _history(start, models),
+                FirstStepsRecord(start.run_dir, config.model_dump(mode="json"), models.weights),
                 first_step=start.step,
                 traffic=lambda: Traffic(models.read_nbytes, None if machines is None else machines.sent_nbytes),
             ),

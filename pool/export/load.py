@@ -39,7 +39,7 @@ from pool.export.member import (
 from pool.run_folder import strict_json
 from pool.task.factory import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task
 from pool.task.registry import is_bundled, task_module
-from pool.task.start import model_class
+from pool.task.start import KEY, model_class
 from pool.task.task import Task
 
 
@@ -81,6 +81,23 @@ def load_members(where: Path, task: str | None, verb: str, choice: Choice = NEWE
     if choice.member is not None:
         return (checkpoint.chosen(choice.member),)
     return tuple(checkpoint.member(m) for m in checkpoint.of_mean)
+
+
+def first_model(trained: Trained) -> nn.Module | None:
+    """Builds the model with the weights that its run began with; None where they can't be known: of a run that took
+    other ones than its task draws, and of models too large to build twice for a note."""
+    settings = trained.config.get("model")
+    if isinstance(settings, Mapping) and settings.get(KEY):
+        return None
+    seed = _model_seed(trained.config)
+    try:
+        with Allowance(MOST_NUMBERS):
+            model = build_model(trained.task, seed)
+        with torch.no_grad():
+            trained.task.initialize(model)
+    except Exception:  # code of the task: it has built this model before
+        return None
+    return model
 
 
 def described(members: Sequence[Trained]) -> str:

@@ -8,23 +8,37 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import NoReturn
 
 import zmq
 
+from loader.stream.left_out import LeftOut
 from pool.crash_points import crash_point
 from pool.feeder.ring import Ring
 from pool.feeder.watched_stream import WatchedStream
 from pool.process.start import FeederStart
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
-from pool.protocol.messages import FeederOrders, FeederReport, Heartbeat, Hello, Purpose, Roster, StreamOrders
+from pool.protocol.messages import (
+    FeederOrders,
+    FeederReport,
+    Heartbeat,
+    Hello,
+    LeftOutData,
+    Purpose,
+    Roster,
+    StreamOrders,
+)
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+from pool.run_folder.access import shown
 from pool.shm.memory import Memory
 from pool.telemetry.trace import Trace
 
 HEARTBEAT_SECONDS = 0.5
+LOGGED_PLACES = 100  # of data that were left out, by each feeder
 GIVE_WAY = 5  # by which its niceness is raised: it works ahead, and the others wait for one another in every step
 
 log = logging.getLogger(__name__)
@@ -37,7 +51,7 @@ class RingFeeder:
         self._purpose = purpose
         self._trace = trace
         self.ring = Ring(len(memory.rings[purpose]))
-        self._skipped = 0
+        self._places = 0  # chunks, by kind, of which something was left out
         self._start = start
         self.stream = WatchedStream(start, memory, purpose)
 
@@ -56,8 +70,9 @@ class RingFeeder:
             self._trace.begin(f"{self._purpose} slot", slot)
             crash_point("feeder.slot_given")
 
-    def take(self) -> bool:
-        """Takes what the stream has finished; True if there was something. Raises DataError."""
+    def take(self, left_out: Callable[[LeftOutData], object]) -> bool:
+        """Takes what the stream has finished; True if there was something. `left_out` gets what was left out of chunks
+        for it. Raises DataError."""
         any_taken = False
         try:
             while (filled := self.stream.take()) is not None:
@@ -66,10 +81,21 @@ class RingFeeder:
                 self.ring.filled(filled)
                 any_taken = True
         finally:
-            for damage in self.stream.skipped():
-                self._skipped += 1
-                log.warning("data.on_bad_data = skip: left out %s (%d places so far)", damage, self._skipped)
+            for chunk, kinds in groupby(self.stream.skipped(), lambda kind: kind.chunk):
+                printable = (replace(kind, file=shown(kind.file)) for kind in kinds)
+                report = LeftOutData(self._purpose, -1 if chunk is None else chunk, tuple(printable))
+                self._log(report.kinds)
+                left_out(report)
         return any_taken
+
+    def _log(self, kinds: Sequence[LeftOut]) -> None:
+        """Logs the first places one by one. Each of very many would be a line: the supervisor adds them up."""
+        for kind in kinds:
+            self._places += 1
+            if self._places <= LOGGED_PLACES:
+                log.warning("data.on_bad_data = skip: %s", kind.describe("samples"))
+            if self._places == LOGGED_PLACES:
+                log.warning("data.on_bad_data = skip: further places are counted, and said at the end of the run")
 
 
 def begin(start: FeederStart) -> Callable[[], NoReturn]:
@@ -109,7 +135,7 @@ class Feeder:
             changed = again.due()
             self._hear(events)
             for ring in self._rings:
-                changed |= ring.take()
+                changed |= ring.take(self._supervisor.send)
             if changed:
                 self._report()
 

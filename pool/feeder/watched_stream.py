@@ -17,6 +17,7 @@ from loader.errors import DataChangedError, DataError
 from loader.files.identity import check_unchanged
 from loader.plugins.error_text import PluginError, error_line
 from loader.stream.interface import Compared, Cursor, Filled, PassesOver, Stream
+from loader.stream.left_out import LeftOut
 from loader.stream.sources import open_stream, open_validation
 from loader.stream.whole_pass import WholePass
 from pool.process.start import FeederStart
@@ -66,7 +67,7 @@ class WatchedStream:
             self._look()
         return filled
 
-    def skipped(self) -> Sequence[DataError]:
+    def skipped(self) -> Sequence[LeftOut]:
         with self._one_line():
             return self._stream.skipped()
 

@@ -144,7 +144,8 @@ class MachineGroup:
 
     @property
     def advice(self) -> str:
-        """What to do about the machines that are waited for: of a connection that fails, its address and port."""
+        """Returns what to do about the machines that are waited for: of a connection that fails, its address and
+        port."""
         if self._chair is not None:
             return self._advice_of_first(self._chair)
         if not self.first_is_gone:

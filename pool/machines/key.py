@@ -10,8 +10,8 @@ from pathlib import Path
 
 import zmq
 
+from pool.config.secret_file import read_secret, write_secret
 from pool.errors import ConfigError
-from pool.secret_file import read_secret, write_secret
 
 LENGTH = 40  # characters of Z85
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loader.stream.interface import Cursor
+from loader.stream.left_out import LeftOut as LeftOutKind
 from pool.metrics.medians import median_of
 from pool.protocol.identity import Peer
 
@@ -201,6 +202,19 @@ class StreamReport:
 class FeederReport:
     train: StreamReport | None
     validation: StreamReport | None
+
+
+# --- feeder -> supervisor ---
+
+
+@dataclass(frozen=True)
+class LeftOutData:
+    """What `data.on_bad_data = "skip"` has left out of a chunk, by kind. Sent for each such chunk that the feeder reads
+    first; the same again changes nothing."""
+
+    purpose: Purpose
+    chunk: int  # of all files of the stream
+    kinds: tuple[LeftOutKind, ...]
 
 
 # --- coordinator -> worker ---
@@ -431,6 +445,7 @@ Message = (
     | Notice
     | FeederOrders
     | FeederReport
+    | LeftOutData
     | WorkerOrders
     | WorkerReport
     | ShareReport

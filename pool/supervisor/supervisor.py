@@ -27,12 +27,13 @@ from pool.machines.member import Begin, Break, Over, Refused
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
-from pool.protocol.messages import Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
+from pool.protocol.messages import Heartbeat, Hello, LeftOutData, Notice, Roster, RosterEntry, RunReport
 from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.run_folder.access import shown
 from pool.shm.memory import Held, newest_version
 from pool.supervisor.deaths import Death, account, with_death
 from pool.supervisor.failover import go_on, steps_to_begin_with, still_to_know
+from pool.supervisor.left_out_summary import LeftOutSummary
 from pool.supervisor.lost_devices import LostDevices
 from pool.supervisor.numbered_nets import NumberedNets
 from pool.supervisor.policy import RestartPolicy
@@ -113,6 +114,7 @@ class Supervisor:
         self._waits_for = ""  # the line that names the other machines
         self._missed = ""  # the same, once they are waited for no more
         self.last_report: RunReport | None = None
+        self.left_out = LeftOutSummary(run.config.data)
 
     def run(self) -> int:
         """Starts all processes, then waits, decides and acts until the coordinator has finished."""
@@ -230,6 +232,9 @@ class Supervisor:
             elif isinstance(message, Notice):
                 log.warning("%s: %s", peer, message.text)
                 self._say_of(peer, message.text)
+            elif isinstance(message, LeftOutData):
+                if first := self.left_out.add(message):
+                    self._progress.say(first)
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
                 self._processes.beat(peer, 0.0, time.monotonic())
                 crash_point("supervisor.report_heard")

@@ -151,6 +151,8 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
         supervisor.end_all()
         run.report = supervisor.last_report
         progress.close()
+        for line in supervisor.left_out.lines():
+            progress.say(line)
         if (trace_file := config.trace_file) is not None:
             progress.say(trace.finish(folder.inside, trace_file))
     for line in _closing_lines(config, folder, run.report, run.again if code != EXIT_DONE else None):

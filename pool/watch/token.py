@@ -1,4 +1,4 @@
-"""What an address of the page may hold: the token, and the names of hosts."""
+"""The token in the page's address, and the names of hosts that may show it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 import secrets
 from pathlib import Path
 
+from pool.config.secret_file import read_secret, write_secret
 from pool.errors import ConfigError
-from pool.secret_file import read_secret, write_secret
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,200}")  # letters that mean nothing in an address
 _NAME = re.compile(r"[\w-]+(\.[\w-]+)*", re.ASCII)

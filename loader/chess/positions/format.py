@@ -9,8 +9,8 @@ from typing import cast
 
 from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
+from loader.chess.positions.entry import View
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
-from loader.chess.settings import View
 from loader.errors import DataError, UsageError
 from loader.files.compression import READ_ENDINGS
 from loader.formats.registry import (

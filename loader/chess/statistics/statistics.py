@@ -8,13 +8,12 @@ from typing import Any, cast
 
 from loader._native import Census
 from loader.chess.filters import CHESS960, MOVE, PLY, SIDE
-from loader.chess.positions.entry import NO_SCORE
-from loader.chess.settings import View
+from loader.chess.positions.entry import NO_SCORE, View
 from loader.chess.statistics.calibration import ZERO, Calibration
 from loader.chess.statistics.distribution import Counts, Distribution, trimmed
 from loader.chess.statistics.filter_counts import FilterCount
 from loader.chess.statistics.kings import bucket_counts
-from loader.chess.statistics.views import ViewEvidence, describe_missing_scores, describe_view
+from loader.chess.views import ViewEvidence, describe_missing_scores, describe_view
 from loader.stream.data_facts import DataFact
 
 
@@ -116,7 +115,7 @@ class FileStatistics:
     def to_dict(self) -> dict[str, Any]:
         """For JSON. What the format does not have is left out."""
         facts = asdict(self.facts)
-        unit = facts.pop("unit")
+        unit, _, _ = facts.pop("unit"), facts.pop("score_view"), facts.pop("result_view")  # views come with evidence
         summary = {**facts, "lacks": list(self.facts.lacks), "entries": self.entries}
         summary["bytes_per_entry"] = round(self.bytes_per_entry, 4)
         if unit:

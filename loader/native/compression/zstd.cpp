@@ -10,6 +10,13 @@ namespace {
 
 constexpr char kCut[] = "the file ends in the middle of a zstd frame";
 
+// The library refuses frames that need more memory than an archive of somebody else's should take.
+std::string describe(std::string error) {
+    if (error.find("too much memory") == std::string::npos) return error;
+    return "the frame has a window of more than 128 MiB (zstd --long=28 or more): write it anew, with "
+           "`zstd -dc --long=31 FILE | zstd -o NEW`";
+}
+
 class ZstdUnpacker final : public Unpacker {
   public:
     ZstdUnpacker() : decoder_(zstd_.make_decoder()) {
@@ -94,7 +101,7 @@ class ZstdUnpacker final : public Unpacker {
         while (true) {
             ZstdOutput out{out_.data(), out_.size(), 0};
             const std::size_t answer = zstd_.decode(decoder_, &out, &in);
-            if (zstd_.is_error(answer) != 0) return zstd_.error_name(answer);
+            if (zstd_.is_error(answer) != 0) return describe(zstd_.error_name(answer));
             text.append(out_.data(), out.used);
             if (in.used == size && out.used < out.size) break;
             if (text.size() > most && most != 0) return "a piece of text has more than 1 GiB";

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "rows/native/shape.h"
 #include "stream/chunk_sums.h"
@@ -23,6 +24,7 @@ class RowReader {
     struct Read {
         std::uint64_t rows = 0;  // of the chunk, up to the fault
         std::optional<stream::SourceFault> fault;
+        std::vector<stream::LeftOut> left_out;
     };
 
     [[nodiscard]] virtual std::size_t num_chunks() const = 0;

@@ -35,6 +35,7 @@ void RowSource::decode(std::span<stream::ChunkRead> chunks) const {
         RowReader::Read read = readers_[reader]->read(chunk.chunk - begins_[reader], shape_, chunk.records);
         chunk.entries = read.rows;
         chunk.fault = std::move(read.fault);
+        chunk.left_out = std::move(read.left_out);
     }
 }
 

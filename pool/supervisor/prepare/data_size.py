@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from loader.files.identity import DataFile
 from loader.stream.config import DataConfig
-from loader.stream.sources import format_name, portions, samples_per_epoch, score_unit
+from loader.stream.data_facts import DataFact
+from loader.stream.sources import describe_data, format_name, portions, samples_per_epoch, score_unit
 from pool.config.tree import Config
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.system_memory import mib
@@ -79,6 +80,15 @@ def file_lines(config: DataConfig, files: Sequence[DataFile]) -> Iterator[str]:
         yield ", ".join(filter(None, (str(file.path), str(kind or ""), mib(file.size))))
     if len(files) > _MOST:
         yield f"... and {len(files) - _MOST:,} more"
+
+
+def data_facts(config: DataConfig, files: Files) -> Sequence[DataFact]:
+    """Describes how these files are read; says nothing of files that can't be read, as the run says why."""
+    distinct = list(dict.fromkeys(itertools.chain.from_iterable(files.values())))
+    try:
+        return describe_data(config, distinct)
+    except Exception:  # formats and sources are a user's code, too
+        return ()
 
 
 def unit_warning(config: Config, files: Files) -> str | None:

@@ -1,7 +1,7 @@
 """The folder of a run: made if it is not there, held by a descriptor, locked by its one supervisor.
 
 config.json   status.json   checkpoints/   nets/   metrics.jsonl   history.jsonl   tensorboard/   poison/   trace/
-logs/   lock
+logs/   lock   first-steps.json
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, UnavailableError, exit_code_of
 from pool.nets.record import NETS
 from pool.run_folder import access, files
+from pool.run_folder.first_steps import FILE as FIRST_STEPS
 from pool.telemetry.status import LOCK, STATUS, Status, read_status, write_status
 
 LOGS = "logs"
 _LOOKING_SECONDS = 1.0  # more than those who look at the lock (`goes_on`) have it
-_NAMES = (CONFIG, STATUS, "metrics.jsonl", "history.jsonl", LOCK, LOGS, FOLDER, NETS, "tensorboard", "poison", "trace")
+_FILES = (CONFIG, STATUS, "metrics.jsonl", "history.jsonl", FIRST_STEPS, LOCK)
+_NAMES = (*_FILES, LOGS, FOLDER, NETS, "tensorboard", "poison", "trace")
 _OVERRIDES = TypeAdapter(list[Override])
 
 

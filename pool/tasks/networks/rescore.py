@@ -157,7 +157,7 @@ def rescore(
     network = open_network(net, Choice(parse_member(member), averaged=averaged), config)
     sources = open_sources(files, input_format, comments=comments)
     refuse_empty(sources)
-    prepared(sources, target.format, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy, keeps_scores=False)
     if scale == 1.0 and rate is None and network.in_centipawns != target.format.in_centipawns:
         units = "centipawns" if target.format.in_centipawns else "Stockfish's internal units"
         sys.stderr.write(

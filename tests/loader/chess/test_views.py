@@ -14,10 +14,12 @@ import pytest
 
 from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
-from loader.chess.statistics.views import Agreement, ViewEvidence
+from loader.chess.readers import open_readers
 from loader.chess.tools.convert import convert
+from loader.chess.views import Agreement, ViewEvidence
 from loader.cli.main import main
-from loader.files.identity import identify
+from loader.files.identity import DataFile, identify
+from loader.formats.format import Reader
 from loader.stream.config import DataConfig
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
@@ -128,6 +130,24 @@ def test_material_agrees_with_the_view_of_every_format(name: str, files: dict[st
     for label in ("score", "result"):
         (text,) = found[f"{label} view"]
         assert "material agrees: 9" in text
+
+
+@pytest.mark.parametrize("name", WITH_SIDE)
+def test_of_a_large_file_the_beginning_is_looked_at(
+    name: str, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = files[name].stat().st_size
+    monkeypatch.setattr("loader.chess.description._MOST_BYTES", size // 2)
+    opened: list[int] = []
+
+    def opening(settings: DataConfig, given: Sequence[DataFile]) -> list[Reader]:
+        opened.append(given[0].size)
+        return open_readers(settings, given)
+
+    monkeypatch.setattr("loader.chess.description.open_readers", opening)
+    (text,) = facts(config(), [files[name]])["score view"]
+    assert "material agrees: 9" in text or opened[0] == 0  # of one chunk of a binpack, none is whole
+    assert opened[0] <= size // 2
 
 
 def test_a_file_of_another_view_is_named_among_others(files: dict[str, Path], of_movers: Path) -> None:

@@ -203,7 +203,7 @@ def test_an_error_has_its_line_in_whatever_order_pieces_are_read(packing: str, r
     assert caught.value.file == str(path)
 
 
-def test_a_bad_piece_is_left_out_whole_and_told_once(rows: ManyRows, tmp_path: Path) -> None:
+def test_a_bad_line_alone_is_left_out_and_reported_once(rows: ManyRows, tmp_path: Path) -> None:
     path = tmp_path / "bad.svm"
     path.write_bytes(with_bad_line(rows.text, 91_234))
     config = CONFIG.model_copy(update={"on_bad_data": "skip"})
@@ -211,12 +211,13 @@ def test_a_bad_piece_is_left_out_whole_and_told_once(rows: ManyRows, tmp_path: P
         stream.attach(slots := allocate_slots(stream.schema, 4))
         epochs = [[sample for batch in read_batches(stream, 120, slots) for sample in samples_of(batch)] for _ in "ab"]
         told = stream.skipped()
-    assert [error.reason.partition(":")[0] for error in told] == ["line 91234, column 3"]
-    # The piece that begins behind 5 MiB has it, from the first line that begins there.
-    piece = [-(-(number << 20) // 62) for number in (5, 6)]
-    missing = set(samples_in(rows)[piece[0] : piece[1]])
+    assert [(kind.reason.partition(":")[0], kind.samples, kind.units) for kind in told] == [
+        ("line 91234, column 3", 1, 1)
+    ]
+    there = samples_in(rows)
+    missing = {there[91_233]} - set(there[:91_233] + there[91_234:])
     assert not missing & set(epochs[0] + epochs[1])
-    assert len(set(epochs[0] + epochs[1])) == len(set(samples_in(rows)) - missing)
+    assert len(set(epochs[0] + epochs[1])) == len(set(there) - missing)
 
 
 def test_a_damaged_compressed_file_is_good_up_to_the_damage(

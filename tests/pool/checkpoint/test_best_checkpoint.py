@@ -6,6 +6,7 @@ import math
 import mmap
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -21,7 +22,15 @@ import torch
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.stream.interface import Cursor
 from pool.checkpoint import snapshot, store
-from pool.checkpoint.folder import checkpoints, linked_step, remove_old, step_path
+from pool.checkpoint.folder import (
+    checkpoints,
+    keep_former_best,
+    linked_step,
+    locate,
+    remove_old,
+    step_of,
+    step_path,
+)
 from pool.checkpoint.schedule import FINAL_SECONDS, Schedule
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, FOLDER, LAST, OptimizerNumbers, read_state
@@ -546,3 +555,46 @@ def test_a_successor_at_the_step_of_a_net_writes_its_checkpoint() -> None:
     other = Run(SlowWriter(), step=5, export_every=2)
     other.resume()
     assert other.writer.begun == []
+
+
+# --- other validation data ---
+
+
+def test_what_was_the_best_by_other_validations_stays_under_a_name(tmp_path: Path) -> None:
+    for step in (1, 2, 3):
+        store.save(tmp_path, state(step, Validations(None, Validation(1, 0.5))))
+    assert linked_step(tmp_path, BEST) == 1
+    name = keep_former_best(tmp_path)
+    assert name == "former-best-step-000000001"
+    store.save(tmp_path, state(4, Validations(None, Validation(4, 0.5))))
+    remove_old(tmp_path, 1)
+    assert [step_of(path) for path in checkpoints(tmp_path)] == [1, 4]
+    assert locate(tmp_path / name) == step_path(tmp_path, 1)
+    (tmp_path / name).unlink()
+    remove_old(tmp_path, 1)
+    assert [step_of(path) for path in checkpoints(tmp_path)] == [4]
+    assert keep_former_best(tmp_path / "empty") is None
+
+
+MOVED = {**RISING, "train.steps": 8, "train.keep_checkpoints": 1}
+
+
+@pytest.mark.runs
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_validation_file_is_known_by_its_content(is_same: bool, tmp_path: Path) -> None:
+    """Neither its name nor its folder says what is measured: the best checkpoint of a run that is moved stays."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    first, second = tmp_path / "one/validation.rows", tmp_path / "two/other.rows"
+    first.write_bytes(b"rows")
+    second.write_bytes(b"rows" if is_same else b"other rows")
+    ended = run_well(tmp_path / "run", {**MOVED, "data.validation": [str(first)]})
+    before = linked_step(ended.dir / FOLDER, BEST)
+    shutil.copytree(ended.dir, tmp_path / "moved", symlinks=True)
+    first.unlink()
+    resumed = run_well(tmp_path / "moved", {**MOVED, "train.steps": 16, "data.validation": [str(second)]}, "--resume")
+    folder, name = resumed.dir / FOLDER, f"former-best-{step_path(Path(), before).name}"
+    line = f"the best checkpoint is chosen anew; the former best is kept: checkpoints/{name}"
+    assert (line in resumed.out) == ("can't be compared any more" in resumed.out) == (not is_same)
+    assert (folder / name).is_symlink() == (not is_same)
+    assert step_path(folder, before).is_dir() == (not is_same or linked_step(folder, BEST) == before)

@@ -30,6 +30,7 @@ EXAMPLES: list[m.Message] = [
     m.Notice("disk full"),
     m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
     m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),
+    m.LeftOutData("train", 3, (m.LeftOutKind("damaged", 7, 1, "game", "a.pgn", "line 4 of the game: '?'", 80, 3),)),
     m.WorkerOrders(3, (ASSIGNMENT,)),
     m.WorkerReport(
         (m.AssignmentReport(ASSIGNMENT, (0, 2), (), OUTCOMES),),

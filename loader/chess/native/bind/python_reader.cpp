@@ -19,7 +19,7 @@ namespace {
 using RecordBytes = nb::ndarray<const std::uint8_t, nb::shape<-1, sizeof(Record)>, nb::c_contig, nb::device::cpu>;
 
 // A reader written in Python (loader/chess/python_reader.py): an object with num_chunks, name and
-// read(chunk) -> (records, fault). Its work is done under the GIL, one chunk at a time.
+// read(chunk) -> (records, fault, left out). Its work is done under the GIL, one chunk at a time.
 class PythonReader final : public PositionReader {
   public:
     explicit PythonReader(nb::object reader)
@@ -50,6 +50,7 @@ class PythonReader final : public PositionReader {
                 std::memcpy(reading.records->room<Record>(count), records.data(), count * sizeof(Record));
                 reading.records->grow(count);
             }
+            for (const nb::handle kind : nb::cast<nb::list>(answer[2])) reading.left_out.push_back(left_out_of(kind));
             if (!answer[1].is_none()) {
                 reading.fault = fault_of(answer[1]);
             } else if (!sums_.agrees(reading.chunk, {records.data(), count * sizeof(Record)})) {
@@ -75,8 +76,10 @@ class PythonReader final : public PositionReader {
 void bind_python_reader(nb::module_& module) {
     nb::class_<PythonReader, PositionReader>(module, "PythonReader", "A reader written in Python.")
         .def(nb::init<nb::object>(), "reader"_a,
-             "`reader`: num_chunks, name, read(chunk) -> (uint8 [entries, 32], fault or None), of which a fault is\n"
-             "(file, reason, offset or None, \"damaged\", \"changed\" or \"unreadable\"). It must not raise.");
+             "`reader`: num_chunks, name, read(chunk) -> (uint8 [entries, 32], fault or None, what was left out), of\n"
+             "which a fault is (file, reason, offset or None, \"damaged\", \"changed\" or \"unreadable\"), and what "
+             "was\n"
+             "left out is as loader.stream.left_out.LeftOut has it, by kind. It must not raise.");
 }
 
 }  // namespace sparsepool::chess

@@ -91,6 +91,7 @@ struct Letter {
     Bitboard piece = 0;       // 0 or 1
     std::uint32_t width = 0;  // squares
     std::uint32_t slash = 0;  // 0 or 1
+    std::uint32_t digit = 0;  // 0 or 1
     std::uint32_t wrong = 0;  // 0 or 1: there is no such letter
 };
 
@@ -102,7 +103,7 @@ consteval std::array<Letter, 256> make_letters() {
         letter = {.piece = 1, .width = 1};
         for (unsigned i = 0; i < 4; ++i) letter.planes[i] = code >> i & 1;
     }
-    for (unsigned width = 1; width <= 8; ++width) letters['0' + width] = {.width = width};
+    for (unsigned width = 1; width <= 8; ++width) letters['0' + width] = {.width = width, .digit = 1};
     letters['/'] = {.slash = 1};
     return letters;
 }
@@ -116,13 +117,15 @@ bool read_board(std::string_view text, Position& position) {
     std::uint32_t place = 0;  // squares before: a8 is 0
     std::uint32_t slashes = 0;
     std::uint32_t wrong = 0;
+    std::uint32_t digit = 0;  // was before
     for (const char each : text) {
         const Letter& letter = kLetters.data()[static_cast<std::uint8_t>(each)];
         for (unsigned i = 0; i < 4; ++i) planes[i] |= letter.planes[i] << (place & 63U);
         occupied |= letter.piece << (place & 63U);
         place += letter.width;
         slashes += letter.slash;
-        wrong |= letter.wrong | ((0U - letter.slash) & (place ^ 8 * slashes));
+        wrong |= letter.wrong | (digit & letter.digit) | ((0U - letter.slash) & (place ^ 8 * slashes));
+        digit = letter.digit;
     }
     position.occupied = __builtin_bswap64(occupied);
     for (unsigned i = 0; i < 4; ++i) position.planes[i] = __builtin_bswap64(planes[i]);
@@ -142,6 +145,7 @@ bool read_board(std::string_view text, Position& position) {
             --rank;
             file = 0;
         } else if (letter >= '1' && letter <= '8') {
+            if (i != 0 && text[i - 1] >= '1' && text[i - 1] <= '8') return "two numbers of empty squares in a row";
             file += static_cast<unsigned>(letter - '0');
         } else {
             if (kPieceLetters.find(letter) == std::string_view::npos)
@@ -156,7 +160,7 @@ bool read_board(std::string_view text, Position& position) {
 }
 
 // The right of a letter of KQkq, or of the file of its rook. One of KQkq is that of the corner's rook, or if there is
-// none, of the outermost one on that side of the king.
+// none, of the outermost one on that side of the king. False for a letter that is none, or a right that is held.
 bool grant_castling(char letter, Position& position) {
     const std::size_t known = kCastlingLetters.find(letter);
     const bool white = letter < 'a';
@@ -179,9 +183,10 @@ bool grant_castling(char letter, Position& position) {
             rook = (king_side ? 63U - static_cast<unsigned>(__builtin_clzll(beyond)) : first_square(beyond)) & 7U;
         }
     }
+    const bool is_new = (position.castling >> bit & 1U) == 0;
     position.castling = static_cast<std::uint8_t>(position.castling | 1U << bit);
     position.set_castling_rook(bit, rook);
-    return true;
+    return is_new;
 }
 
 std::string parse_state(const Fields& found, Position& position) {
@@ -190,7 +195,7 @@ std::string parse_state(const Fields& found, Position& position) {
     position.side = fields[1] == "w" ? kWhite : kBlack;
     if (found.count < 3) return {};
     for (const char letter : fields[2] == "-" ? std::string_view{} : fields[2]) {
-        if (!grant_castling(letter, position)) return "castling rights must be - or letters of KQkq";
+        if (!grant_castling(letter, position)) return "castling rights must be - or letters of KQkq, each once";
     }
     if (found.count < 4) return {};
     unsigned passed = kNoSquare;

@@ -6,8 +6,8 @@
 
 #include "chess/native/board/rules.h"
 
-// Positions and moves that no game can have, Chess960 included. What is only unlikely is none: a double check that no move gives,
-// a right that can't be used now.
+// Positions and moves that no game can have, Chess960 included. What is only unlikely is none: a double check that no
+// move gives, a right that can't be used now.
 namespace sparsepool::chess {
 
 // Of several the first is told.

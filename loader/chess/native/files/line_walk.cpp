@@ -26,8 +26,7 @@ const Entry* LineWalk::next() {
                 damage_ = {begin_, lines_, std::move(wrong), end == bytes_.size()};
                 return nullptr;
             }
-            left_out_.add_unit(illegal, wrong, begin_, lines_,
-                               {begin_, std::min(end + 1, bytes_.size()), lines_});
+            left_out_.add_unit(illegal, wrong, begin_, lines_, {begin_, std::min(end + 1, bytes_.size()), lines_});
         }
         end_line(end);
     }

@@ -37,7 +37,7 @@ inline namespace SPARSEPOOL_ISA {
     return line;
 }
 
-[[nodiscard, gnu::noinline, gnu::cold]] inline std::string with_quoted(const char* words, std::string_view text) {
+[[nodiscard, gnu::noinline, gnu::cold]] inline std::string with_quoted(std::string_view words, std::string_view text) {
     std::size_t end = std::min(text.size(), kShown);
     while (end < text.size() && (static_cast<std::uint8_t>(text[end]) & 0xC0) == 0x80) --end;  // no half letter
     return std::string(words) + ", not '" + shown(text.substr(0, end)) + "'";

@@ -39,7 +39,8 @@ void count_entries(Walk& walk, UnitBlock& block) {
 void find_ends(const SoughtUnits& units, UnitBlock& block) {
     std::size_t end = 0;
     for (std::size_t game = 0; game < block.entries.size(); ++game) {
-        end = std::min(units.end_of(block.bytes, end), block.bytes.size());  // of text, the last one's is not to be seen
+        end =
+            std::min(units.end_of(block.bytes, end), block.bytes.size());  // of text, the last one's is not to be seen
         block.ends.push_back(end);
     }
 }
@@ -74,6 +75,7 @@ UnitBlock cut(const Codec& codec, Walk& walk, std::string& bytes) {
     if (!left_out.extents.empty()) drop_extents(left_out.extents, codec.is_text(), block);
     if (codec.sought() != nullptr) find_ends(*codec.sought(), block);
     block.cuts_units = left_out.cuts_units;
+    block.unscored = walk.unscored();
     return block;
 }
 

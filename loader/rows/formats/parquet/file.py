@@ -16,6 +16,7 @@ from loader.errors import DataError
 from loader.files.identity import identify
 from loader.formats.format import OnProgress, Verdict
 from loader.rows.formats.parquet.reader import ask, read_group
+from loader.rows.spellings import INTEGER
 from loader.rows.statistics.columns import Column, ColumnStatistics
 from loader.rows.statistics.verdict import verdict
 
@@ -94,9 +95,10 @@ def _add(column: Column, chunked: Any) -> None:
     kind = chunked.type
     types, compute = pyarrow.types, pyarrow.compute
     value = kind.value_type if types.is_dictionary(kind) else kind
+    text_values = types.is_string(value) or types.is_large_string(value) or types.is_string_view(value)
     if types.is_floating(kind):  # what is missing is that for `Columns`
         chunked = compute.if_else(chunked.is_nan(), None, chunked)
-    elif types.is_string(value) or types.is_large_string(value) or types.is_string_view(value):
+    elif text_values:
         texts = chunked.cast(pyarrow.large_string())
         kind, chunked = texts.type, compute.if_else(compute.equal(texts, ""), None, texts)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -117,8 +119,18 @@ def _add(column: Column, chunked: Any) -> None:
         column.add("text" if text else str(kind), chunked.null_count)
         if types.is_nested(kind) or isinstance(kind, pyarrow.BaseExtensionType):  # pyarrow can't compare their values
             return
+    if types.is_integer(value):
+        column.spellings.add_plain(INTEGER, len(chunked) - chunked.null_count)
+    elif text_values:
+        column.spellings.add(_counts(chunked))
     values = chunked.unique()
     column.add_texts({str(value) for value in values.cast(_printable_type(kind)).to_pylist() if value is not None})
+
+
+def _counts(texts: Any) -> dict[str, int]:
+    """Counts each text."""
+    counted = texts.drop_null().value_counts()
+    return dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
 
 
 def _extremes(numbers: Any) -> list[float]:

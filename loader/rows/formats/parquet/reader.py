@@ -15,6 +15,7 @@ from loader.formats.format import Place
 from loader.formats.readers import usable
 from loader.plugins.error_text import LONGEST_TEXT, shortened
 from loader.rows.block import Rows
+from loader.rows.category_sample import SAMPLED_ROWS, CategorySample, refuse_float_ids
 from loader.rows.settings import RowsConfig
 
 try:
@@ -67,6 +68,14 @@ class _File:
             self._columns = Columns(settings, names)
         except ValueError as error:
             raise DataError(file.path, str(error)) from None
+        refuse_float_ids(file.path, settings, self.category_sample())
+
+    def category_sample(self) -> CategorySample:
+        """Returns the categories of the first rows; none if they are damaged: whoever reads them says so."""
+        try:
+            return self._columns.category_sample(ask(self.file, partial(_first_rows, columns=self._columns.names)))
+        except DataError:
+            return {}
 
     def read(self, group: int) -> Rows:
         table = ask(self.file, lambda opened: read_group(opened, group, self._columns.names))
@@ -74,6 +83,11 @@ class _File:
             return self._columns.rows(table)
         except ValueError as error:
             raise DataError(self.file.path, f"row group {group}: {error}") from None
+
+
+def category_sample(file: DataFile, settings: RowsConfig) -> CategorySample:
+    """Returns the categories of the first rows. Raises DataError."""
+    return _File(file, settings).category_sample()
 
 
 def texts(file: DataFile, column: str) -> Iterator[str]:
@@ -105,6 +119,13 @@ def read_group(opened: pyarrow.parquet.ParquetFile, group: int, columns: Sequenc
     """Reads a row group, or these columns of it, without threads: one of Arrow's that lets go of a buffer of Python's
     while the process ends aborts it."""
     return opened.read_row_group(group, columns, use_threads=False)
+
+
+def _first_rows(opened: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pyarrow.Table:
+    batch = next(opened.iter_batches(SAMPLED_ROWS, columns=columns, use_threads=False), None)
+    if batch is None:
+        return opened.schema_arrow.empty_table().select(columns)
+    return pyarrow.Table.from_batches([batch])
 
 
 def _parquet_file(opened: IO[bytes]) -> pyarrow.parquet.ParquetFile:

@@ -29,17 +29,18 @@ def recognizes(head: bytes) -> bool:
     return _LINE.match(head) is not None
 
 
-def open_files(files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> SvmlightReader:  # noqa: ARG001
+def open_files(files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> SvmlightReader:
     from loader.rows.formats.svmlight.reader import SvmlightReader
     from loader.rows.settings import RowsConfig
 
-    return SvmlightReader(files, RowsConfig(), may_grow=may_grow)
+    return SvmlightReader(files, RowsConfig(), may_grow=may_grow, skip_damaged=skip_damaged)
 
 
 def open_with(config: DataConfig, files: Sequence[DataFile]) -> SvmlightReader:
     from loader.rows.formats.svmlight.reader import SvmlightReader
 
-    return SvmlightReader(files, config.settings, may_grow=config.may_grow)
+    skip_damaged = config.on_bad_data == "skip"
+    return SvmlightReader(files, config.settings, may_grow=config.may_grow, skip_damaged=skip_damaged)
 
 
 def whole_size(file: DataFile) -> int:

@@ -17,7 +17,9 @@ from loader.rows.settings import RowsConfig
 class SvmlightReader:
     """`loader.formats.format.Reader`. What is written here has one field `features`, of all numbers as they stand."""
 
-    def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, may_grow: bool) -> None:
+    def __init__(
+        self, files: Sequence[DataFile], settings: RowsConfig, *, may_grow: bool, skip_damaged: bool = False
+    ) -> None:
         """Raises ValueError for numbers that such rows have not."""
         if settings.dense:
             raise ValueError(
@@ -29,6 +31,8 @@ class SvmlightReader:
             Place(known.path, chunk, file.offset(chunk)) for known, file in opened for chunk in range(file.num_chunks)
         ]
         self.native = _native.SvmlightReader([file for _, file in opened])
+        if skip_damaged:
+            self.native.leave_out_damage()
 
     @property
     def name(self) -> str:

@@ -19,6 +19,8 @@ class LineReader : public RowReader {
     [[nodiscard]] std::string name() const final;
     [[nodiscard]] bool in_file_order() const final;
     void compare_with(stream::ChunkSums sums) final { sums_ = sums; }
+    // From now on a line that can't be read is left out; else it ends its chunk. Before any thread reads.
+    void leave_out_damage() { leaves_out_damage_ = true; }
     [[nodiscard]] Read read(std::size_t chunk, const RowShape& shape, stream::RecordBuffer& rows) const final;
 
   protected:
@@ -34,7 +36,14 @@ class LineReader : public RowReader {
     };
 
     std::vector<std::shared_ptr<const lines::LineFile>> files_;
+    // Parses the lines behind the one with the fault, and so on: at the end there is none. What was left out.
+    [[nodiscard]] stream::LeftOut parse_on(std::size_t chunk, const lines::Piece& read, const RowShape& shape,
+                                           stream::RecordBuffer& rows, ParseResult& parsed) const;
+    [[nodiscard]] stream::SourceFault fault_of(std::size_t chunk, const lines::Piece& read,
+                                               const TextFault& fault) const;
+
     std::vector<Chunk> chunks_;
+    bool leaves_out_damage_ = false;
     stream::ChunkSums sums_;
 };
 

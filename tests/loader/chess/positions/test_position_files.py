@@ -310,8 +310,8 @@ def test_chess960_is_refused_where_it_has_no_room(name: str) -> None:
     ("name", "entry", "said"),
     [
         ("viriformat", Entry(chess.STARTING_FEN, "0000", 0, 0, 0), "needs the move that was played"),
-        ("montyvalue", Entry(chess.STARTING_FEN, "e2e5", 0, 0, 0), "a move that the position does not allow"),
-        ("packedsfen", Entry(chess.STARTING_FEN, "e1e2", 0, 0, 0), "a move that the position does not allow"),
+        ("montyvalue", Entry(chess.STARTING_FEN, "e2e5", 0, 0, 0), "a move that no piece can make"),
+        ("packedsfen", Entry(chess.STARTING_FEN, "e1e2", 0, 0, 0), "a move that no piece can make"),
         ("marlinformat", Entry("4k3/8/8/8/8/8/8/4K3 b - - 0 1", "0000", -32768, 1, 0), "no opposite"),
         ("text", Entry("4k3/8/8/8/8/8/8/4K3 b - - 0 1", "0000", -32768, 1, 0), "no opposite"),
         ("marlinformat", Entry("4k3/8/8/8/8/8/8/4K3 w K - 0 1", "0000", 0, 0, 0), "castling right without"),

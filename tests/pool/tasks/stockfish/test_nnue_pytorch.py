@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import datetime
+import decimal
 import os
 import pickle
 import random
@@ -212,6 +214,43 @@ def test_settings_of_known_classes_are_passed_over(tmp_path: Path) -> None:
     found = read_tensors(save(tmp_path, parts))
     assert set(found) == set(tensors)
     assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.float64(1.5),
+        np.int64(3),
+        np.bool_(True),
+        np.arange(5.0),
+        np.array(["a", None], dtype=object),
+        np.zeros(2, dtype=[("a", "i4"), ("b", "f8")]),
+        np.datetime64("2020-01-01"),
+        np.dtype("f8"),
+        np.random.RandomState(1).get_state(),
+        np.random.default_rng(1),
+        np.ma.masked_array([1, 2], mask=[False, True]),
+        argparse.Namespace(lr=np.float64(1e-3)),
+        collections.defaultdict(list, a=[1]),
+        collections.deque([1, 2], maxlen=3),
+        datetime.datetime(2026, 11, 29),
+        decimal.Decimal("0.1"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_numbers_stand_beside_the_weights_these_are_read(value: Any, tmp_path: Path) -> None:
+    """A callback keeps the best loss as a number of numpy, a loop the step, a seeded run its generators."""
+    beside = {"callbacks": {"best": value}, "loops": [{"state": {"count": value}}], "rng": (value, [value])}
+    found = read_tensors(save(tmp_path, {"state_dict": {"input.bias": torch.ones(3)}, **beside}))
+    assert found["input.bias"].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_an_entry_that_torch_does_not_read_is_not_called_damage(tmp_path: Path) -> None:
+    torch.save({"x": torch.ones(3)}, tmp_path / "x.ckpt", pickle_protocol=4)
+    with pytest.raises(
+        DataError, match=r"has an entry that can't be read \(UnpicklingError: .*save the state_dict alone"
+    ):
+        read_tensors(tmp_path / "x.ckpt")
 
 
 class Attack:

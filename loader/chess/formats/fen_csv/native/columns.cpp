@@ -80,6 +80,13 @@ std::size_t for_each_cell(std::string_view line, char delimiter, Take take) {
     return zeros ? number.substr(0, point) : number;
 }
 
+// Whether a cell has a word that programs write for nothing.
+[[nodiscard]] bool means_nothing(std::string_view cell) {
+    constexpr std::string_view kWords[] = {"null", "nan", "none", "na", "n/a", "<na>", "nil", "\\n"};
+    if (cell.empty() || cell.size() > 4 || (cell.front() >= '#' && cell.front() <= '9')) return false;  // most cells
+    return std::ranges::find(kWords, lower(cell)) != std::end(kWords);
+}
+
 // Moves to mate: more than 0 if White mates, 0 if the side to move is mated.
 [[nodiscard]] std::string read_mate(std::string_view cell, Entry& entry) {
     std::string_view digits = cell;
@@ -136,6 +143,11 @@ std::string Columns::read(std::string_view line, unsigned needed, Entry& entry) 
         return "the header names " + std::to_string(count_) + " columns, and the line has " + std::to_string(count);
     }
     const auto& [fen, score, mate, result] = cells;
+    for (const auto& [name, cell] : {std::pair("score", score), std::pair("mate", mate), std::pair("result", result)}) {
+        if (!means_nothing(cell)) continue;
+        return with_quoted(
+            (std::string("the ") + name + " must be a number, or an empty cell where there is none").c_str(), cell);
+    }
     std::string wrong = chess::read_fen(fen, needed, entry);
     if (!wrong.empty()) return wrong;
     entry.score = chess::kNoScore;

@@ -217,8 +217,7 @@ class CommentReading {
         text.remove_prefix(std::min(text.find(')'), text.size() - 1) + 1);
         skip_any(text, kBlanks);
         CommentScore found = movers(text);
-        const bool alone =
-            found.form == CommentScore::Form::kSignAlone || found.form == CommentScore::Form::kNothingAlone;
+        const bool alone = found.form == CommentScore::Form::kSigned || found.form == CommentScore::Form::kUnsigned;
         return alone ? no_score(NoScore::kRemark) : found;
     }
 
@@ -264,8 +263,8 @@ class CommentReading {
         }
         const auto score = static_cast<std::int16_t>(number.sign * size);
         if (behind.has_depth) return seen_by(view, score, Form::kPlain);
-        if (number.has_sign) return seen_by(view, score, Form::kSignAlone);
-        const Form form = size == 0 ? Form::kPlain : Form::kNothingAlone;  // zero has no sign
+        if (number.has_sign) return seen_by(view, score, Form::kSigned);
+        const Form form = size == 0 ? Form::kPlain : Form::kUnsigned;  // zero has no sign
         if (view == View::kMover) return seen_by(view, score, form);
         if (view == View::kNotSet) return no_score(NoScore::kNoSignOrDepth, form);
         CommentScore found;

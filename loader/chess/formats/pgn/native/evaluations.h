@@ -50,9 +50,9 @@ struct CommentScore {
         kWhitesBehind,  // White's, of the position behind the move
         kDamage,        // an engine's record that can be read two ways
     };
-    // What else of the game depends on: a number that stands alone may be an annotator's, who writes a sign of negative
-    // ones only; a mate may count plies or moves.
-    enum class Form : std::uint8_t { kPlain, kSignAlone, kNothingAlone, kPlies, kNotPlies };
+    // What other comments of the game depend on. A number without a depth, signed or unsigned, may be an annotator's,
+    // who writes a sign of negative ones only; a mate may count plies or moves.
+    enum class Form : std::uint8_t { kPlain, kSigned, kUnsigned, kPlies, kNotPlies };
 
     Kind kind = Kind::kNone;
     NoScore reason = NoScore::kRemark;

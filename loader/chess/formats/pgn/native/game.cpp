@@ -215,7 +215,7 @@ class Reading {
     bool read_score(std::string_view comment, std::size_t begin) {
         Move& move = moves_.back();
         CommentScore found = score_in(comment, game_.entries.back().position.side, settings_);
-        has_numbers_alone_ = has_numbers_alone_ || found.form == CommentScore::Form::kNothingAlone;
+        has_unsigned_ = has_unsigned_ || found.form == CommentScore::Form::kUnsigned;
         has_mates_not_in_plies_ = has_mates_not_in_plies_ || found.form == CommentScore::Form::kNotPlies;
         switch (found.kind) {
             case CommentScore::Kind::kDamage: return stop(begin, std::move(found.fault));
@@ -233,13 +233,13 @@ class Reading {
     // Takes scores back that other comments of the game make doubtful: who writes 8.50 for White writes -1.20 for
     // White; who counts one mate in moves counts all so.
     void correct_scores() {
-        const bool by_annotator = has_numbers_alone_ && settings_.view != View::kMover;
+        const bool by_annotator = has_unsigned_ && settings_.view != View::kMover;
         if (!by_annotator && !has_mates_not_in_plies_) return;
         std::optional<std::int16_t> before;  // White's score that the comment behind the move before gives
         for (std::size_t i = 0; i < game_.entries.size(); ++i) {
             chess::Entry& entry = game_.entries[i];
             const std::optional<std::int16_t> white = std::exchange(before, std::nullopt);
-            if (by_annotator && moves_[i].form == CommentScore::Form::kSignAlone) {
+            if (by_annotator && moves_[i].form == CommentScore::Form::kSigned) {
                 before = static_cast<std::int16_t>(entry.position.side == chess::kWhite ? entry.score : -entry.score);
                 take_back(i, NoScore::kNoSignOrDepth);
             } else if (has_mates_not_in_plies_ && moves_[i].form == CommentScore::Form::kPlies) {
@@ -337,7 +337,7 @@ class Reading {
     chess::Entry entry_;                       // the next one
     std::optional<std::int16_t> white_score_;  // of its position
     std::vector<Move> moves_;                  // of each entry
-    bool has_numbers_alone_ = false;
+    bool has_unsigned_ = false;
     bool has_mates_not_in_plies_ = false;
     bool ended_ = false;
     std::int8_t result_ = chess::kNoResult;  // White's

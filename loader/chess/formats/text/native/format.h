@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "chess/formats/text/native/tuning_line.h"
 #include "chess/native/files/walk.h"
 #include "chess/native/formats/record_walk.h"
 #include "chess/native/formats/text_fields.h"
@@ -17,7 +18,7 @@ class Codec;
 // also 0, 1/2, 1, and any of them in square brackets. A byte order mark before a line counts for
 // nothing: it may stand inside of a file that was put together of others. `*` is no result, 32002 no score.
 //
-// Or a position with its result alone, as programs that tune evaluations have it: `FEN c9 "1-0";`, `FEN [0.5]`.
+// Or a position with its result, as programs that tune evaluations have it (tuning_line.h).
 namespace sparsepool::text {
 
 inline namespace SPARSEPOOL_ISA {
@@ -33,35 +34,12 @@ inline namespace SPARSEPOOL_ISA {
     return {};
 }
 
-// A line without scores. Operations of EPD behind c9 count for nothing.
-[[nodiscard]] inline std::string read_tuning_line(std::string_view line, unsigned needed, chess::Entry& entry) {
-    constexpr std::size_t kNone = std::string_view::npos;
-    constexpr std::string_view kOperation = " c9 \"";
-    const std::size_t operation = line.find(kOperation);
-    const std::size_t begin = operation != kNone ? operation + kOperation.size() : line.find('[');
-    const std::size_t end = begin == kNone ? kNone : line.find(operation != kNone ? '"' : ']', begin);
-    if (end == kNone) return "a line is FEN | score | result, FEN c9 \"result\" or FEN [result]";
-    const std::string_view behind = chess::trimmed(line.substr(end + 1));
-    if (!behind.empty() && (operation == kNone || behind.front() != ';'))
-        return chess::with_quoted("nothing stands behind the result", behind);
-    std::string wrong =
-        chess::read_fen(chess::trimmed(line.substr(0, operation != kNone ? operation : begin)), needed, entry);
-    if (!wrong.empty()) return wrong;
-    const std::string_view word = line.substr(begin, end - begin + (operation != kNone ? 0 : 1));
-    const std::optional<int> white = chess::read_game_result(word);
-    if (!white)
-        return chess::with_quoted("the result must be 1-0, 1/2-1/2 or 0-1, or 1.0, 0.5 or 0.0 in brackets", word);
-    entry.score = chess::kNoScore;
-    entry.result = chess::turned_result(*white, entry.position.side);
-    return {};
-}
-
 [[nodiscard]] inline std::string read_line(std::string_view line, unsigned needed, chess::Entry& entry) {
     constexpr std::size_t kNone = std::string_view::npos;
     const std::size_t first = line.find('|');
     const std::size_t second = first == kNone ? kNone : line.find('|', first + 1);
-    if (first == kNone) return read_tuning_line(line, needed, entry);
-    if (second == kNone || line.find('|', second + 1) != kNone) return "a line is FEN | score | result";
+    if (second == kNone) return read_tuning_line(line, needed, entry);
+    if (line.find('|', second + 1) != kNone) return "a line is FEN | score | result";
     return read_parts(chess::trimmed(line.substr(0, first)), chess::trimmed(line.substr(first + 1, second - first - 1)),
                       chess::trimmed(line.substr(second + 1)), needed, entry);
 }

@@ -15,6 +15,7 @@ from loader.cli.main import main
 from loader.engines.book import read_book
 from loader.errors import DataError
 from loader.files.identity import identify
+from loader.stream.data_facts import DataFact
 from loader.stream.sources import data_config, describe_data, samples_per_epoch
 
 Capture = pytest.CaptureFixture[str]
@@ -90,9 +91,10 @@ def test_work_with_other_settings_is_not_gone_on_with(tmp_path: Path, capsys: Ca
     assert "made.txt" in capsys.readouterr().err
 
 
-def test_a_conversion_says_how_many_moves_have_no_score_and_why(tmp_path: Path, capsys: Capture) -> None:
+@pytest.mark.parametrize("ending", ["viri", "pgn", "pgn.gz", "binpack"])
+def test_a_conversion_says_how_many_moves_have_no_score_and_why(tmp_path: Path, ending: str, capsys: Capture) -> None:
     path = written(tmp_path, MIXED, games=3)
-    assert main(["convert", str(path), "-o", str(tmp_path / "made.viri")]) == 0
+    assert main(["convert", str(path), "-o", str(tmp_path / f"made.{ending}")]) == 0
     told = capsys.readouterr().err
     for reason, count in REASONS.items():
         assert f"no score, {reason}: {3 * count} positions\n" in told
@@ -111,13 +113,13 @@ def test_inspect_counts_moves_without_a_score_by_the_reason(tmp_path: Path, caps
 
 def test_a_run_is_told_of_moves_without_a_score_at_its_start(tmp_path: Path) -> None:
     files = identify([written(tmp_path, MIXED, f"{number}.pgn", games=3) for number in range(20)])
-    facts = {fact.topic: fact.text for fact in describe_data(data_config(), files)}
-    assert facts["score view"] == "the mover's in comments of PGN; White's in [%eval] and wv="
-    # Seven of twenty, three games in each.
-    assert facts["scores"].startswith("168 of 189 moves have none (a move of a book: 42; ")
-    assert facts["scores"].endswith("; looked at: the first MiB of 7 of 20 PGN files")
-    white = data_config(chess={"pgn": {"view": "white"}})
-    assert {fact.topic: fact.text for fact in describe_data(white, files)}["score view"].startswith("White's in comm")
+    facts = describe_data(data_config(), files)
+    assert DataFact("score view", "the mover's in comments of PGN; White's in [%eval] and wv=") in facts
+    # Three games in each of those that are looked at.
+    assert DataFact("scores", "168 of 189 moves have none, in the first MiB of 7 of 20 PGN files:") in facts
+    assert all(DataFact("scores", f"  {reason}: {21 * count}") in facts for reason, count in REASONS.items())
+    white = describe_data(data_config(chess={"pgn": {"view": "white"}}), files)
+    assert DataFact("score view", "White's in comments of PGN; White's in [%eval] and wv=") in white
 
 
 def test_training_reads_comments_by_its_settings(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <span>
+#include <utility>
 
 #include "chess/formats/binpack/native/entries/candidates.h"
 #include "chess/formats/binpack/native/entries/lane.h"

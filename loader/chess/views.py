@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from loader._native import Census
-from loader.chess.positions.entry import NO_SCORE
-from loader.chess.settings import View
-from loader.chess.statistics.calibration import ZERO
+from loader.chess.positions.entry import NO_SCORE, View
 from loader.stream.data_facts import DataFact
 
+_SCORE_ZERO = 32768  # index of score 0 among `Census.scores`
 _FEWEST = 50  # positions of each side to move, below which nothing is said
 _CLEAR = 0.6  # share of signs that decides; below 1 - _CLEAR they are the opposite
 
@@ -110,16 +109,19 @@ def evidence_of(label: str, view: View | None, census: Census) -> ViewEvidence:
 
 
 def describe_view(label: str, view: View | None, census: Census, origin: str) -> DataFact | None:
-    """Describes whose view a label is read as, and what material says of that; None if no position has the label.
-    `origin`: of the positions, in words."""
+    """Describes whose view a label is read as, and what material says of that; None if no position has the label, or
+    nothing is known of comments that each have their own. `origin`: of the positions, in words."""
     if label == "result" and census.entries and not int(census.scores[:3].sum()):
         return None
-    return DataFact(f"{label} view", evidence_of(label, view, census).describe(label, origin))
+    evidence = evidence_of(label, view, census)
+    if view is None and evidence.looks_like is None:
+        return None
+    return DataFact(f"{label} view", evidence.describe(label, origin))
 
 
 def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:
     """Yields how many positions have no score, if any. `among`: words, with {positions} for their number."""
-    without = int(census.scores[:, NO_SCORE + ZERO].sum())
+    without = int(census.scores[:, NO_SCORE + _SCORE_ZERO].sum())
     if without:
         share = f"{100 * without / census.entries:.3g} %"
         yield DataFact("scores", f"none in {share} of {among.format(positions=f'{census.entries:,} positions')}")
