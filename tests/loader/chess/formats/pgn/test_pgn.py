@@ -200,7 +200,6 @@ def test_what_match_programs_write_behind_a_move(tmp_path: Path, comment: str, s
         ("[%clk 0:30] [%eval -2.5,18]", 250, -250),
         ("[%eval 0]", 0, 0),
         ("[%eval 0.175]", -18, 18),  # python-chess 1.11.2 has none
-        ("[%eval .5]", -50, 50),
         ("[%eval #3]", -31994, 31995),  # six plies if Black is to move, five if White is
         ("[%eval #-3]", 31995, -31994),
         ("[%eval #-0]", 32000, -32000),
@@ -278,6 +277,7 @@ FAULTS = [
     ("1. e4 0-1", 4, "ends with '0-1', and its tag Result says '1-0'"),
     ("1. e4 {[%eval 17,3]} 1-0", 4, "an evaluation is [%eval 0.17] in pawns or [%eval #-3], not '[%eval 17,3]'"),
     ("1. e4 {[%eval high]} 1-0", 4, "not '[%eval high]'"),
+    ("1. e4 {[%eval .5]} 1-0", 4, "not '[%eval .5]'"),  # 50 to python-chess 1.11.2
     ("1. e4 {[%eval 5.]} 1-0", 4, "not '[%eval 5.]'"),  # 500 to python-chess 1.11.2
     ("1. e4 {[%eval 0.1", 4, "a comment has no end"),
 ]
