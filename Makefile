@@ -16,7 +16,7 @@ KERNELS := $(wildcard pool/kernels/rules.cuh pool/kernels/cuda/src/* pool/tasks/
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 
-.PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench learning fuzz chaos chaos-mutants \
+.PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-libraries test-native test-crashes test-chaos check format docs reference pictures bench learning fuzz chaos chaos-mutants \
         hostile test-hostile soak structure gpu-check gpu-bench gpu-dry wheel-check bare-check image-check fakegpu-sound digests clean
 
 help:  ## this list
@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	    { echo "no headers of $(PYTHON) to compile with: Debian's package is python3-dev"; exit 1; }
 	@echo "install 1/4: a Python environment in $(VENV), 1.2 GB with the CPU build of torch"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
-	@echo "install 2/4: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: \"Try it\" says how to choose)"
+	@echo "install 2/4: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (docs/how-to/install.md says how to choose)"
 	@$(PIP) torch
 	@echo "install 3/4: the native code is compiled, 2 minutes on two cores"
 	@set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check --verbose --no-deps --editable . \
@@ -96,6 +96,10 @@ $(NATIVE_BUILD)/CMakeCache.txt: CMakeLists.txt
 test-engines: $(STAMP)  ## newer networks in the engines themselves: downloads 0.5 GB once
 	$(BIN)/python -m pytest -m engines tests/pool/tasks/stockfish
 
+test-libraries: $(STAMP)  ## what onnxruntime and pyarrow have done wrongly now and then: a million rows on several threads, hundreds of calls: 10 minutes
+	$(BIN)/python -m tests.pool.export.onnx_threads
+	$(BIN)/python -m tests.loader.rows.formats.parquet_exits
+
 test-crashes: $(STAMP) $(FAKEGPU)  ## real runs killed at every crash point: minutes
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m chaos tests/chaos/test_crash_points.py
 
@@ -125,7 +129,7 @@ format: $(STAMP) $(LINT)  ## mends what `make check` says of form
 
 docs: $(STAMP) $(DOCS)  ## the site, in build/site; warnings are errors; its notebook is run
 	$(BIN)/jupyter execute docs/tutorial/clicks.ipynb
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	$(BIN)/zensical build --clean --strict
 
 # An extra's packages by themselves: the native code stays as it is.
 $(DOCS) $(LINT): $(VENV)/%-installed: pyproject.toml constraints.txt | $(STAMP)
@@ -140,6 +144,7 @@ reference: $(STAMP)  ## the pages that are generated from the code
 pictures: $(STAMP) $(DOCS)  ## the pictures of a run and of networks in docs, drawn anew
 	rm -rf runs/pictures
 	$(BIN)/python docs/pictures/progress.py docs/pictures/progress.svg
+	$(BIN)/python docs/pictures/kill.py docs/pictures/kill.svg
 	$(BIN)/python docs/pictures/nnue.py
 	$(BIN)/pool train configs/demo.toml --set run.dir=runs/pictures --trace runs/pictures.json
 	$(BIN)/python docs/pictures/curves.py runs/pictures docs/pictures/curves.png

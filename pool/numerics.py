@@ -20,10 +20,11 @@ from pathlib import Path
 
 import torch
 
-from pool.checkpoint.fingerprint import IMPLEMENTATION, UNKNOWN, Fingerprint
+from pool.checkpoint.fingerprint import IMPLEMENTATION, NATIVE_CODE, UNKNOWN, Fingerprint, own_parts
 from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
+from pool.device.precision import DenseProducts, unusual_arithmetic
 from pool.ensemble.execution_choice import RULE
 from pool.ensemble.member import Member
 from pool.errors import RunError
@@ -35,6 +36,7 @@ from pool.task.attributes import digests
 
 COORDINATOR_THREADS = "coordinator threads"
 DEVICES = "devices"
+ARITHMETIC = "torch's settings"
 CONSTANTS = "tensors besides the weights"
 STEPS_ON = "torch's optimizer steps on"
 _LIBRARIES = ("ATEN_", "CUBLAS_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_")
@@ -57,6 +59,7 @@ def reference(
         DEVICES: "; ".join(sorted(set(kinds))),
         COORDINATOR_THREADS: str(config.num_coordinator_threads),
         **_dense_products(config, devices),
+        **_arithmetic(config.pool.dense_products),
         **({"members": RULE} if config.ensemble.is_set else {}),
         "batches_per_step": str(config.train.batches_per_step),
         "batches_per_group": str(config.train.batches_per_group),
@@ -100,10 +103,19 @@ def check_steps_on(fingerprint: Fingerprint, peer: Peer, devices: Sequence[torch
         _check(fingerprint, peer, {STEPS_ON: UNKNOWN, **_steps_on([str(device) for device in devices])})
 
 
-def check_constants(fingerprint: Fingerprint, peer: Peer, members: Sequence[Member]) -> None:
-    """Compares the constants of a process that has made the members. Raises RunError as `check_worker`."""
+def check_members(
+    fingerprint: Fingerprint, peer: Peer, members: Sequence[Member], dense_products: DenseProducts
+) -> None:
+    """Checks a process that has made the members: their constants, and the settings of torch that their code may have
+    changed. Raises RunError as `check_worker`."""
     own = _constants([digests(member.attributes) for member in members])
-    _check(fingerprint, peer, {CONSTANTS: UNKNOWN, **own})
+    _check(fingerprint, peer, {CONSTANTS: UNKNOWN, ARITHMETIC: UNKNOWN, **own, **_arithmetic(dense_products)})
+
+
+def _arithmetic(dense_products: DenseProducts) -> dict[str, str]:
+    """Returns nothing where they are torch's defaults."""
+    unusual = unusual_arithmetic(dense_products)
+    return {ARITHMETIC: unusual} if unusual else {}
 
 
 def _constants(of_members: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -133,7 +145,7 @@ def _process() -> dict[str, str]:
         "GPU driver": _first_line(Path("/proc/driver/nvidia/version")),
         "CPU": f"{_cpu_model()}, {torch.backends.cpu.get_cpu_capability()}",
         "environment": " ".join(f"{name}={os.environ[name]}" for name in names),
-        "native code": " ".join(_file_digest(module) for module in ("pool._native", "loader._native")),
+        NATIVE_CODE: " ".join(_file_digest(module) for module in ("pool._native", "loader._native")),
     }
 
 
@@ -144,19 +156,24 @@ def _check(fingerprint: Fingerprint, peer: Peer, own: Fingerprint) -> None:
 
 
 def _unlike(peer: Peer, key: str, own: str, planned: str) -> RunError:
-    return RunError(f"{peer} would compute other bits than the run: {key}: {own} here, {planned} in its fingerprint")
+    here, there = own_parts(key, own, planned), own_parts(key, planned, own)
+    return RunError(f"{peer} would compute other bits than the run: {key}: {here} here, {there} in its fingerprint")
 
 
 def _optimizer(optimizer: OptimizerConfig) -> str:
     package = optimizer.name.partition(".")[0]
-    name = {"pool": "sparsepool"}.get(package, package)
+    chosen = [f"{key}={optimizer.args[key]}" for key in IMPLEMENTATION if key in optimizer.args]
+    if package == "pool":  # the native code's digest stands for it
+        return ", ".join([optimizer.name, *chosen])
+    return ", ".join([f"{optimizer.name} ({_version_of(package)})", *chosen])
+
+
+def _version_of(package: str) -> str:
     try:
-        version = f"{name} {importlib.metadata.version(name)}"
+        return f"{package} {importlib.metadata.version(package)}"
     except importlib.metadata.PackageNotFoundError:  # of another name than its package: to find it takes 0.2 s
         names = importlib.metadata.packages_distributions().get(package, [])
-        version = f"{names[0]} {importlib.metadata.version(names[0])}" if names else "version not known"
-    chosen = [f"{key}={optimizer.args[key]}" for key in IMPLEMENTATION if key in optimizer.args]
-    return ", ".join([f"{optimizer.name} ({version})", *chosen])
+        return f"{names[0]} {importlib.metadata.version(names[0])}" if names else "version not known"
 
 
 def _cpu_model() -> str:

@@ -1,12 +1,15 @@
-"""The process of `sparsepool.train`: the supervisor of a run, told on standard input what to do, as one JSON document.
+"""The process of `sparsepool.train`: the supervisor of a run. It reads what to do on standard input, one line of JSON.
 
-It says where its run is on a descriptor of its own, and everything else as `pool train` does.
+The end of standard input stops the run: the call that started it is over, however it was left. The child says where its
+run is on a descriptor of its own, and everything else as `pool train` does.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import select
 import signal
 import sys
 from pathlib import Path
@@ -40,8 +43,12 @@ def run() -> None:
     from pool.process.prctl import die_with_parent
     from pool.supervisor.train import train
 
-    asked: dict[str, Any] = json.load(sys.stdin)
+    line = sys.stdin.buffer.readline()
+    if not line.endswith(b"\n"):  # the caller was interrupted while it wrote
+        return
+    asked: dict[str, Any] = json.loads(line)
     die_with_parent(signal.SIGTERM)  # a notebook that is closed: the step is finished, and a checkpoint written
+    _stop_with_the_call(sys.stdin.fileno())
     if os.getppid() != asked["parent"]:
         return
     changes = [Change(key, value, is_toml=True) for key, value in asked["overrides"].items()]
@@ -54,3 +61,14 @@ def run() -> None:
         answer.write(str(config.run_dir))
     code = train(config, resume=asked["resume"], allow_different_numerics=asked["allow_different_numerics"])
     raise typer.Exit(code)
+
+
+def _stop_with_the_call(descriptor: int) -> None:
+    """Has the kernel send SIGTERM when the caller's end of the pipe closes; at once if it is closed already."""
+    fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGTERM)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC)
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    if poll.poll(0):  # POLLHUP is always reported
+        os.kill(os.getpid(), signal.SIGTERM)

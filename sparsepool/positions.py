@@ -76,7 +76,7 @@ class Positions:
         self._conditions = conditions
 
     def where(self, condition: str) -> Positions:
-        """The positions of which the expression holds, as 'ply >= 16 and not in_check' (docs/reference/filters.md).
+        """Positions for which the expression holds, as 'ply >= 16 and not in_check' (docs/reference/configuration.md).
         Several are joined by and.
 
         Raises SparsepoolError for an expression that is none, or that needs what the format does not have.

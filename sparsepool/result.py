@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from loader.files.regular import open_regular
 from sparsepool.errors import one_line_errors
 
 if TYPE_CHECKING:
@@ -87,7 +89,8 @@ class Result:
         with one_line_errors():
             if member is not None:
                 _check_member(Path(self.run_dir), member)
-            lines = (Path(self.run_dir) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+            with os.fdopen(open_regular(Path(self.run_dir) / "metrics.jsonl"), encoding="utf-8") as file:
+                lines = file.read().splitlines()
         for line in lines:
             with suppress(ValueError):  # the last one, of a process that was killed
                 records.append(json.loads(line))

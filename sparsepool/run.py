@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from loader.exit_codes import EXIT_DONE, EXIT_SIGNALLED
 from sparsepool.errors import RunFailedError, one_line_errors
@@ -22,6 +22,7 @@ from sparsepool.result import Result
 
 _START = "import sys; from sparsepool.child import main; sys.exit(main())"
 _PIECE = 1 << 16  # bytes of output at once
+_SECONDS = 0.2  # of waiting at once
 _PREFIX = "pool: "  # of an error's line
 
 
@@ -44,7 +45,8 @@ def train(
     quiet: show nothing; else the run's output is this process's own (`sys.stdout` in a notebook).
 
     KeyboardInterrupt lets the run finish its step and write a checkpoint, and is then raised; a second one stops the
-    run at once. A run whose caller dies stops by itself, with a checkpoint.
+    run at once. Any other exception that is raised in this call (by the handler of an alarm, by a `sys.stdout` that
+    fails, by another thread) stops the run in the same way. A run whose caller dies stops by itself, with a checkpoint.
 
     Raises SparsepoolError for what can't be started, RunFailedError with the exit code, the line or lines and the
     folder of a run that ends before its last step.
@@ -67,12 +69,10 @@ def train(
         raise
     finally:
         os.close(theirs)
-    with os.fdopen(answer, "rb") as said:
-        code, lines, interrupted = _attend(child, quiet)
+    with os.fdopen(answer, "rb") as said, _Attendance(child, quiet) as attendance:
+        code, lines = attendance.wait()
         place = said.read().decode(errors="surrogateescape")
     run_dir = Path(place) if place else None
-    if interrupted:
-        raise KeyboardInterrupt
     if code != EXIT_DONE or run_dir is None:
         raise RunFailedError(lines or _ended_by(code), code if code >= 0 else EXIT_SIGNALLED - code, run_dir)
     return Result(run_dir)
@@ -90,9 +90,23 @@ def _started(asked: bytes, answer: int, quiet: bool) -> subprocess.Popen[bytes]:
         stderr=subprocess.PIPE,
     )
     assert child.stdin is not None
-    with suppress(BrokenPipeError), child.stdin:
-        child.stdin.write(asked)
+    try:
+        with suppress(BrokenPipeError):
+            child.stdin.write(asked + b"\n")
+            child.stdin.flush()
+    except BaseException:
+        _close(child)
+        raise
     return child
+
+
+def _close(child: subprocess.Popen[bytes]) -> None:
+    """Ends the child's standard input, which stops its run, and waits for it."""
+    for stream in (child.stdin, child.stdout, child.stderr):
+        if stream is not None:
+            with suppress(BrokenPipeError):
+                stream.close()
+    child.wait()
 
 
 def _output(quiet: bool) -> int | None:
@@ -106,45 +120,78 @@ def _output(quiet: bool) -> int | None:
     return subprocess.PIPE
 
 
-def _attend(child: subprocess.Popen[bytes], quiet: bool) -> tuple[int, str, bool]:
-    """Passes the child's output on, and KeyboardInterrupt to it, until it has ended: exit code, what it said of its
-    end, whether the caller was interrupted."""
-    errors = bytearray()
-    text = codecs.getincrementaldecoder("utf-8")(errors="replace")
+class _Attendance:
+    """Passes the output of a child on until it has ended. A context manager: leaving it closes the child's standard
+    input, which stops a run that still goes on."""
 
-    def show(data: bytes) -> None:
-        sys.stdout.write(text.decode(data))
-        sys.stdout.flush()
+    def __init__(self, child: subprocess.Popen[bytes], quiet: bool) -> None:
+        self._child = child
+        self._quiet = quiet
+        self._errors = bytearray()
+        self._text = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._exception: BaseException | None = None  # the first that this process has raised meanwhile
+        self._signals_due = 0
 
-    interrupted = False
-    with selectors.DefaultSelector() as selector:
-        for stream, take in ((child.stdout, show), (child.stderr, errors.extend)):
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _close(self._child)
+
+    def wait(self) -> tuple[int, str]:
+        """Waits for the child's end; returns its exit code and what it has said of its end. Whatever is raised here
+        meanwhile (KeyboardInterrupt, by the handler of an alarm, by a standard output that fails, by another thread)
+        stops the run as Ctrl-C does, and is raised again when the run has ended."""
+        with selectors.DefaultSelector() as selector:
+            self._register(selector)
+            while True:
+                try:
+                    self._send_due_signals()
+                    while selector.get_map():
+                        self._read_some(selector)
+                    code = self._child.wait()
+                    break
+                except BaseException as error:
+                    self._stop(error)
+        said = self._errors.decode(errors="replace").strip()
+        if self._exception is not None:
+            raise self._exception
+        if said and code == 0 and not self._quiet:
+            sys.stderr.write(f"{said}\n")  # warnings of libraries
+        return code, said.removeprefix(_PREFIX)
+
+    def _register(self, selector: selectors.BaseSelector) -> None:
+        for stream, take in ((self._child.stdout, self._show), (self._child.stderr, self._errors.extend)):
             if stream is not None:
-                selector.register(stream, selectors.EVENT_READ, (stream, take))
-        while True:
-            try:
-                while selector.get_map():
-                    _read_some(selector)
-                code = child.wait()
-                break
-            except KeyboardInterrupt:
-                interrupted = True
-                child.send_signal(signal.SIGINT)
-    said = errors.decode(errors="replace").strip()
-    if said and code == 0 and not quiet:
-        sys.stderr.write(f"{said}\n")  # warnings of libraries
-    return code, said.removeprefix(_PREFIX), interrupted
+                selector.register(stream, selectors.EVENT_READ, take)
 
+    def _stop(self, error: BaseException) -> None:
+        """Notes what has been raised. Only a second KeyboardInterrupt stops a run at once that is being stopped."""
+        if self._exception is None:
+            self._exception = error
+            self._signals_due += 1
+        elif isinstance(error, KeyboardInterrupt):
+            self._signals_due += 1
 
-def _read_some(selector: selectors.BaseSelector) -> None:
-    """Waits for output; closes what has ended."""
-    for key, _ in selector.select():
-        stream, take = key.data
-        if data := os.read(key.fd, _PIECE):
-            take(data)
-        else:
-            selector.unregister(stream)
-            stream.close()
+    def _send_due_signals(self) -> None:
+        while self._signals_due > 0:
+            self._child.send_signal(signal.SIGINT)
+            self._signals_due -= 1
+
+    def _read_some(self, selector: selectors.BaseSelector) -> None:
+        """Waits for output for a while, since what another thread raises in this one is not raised while it waits;
+        closes what has ended."""
+        for key, _ in selector.select(_SECONDS):
+            if data := os.read(key.fd, _PIECE):
+                key.data(data)
+            else:
+                selector.unregister(key.fileobj)
+
+    def _show(self, data: bytes) -> None:
+        if self._exception is not None and not isinstance(self._exception, KeyboardInterrupt):
+            return  # standard output may be what has failed
+        sys.stdout.write(self._text.decode(data))
+        sys.stdout.flush()
 
 
 def _import_path() -> list[str]:

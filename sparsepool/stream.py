@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
+from loader.errors import DataError
 from loader.stream.interface import Cursor, Filled, Stream
 from loader.stream.left_out import LeftOut
 from loader.stream.schema import SparseBatch
@@ -92,7 +94,8 @@ class Batches(Generic[B]):
 
     A batch's arrays are views of memory that the native threads write to again: they live until the next batch is asked
     for. After that `sparse` and `dense` raise; an array that was taken out of them before shows what is written there.
-    One thread reads at a time; `close` may come from any.
+    One thread reads at a time; `close` may come from any, also from a signal's handler. In a forked process the stream
+    can't be read, and closing it there does nothing to the parent's.
     """
 
     def __init__(
@@ -112,8 +115,10 @@ class Batches(Generic[B]):
         self._drops_tail = drops_tail
         self._process = os.getpid()
         self._closing = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._free = weakref.finalize(self, _free, stream, self._closing)
-        self._reading = threading.Lock()
+        weakref.finalize(self, os.close, self._closing)  # not by `close`, or another thread's would use the number
+        self._free = weakref.finalize(self, _close_stream, stream, self._process)
+        self._reader: dict[None, int] = {}  # the thread that is in a call; a dict for its atomic `setdefault`
+        self._interrupted = False  # a call was left while it handled slots
         self._closed = False
         self._slots = allocate_slots(stream.schema, NUM_SLOTS)
         self._next: Filled | None = None  # finished, and not given to the reader yet
@@ -124,8 +129,7 @@ class Batches(Generic[B]):
             stream.attach(self._slots)
             if start is not None:
                 stream.seek(start)
-            for slot in range(NUM_SLOTS):
-                stream.give(slot)
+            self._give_all()
             for descriptor in (stream.fileno(), self._closing):
                 self._poll.register(descriptor, select.POLLIN)
         except BaseException:
@@ -152,19 +156,22 @@ class Batches(Generic[B]):
                 end = epoch + self._epochs if end is None and self._epochs is not None else end
                 if end is not None and epoch >= end:
                     return
-                batch = self._lend(filled)
+                with self._handling_slots():
+                    batch = self._lend(filled)
             yield batch
 
     def close(self) -> None:
-        """Stops the threads and gives the memory back; a reader in another thread gets an error."""
-        if not self._free.alive:
+        """Stops the threads and gives the memory back; a reader in another thread gets an error.
+
+        Never waits for a reader, who may be the one that has called it: a call in flight gives the memory back itself.
+        """
+        if os.getpid() != self._process:
             return
         self._closed = True
         os.eventfd_write(self._closing, 1)
-        with self._reading:
-            self._take_back()
-            self._free()
-            self._slots = []
+        reader = self._reader.get(None)
+        if reader is None or not self._is_in_flight(reader):
+            self._give_back()
 
     def __enter__(self) -> Self:
         return self
@@ -176,14 +183,55 @@ class Batches(Generic[B]):
     def _used(self) -> Iterator[None]:
         if os.getpid() != self._process:
             raise SparsepoolError("the stream was opened in another process, whose threads are not here: open one here")
-        if not self._reading.acquire(blocking=False):
-            raise SparsepoolError("another thread is reading this stream: open one for each thread")
+        me = threading.get_ident()
+        self._claim(me)
         try:
             self._check_open()
             with one_line_errors():
+                if self._interrupted:
+                    self._begin_again()
                 yield
         finally:
-            self._reading.release()
+            if self._reader.get(None) == me:
+                self._reader.pop(None, None)
+            if self._closed:
+                self._give_back()
+
+    def _claim(self, me: int) -> None:
+        """Notes that this thread reads. Raises SparsepoolError if another one is in a call; an exception may have ended
+        a call before it could take its note back."""
+        reader = self._reader.setdefault(None, me)
+        if reader == me:
+            return
+        if self._is_in_flight(reader):
+            raise SparsepoolError("another thread is reading this stream: open one for each thread")
+        self._reader[None] = me
+
+    def _is_in_flight(self, thread: int) -> bool:
+        """Tells whether that thread is in a call of this stream."""
+        frame = sys._current_frames().get(thread)
+        while frame is not None:
+            if frame.f_code in _CALLS and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return False
+
+    def _begin_again(self) -> None:
+        """Goes back to where the next batch begins."""
+        self._take_back()
+        self._next = None
+        self._stream.seek(self._cursor)
+        self._give_all()
+        self._interrupted = False
+
+    def _give_all(self) -> None:
+        for slot in range(NUM_SLOTS):
+            self._stream.give(slot)
+
+    def _give_back(self) -> None:
+        self._take_back()
+        self._free()
+        self._slots = []
 
     def _check_open(self) -> None:
         if self._closed:
@@ -192,11 +240,23 @@ class Batches(Generic[B]):
     def _ahead(self) -> Filled:
         """The next finished batch."""
         while self._next is None:
-            if (taken := self._stream.take()) is None:
+            with self._handling_slots():
+                self._next = self._stream.take()
+            if self._next is None:
                 self._poll.poll()
                 self._check_open()
-            self._next = taken
         return self._next
+
+    @contextmanager
+    def _handling_slots(self) -> Iterator[None]:
+        """Marks the part of a call that loses a slot or a batch if the handler of a signal raises in it."""
+        self._interrupted = True
+        try:
+            yield
+        except (DataError, ValueError):  # of the stream itself
+            self._interrupted = False
+            raise
+        self._interrupted = False
 
     def _epoch_of(self, filled: Filled) -> int:
         """The pass that a batch belongs to: that of its first sample. A dropped tail lies between cursor and sample."""
@@ -219,10 +279,10 @@ class Batches(Generic[B]):
         return lent
 
     def _take_back(self) -> int | None:
-        if self._lent is None:
+        lent, self._lent = self._lent, None
+        if lent is None:
             return None
-        slot, fields = self._lent
-        self._lent = None
+        slot, fields = lent
         for each in fields:
             each.take_back()
         return slot
@@ -238,6 +298,10 @@ def _tensors(batch: SparseBatch) -> TensorBatch:
     return TensorBatch.from_numpy(batch)
 
 
-def _free(stream: Stream, closing: int) -> None:
-    stream.close()
-    os.close(closing)
+def _close_stream(stream: Stream, process: int) -> None:
+    """Closes a stream in the process that has opened it; a forked one ends, too, and has no threads of it."""
+    if os.getpid() == process:
+        stream.close()
+
+
+_CALLS = frozenset(method.__code__ for method in (Batches.__iter__, Batches.skipped))

@@ -5,9 +5,8 @@ Each page is a function that returns its text; tests/project/test_docs.py compar
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,21 @@ import loader
 import pool
 import sparsepool
 from loader import _native
-from loader.chess.filters import MOVE, PARTS, PLY, FilterConfig
-from loader.chess.filters.viriformat import ViriformatRules
+from loader.chess.filters import MOVE, PARTS, PLY
 from loader.cli.main import PROGRAM as LOADER
 from loader.formats.registry import format_by_name, names_of_family
 from loader.stream.schema import BatchSchema, Region
 from loader.stream.sources import data_config, schema_of
 from pool.commands.main import PROGRAM as POOL
 from pool.config.reference import markdown
-from pool.protocol import messages
 
 FOLDER = Path(__file__).resolve().parent
 NOTE = "This page is written by `docs/reference/generate.py`.\n"
-SECTION = re.compile(r"^# --- (.*) ---$")
 
 
 def configuration() -> str:
-    return markdown("stockfish")
+    """Every key of a config, then the filters of positions."""
+    return f"{markdown('stockfish')}\n{filters()}"
 
 
 def commands() -> str:
@@ -85,60 +82,17 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
-def message_table() -> str:
-    """The messages between processes, from the source of the module that defines them."""
-    source = Path(messages.__file__).read_text(encoding="utf-8")
-    parts = ["# Messages between processes\n", f"{_MESSAGES.strip()}\n", NOTE]
-    section = ""
-    for title, node in _message_classes(source):
-        if title != section:
-            section = title
-            parts.append(f"## {section[:1].upper()}{section[1:]}\n".replace("->", "to"))
-        about = ast.get_docstring(node)
-        parts += [f"### {node.name}\n", *([f"{' '.join(about.split())}\n"] if about else []), _fields(node, source)]
-    return "\n".join(parts)
-
-
-def _message_classes(source: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """Each class with the section comment above it."""
-    titles = {number: found[1] for number, line in enumerate(source.splitlines(), 1) if (found := SECTION.match(line))}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ClassDef):
-            yield titles[max(number for number in titles if number < node.lineno)], node
-
-
-def _fields(node: ast.ClassDef, source: str) -> str:
-    lines = source.splitlines()
-    rows = ["| field | type | meaning |", "|---|---|---|"]
-    for field in node.body:
-        if isinstance(field, ast.AnnAssign):
-            comment = lines[field.lineno - 1].partition("#")[2].strip()
-            kind = ast.unparse(field.annotation).replace("|", "\\|")
-            rows.append(f"| `{ast.unparse(field.target)}` | `{kind}` | {_cell(comment)} |")
-    return "\n".join(rows) + "\n"
-
-
 def filters() -> str:
-    """Which positions are left out, and which formats can say what that needs."""
-    parts = ["# Filters\n", f"{_FILTERS.strip()}\n", NOTE, "## Keys\n"]
-    rows = ["| key | leaves out, or keeps | not for files in |", "|---|---|---|"]
-    for name, field in FilterConfig.model_fields.items():
-        if name == "viriformat":
-            rows.append("| `viriformat` | by [viriformat's rules](#viriformat) | as each rule |")
-            continue
-        without = "as the names in it" if name == "where" else _without(_NEEDS.get(name, ""))
-        rows.append(f"| `{name}` | {_cell(field.description or '')} | {without} |")
+    """What the sections [data.chess.filters] share, which formats lack what a filter needs, and expressions."""
+    parts = [f"{_FILTERS.strip()}\n"]
+    rows = ["| key | not for files in |", "|---|---|"]
+    rows += [f"| `{name}` | {_without(part)} |" for name, part in _NEEDS.items()]
     parts += ["\n".join(rows) + "\n", f"{_EXPRESSIONS.strip()}\n"]
     rows = ["| name | is | meaning | not for files in |", "|---|---|---|---|"]
     for name, is_condition, part, meaning in _native.where_names():
         kind = "condition" if is_condition else "number"
         rows.append(f"| `{name}` | {kind} | {_cell(meaning)} | {_without(part)} |")
-    parts += ["\n".join(rows) + "\n", f"{_VIRIFORMAT.strip()}\n"]
-    rows = ["| key | meaning | not for files in |", "|---|---|---|"]
-    needed = {"min_ply": PLY, "filter_tactical": MOVE, "filter_castling": MOVE}
-    for name, field in ViriformatRules.model_fields.items():
-        rows.append(f"| `{name}` | {_cell(field.description or '')} | {_without(needed.get(name, ''))} |")
-    parts += ["\n".join(rows) + "\n", f"{_NNUE_PYTORCH.strip()}\n"]
+    parts += ["\n".join(rows) + "\n", f"{_VIRIFORMAT.strip()}\n", f"{_NNUE_PYTORCH.strip()}\n"]
     return "\n".join(parts)
 
 
@@ -183,11 +137,6 @@ def _region(name: str, region: Region) -> str:
     return f"| {region.offset:,} | `{name}` | {region.dtype.name} | {region.count:,} |"
 
 
-_MESSAGES = """
-Processes of a run exchange short messages over local sockets. No message carries bulk data: it says who may use which
-part of shared memory. Why they look like this: [decision 001](../explanation/decisions/001-whole-state-messages.md).
-"""
-
 _LAYOUT = """
 A batch is one slot of shared memory. Each region begins at a multiple of 64 bytes, and a slot is whole pages. The sizes
 are those of the fullest batch there can be; the bytes behind what a batch uses are not written.
@@ -211,9 +160,14 @@ _NEEDS = {
     "skip_ply_up_to": PLY,
     "win_draw_loss": PLY,
     "keep_by_ply": PLY,
+    "viriformat.min_ply": PLY,
+    "viriformat.filter_tactical": MOVE,
+    "viriformat.filter_castling": MOVE,
 }
 
 _FILTERS = """
+## Filters of positions
+
 Keys of `[data.chess.filters]`, which leave positions out of training, and options of `loader filter` and `loader
 inspect` with the same names (`--max-score 3000`). A position must pass all that are set. What is drawn depends on
 seed, epoch and the position's place in the files alone ([the stream](../explanation/stream.md#filters)). A filter
@@ -222,7 +176,7 @@ where a filter needs the ply. Scores are taken in the file's unit, as the side t
 """
 
 _EXPRESSIONS = """
-## Expressions
+### Expressions
 
 `where = "ply >= 16 and abs(score) < 3000 and not in_check"` keeps positions of which that holds. From what binds
 least to what binds most: `or`; `and`; `not`; `< <= > >= == !=`, also in a row, as in `16 <= ply < 100`; `+ -`; `* /`;
@@ -233,7 +187,7 @@ condition. The expression is compiled once, when the stream is opened.
 """
 
 _VIRIFORMAT = """
-## viriformat
+### viriformat
 
 `viriformat = "filter.toml"`, or `--viriformat filter.toml`, takes a TOML file of viriformat 3's `Filter` as it is;
 what the file does not say is as viriformat has it: `min_ply = 16`, `min_pieces = 4`, `max_eval = 31339`,
@@ -243,7 +197,7 @@ multiplied, and drawn once.
 """
 
 _NNUE_PYTORCH = """
-## As in nnue-pytorch
+### As in nnue-pytorch
 
 | there | here |
 |---|---|
@@ -282,8 +236,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "api.md": api,
     "configuration.md": configuration,
     "commands.md": commands,
-    "filters.md": filters,
-    "messages.md": message_table,
     "batch-layout.md": batch_layout,
 }
 

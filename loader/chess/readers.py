@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from loader import _native
-from loader.chess.filters import needed_parts, needs
-from loader.chess.positions.entry import Entry
+from loader.chess.filters import SIDE, needed_parts, needs
+from loader.chess.positions.entry import NO_SCORE, Entry, View
 from loader.chess.python_reader import PythonChunks
 from loader.files.identity import DataFile
 from loader.formats import readers
@@ -16,15 +16,37 @@ from loader.formats.format import Format, Place, Reader
 from loader.stream.config import DataConfig
 
 FAMILY = "chess"
+LABELS = ("score", "result")
+MOST_SCORE = 32767
 
 
-class ScaledReader:
-    """`loader.formats.format.Reader` of files whose scores are multiplied."""
+@dataclass(frozen=True)
+class LabelChange:
+    """How scores and results of files differ from what their format means."""
 
-    def __init__(self, reader: Reader, scale: float, needed: Sequence[str], *, skips: bool) -> None:
+    scale: float = 1.0  # of scores
+    flips_score: bool = False  # those of positions with Black to move have the other sign
+    flips_result: bool = False  # likewise
+
+    def applied_to(self, entry: Entry) -> Entry:
+        is_black_to_move = entry.fen.split(maxsplit=2)[1:2] == ["b"]
+        score = _native.scaled_score(entry.score, self.scale)
+        if is_black_to_move and self.flips_score and score != NO_SCORE:
+            score = -max(score, -MOST_SCORE)
+        result = entry.result
+        if is_black_to_move and self.flips_result and result is not None:
+            result = -result
+        return replace(entry, score=score, result=result)
+
+
+class RelabelledReader:
+    """`loader.formats.format.Reader` of files whose scores and results are changed."""
+
+    def __init__(self, reader: Reader, change: LabelChange, needed: Sequence[str], *, skips: bool) -> None:
         self._reader = reader
-        self._scale = scale
-        self.native = _native.ScaledReader(native_reader(reader, needed, skips=skips), scale)
+        self._change = change
+        native_change = _native.LabelChange(change.scale, change.flips_score, change.flips_result)
+        self.native = _native.RelabelledReader(native_reader(reader, needed, skips=skips), native_change)
 
     @property
     def name(self) -> str:
@@ -38,8 +60,7 @@ class ScaledReader:
         return self._reader.place(chunk)
 
     def read(self, chunk: int) -> Iterator[Entry]:
-        for entry in self._reader.read(chunk):
-            yield replace(entry, score=_native.scaled_score(entry.score, self._scale))
+        yield from map(self._change.applied_to, self._reader.read(chunk))
 
 
 def format_of(config: DataConfig, file: DataFile) -> Format:
@@ -61,16 +82,56 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
                     f"({file.path}); leave {'that' if need.name else 'the filter'} out, or use data in another format"
                 )
     parts = needed_parts(config.settings.filters)
-    groups = [(scale, list(group)) for scale, group in groupby(files, lambda file: file.score_scale)]
+    groups = [(change, list(group)) for change, group in groupby(files, lambda file: _label_change(config, file))]
     opened: list[Reader] = []
-    for scale, group in groups or [(1.0, [])]:
-        group_readers = readers.open_readers(config, group, format_of)
-        opened += (
-            group_readers
-            if scale == 1.0
-            else [ScaledReader(reader, scale, parts, skips=config.on_bad_data == "skip") for reader in group_readers]
-        )
+    skips = config.on_bad_data == "skip"
+    for change, group in groups or [(LabelChange(), [])]:
+        for reader in readers.open_readers(config, group, format_of):
+            opened.append(reader if change == LabelChange() else RelabelledReader(reader, change, parts, skips=skips))
     return opened
+
+
+def views_of(config: DataConfig, file: DataFile) -> Mapping[str, View | None]:
+    """Returns the views by which a file's labels are read, of "score" and "result": that of the settings, or its
+    format's; None where each label says its own. Raises DataError, ValueError."""
+    found = format_of(config, file)
+    return {label: _view_setting(config, label) or _format_view(found, label) for label in LABELS}
+
+
+def _label_change(config: DataConfig, file: DataFile) -> LabelChange:
+    """Raises ValueError for a view that the file's format can't have."""
+    flips = {label: _is_flipped(config, file, label) for label in LABELS}
+    return LabelChange(file.score_scale, flips["score"], flips["result"])
+
+
+def _is_flipped(config: DataConfig, file: DataFile, label: str) -> bool:
+    view = _view_setting(config, label)
+    if view is None:
+        return False
+    found = format_of(config, file)
+    key, name = f"data.chess.{label}_view", readers.name_of(config, found)
+    if (usual := _format_view(found, label)) is None:
+        raise ValueError(
+            f"{key}: each comment of a file in {name} has a view of its own ({file.path}): leave it out, and see "
+            "data.chess.pgn.view"
+        )
+    if view != usual and SIDE in getattr(found, "LACKS", ()):
+        raise ValueError(
+            f"{key}: files in {name} do not say who was to move ({file.path}), so their labels can only be the mover's"
+        )
+    return view != usual
+
+
+def _view_setting(config: DataConfig, label: str) -> View | None:
+    view: View | None = getattr(config.settings, f"{label}_view")
+    return view
+
+
+def _format_view(found: Format, label: str) -> View | None:
+    """Returns the view that labels have in files of a format; what a format of a user's own does not state is the
+    mover's, as its entries' are."""
+    view: View | None = getattr(found, f"{label.upper()}_VIEW", "mover")
+    return view
 
 
 def native_reader(reader: Reader, needed: Sequence[str] = (), *, skips: bool = False) -> _native.PositionReader:

@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
 from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.output_buckets import OutputBuckets
+from loader.chess.positions.entry import View
+from loader.chess.positions.pgn_comments import PgnComments
 from loader.section import Effect, Section, as_tuple
+
+
+class PgnConfig(Section):
+    """What scores in comments of PGN mean, where that can be read two ways."""
+
+    view: Annotated[
+        View | None,
+        Field(
+            description="whose scores match programs' comments have (+0.31/12): mover, the side that has moved (also "
+            "if not set), or white; a number without a sign and a depth (8.50) is read only if this is set: white's as "
+            "the score of the position behind the move. [%eval] and wv= are White's always"
+        ),
+        Effect.FIXED,
+    ] = None
+    unit: Annotated[
+        Literal["pawns", "centipawns"] | None,
+        Field(
+            description="what whole numbers are ([%eval 17], +31/12): pawns, whose mates (M5) count plies and which "
+            "may have a decimal comma; or centipawns, whose mates count moves; not set: they are damage, or no score. "
+            "Numbers with a point are pawns always"
+        ),
+        Effect.FIXED,
+    ] = None
+
+    @property
+    def comments(self) -> PgnComments:
+        return PgnComments(self.view, self.unit)
 
 
 class ChessConfig(Section):
@@ -45,7 +74,17 @@ class ChessConfig(Section):
         ),
         Effect.FIXED,
     ] = "stockfish"
+    score_view: Annotated[
+        View | None,
+        Field(
+            description="whose advantage a positive score in the files is: mover (the side to move's) or white; not "
+            "set: as their format has it"
+        ),
+        Effect.FIXED,
+    ] = None
+    result_view: Annotated[View | None, Field(description="the same of results"), Effect.FIXED] = None
     filters: FilterConfig = FilterConfig()
+    pgn: PgnConfig = PgnConfig()
 
     @field_validator("king_buckets")
     @classmethod

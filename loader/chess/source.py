@@ -6,10 +6,12 @@ import select
 from collections.abc import Sequence
 
 from loader import _native
+from loader.chess.description import describe_positions
 from loader.chess.fields import batch_schema
 from loader.chess.filters import needed_parts
 from loader.chess.filters.native_settings import filter_settings
 from loader.chess.output_buckets import buckets_by_pieces
+from loader.chess.pgn_description import describe_comments
 from loader.chess.readers import FAMILY, format_of, native_reader, open_readers
 from loader.chess.settings import ChessConfig
 from loader.files.compression import is_packed
@@ -17,6 +19,7 @@ from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, Format, Reader
 from loader.formats.source import FileSource
 from loader.stream.config import DataConfig
+from loader.stream.data_facts import DataFact
 from loader.stream.native_stream import NativeStream, region_table
 from loader.stream.schema import BatchSchema
 from loader.stream.slots import allocate_slots
@@ -59,7 +62,16 @@ class ChessSource(FileSource):
         )
 
     def score_unit(self, config: DataConfig, file: DataFile) -> str:
+        if file.score_unit is not None:
+            return file.score_unit
         return getattr(format_of(config, file), "SCORE_UNIT", "")
+
+    def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
+        return [
+            *describe_positions(config, files),
+            *describe_comments(config, files),
+            *super().describe_data(config, files),
+        ]
 
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:
         """About how many positions pass the filters; None if those leave too few of what is looked at. Raises

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import (
     ALL_THREADS,
     BadData,
@@ -51,10 +53,12 @@ def register(app: typer.Typer) -> None:
     app.command(name="count")(count_files)
 
 
+@with_pgn_options
 def convert_files(
     files: FilesOrPipes,
     output: OutputOrPipe,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     on_bad_data: OnBadData = BadData.STOP,
@@ -70,7 +74,8 @@ def convert_files(
     behind it compresses. What OUT's format has no room for (moves, ply, castling rights, ...) is named, and refused
     without --lossy. An entry that it can't hold at all, as of Chess960 in binpack, ends the command with its place.
     Entries that follow one another become a game or a chain again where the format has them. Scores keep their units,
-    unless --scale gives them others: rounded to nearest even, at most 32000 in size, no score stays none.
+    unless --scale gives them others: rounded to nearest even, at most 32000 in size, no score stays none. Moves of PGN
+    without a score are counted by the kind of comment.
     What single entries lack stays open where OUT's format can leave it open; else it is named with its count, and so is
     a half-move clock beyond the format's, which becomes the longest. What can't be read, and a position or move that no
     game can have, ends the command with its place; with --on-bad-data skip the game, line or record is left out, and
@@ -86,10 +91,10 @@ def convert_files(
     from loader.chess.tools.convert import convert, write_units
 
     began = time.monotonic()
-    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), scale=scale)
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), scale=scale, comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
-    prepared(sources, target.format, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy, keeps_scores=scale == 1)
     opened = [source for source in sources if isinstance(source, SourceFile)]
     with working(output.name, sources) as tick:
         if isinstance(place, Path) and len(opened) == len(sources):
@@ -103,10 +108,12 @@ def convert_files(
         )
 
 
+@with_pgn_options
 def cat_files(
     files: FilesOrPipes,
     output: OptionalOutput = None,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     on_bad_data: OnBadData = BadData.STOP,
@@ -120,7 +127,7 @@ def cat_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import write_units
 
-    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data))
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -135,11 +142,13 @@ def _say(output: Path | None, place: Path | OutputPipe, target: Target, position
         sys.stdout.write(f"{output}: {target.format.name}, {positions:,} positions\n")
 
 
+@with_pgn_options
 def head_files(
     files: FilesOrPipes,
     output: OptionalOutput = None,
     units: Units = 10,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     on_bad_data: OnBadData = BadData.STOP,
@@ -148,7 +157,7 @@ def head_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import first_units, write_units
 
-    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data))
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -157,12 +166,14 @@ def head_files(
     _say(output, place, target, written)
 
 
+@with_pgn_options
 def sample_files(
     files: FilesOrPipes,
     output: OptionalOutput = None,
     units: Units = 1000,
     seed: Seed = 0,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     on_bad_data: OnBadData = BadData.STOP,
@@ -175,7 +186,7 @@ def sample_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import sampled_units, write_units
 
-    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data))
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy)
@@ -184,10 +195,12 @@ def sample_files(
     _say(output, place, target, written)
 
 
+@with_pgn_options
 def count_files(
     files: FilesOrPipes,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")] = False,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
@@ -197,7 +210,7 @@ def count_files(
     from loader.files.pipes import input_of
 
     for each in [input_of(path) for path in files]:
-        source = open_input(each, input_format, rule=rule_of(on_bad_data))
+        source = open_input(each, input_format, rule=rule_of(on_bad_data), comments=comments)
         entries = units = 0
         with working(each.path.name, [source]) as tick:
             for block, done in units_of(source, source.format, threads):

@@ -102,6 +102,16 @@ def units_of(format: PositionFormat, given: int | None) -> int:
     return 100 if format.in_centipawns else UNITS_PER_100CP
 
 
+def describe_scores(format: PositionFormat, units_per_100cp: int) -> str:
+    """Describes the unit of the scores that were written, and what training needs where it is not the format's."""
+    unit = {100: "centipawns", units_of(format, None): format.score_unit}.get(units_per_100cp, "a unit of their own")
+    line = f"scores: {unit}, {units_per_100cp} for 100 centipawns of the engine"
+    if unit == format.score_unit:
+        return line
+    named = "" if unit != "centipawns" else '; {files = "...", score_unit = "centipawns"} says so in data.train'
+    return f"{line}; usual in {format.name} are {format.score_unit}{named}"
+
+
 def parse_options(given: list[str], more: str) -> tuple[tuple[str, str], ...]:
     """Names and values. A search is a function of its position with one thread only; `more`: the option that makes more
     engines."""

@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.filter_options import FilterOptions, with_filter_options
+from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import (
     ALL_THREADS,
     BadData,
@@ -41,12 +43,14 @@ def register(app: typer.Typer) -> None:
 
 
 @with_filter_options
+@with_pgn_options
 def filter_files(
     files: FilesOrPipes,
     output: OutputOrPipe,
     filters: FilterOptions,
     seed: Seed = 0,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     mark: Annotated[
@@ -60,7 +64,7 @@ def filter_files(
     The filters are those of training, [data.chess.filters], and leave the same out as its first epoch with the same
     files and seed. OUT can't be of a format of whole games, unless with --mark: chains and games stay whole then, and
     training leaves out what has no score. What EXPR may speak of, and which format has what a filter
-    needs, is in docs/reference/filters.md. OUT appears when it is complete and never replaces a file.
+    needs, is in docs/reference/configuration.md. OUT appears when it is complete and never replaces a file.
     What is done lies in OUT.part; the same command goes on with it, after Ctrl-C, a crash or a power failure. A pipe
     gets the files' own format, or that of --to, and nothing is kept.
     """
@@ -72,7 +76,9 @@ def filter_files(
     from loader.chess.tools.filter import PassingUnits, filter_positions, refuse_lacking
 
     chosen = filters.config()
-    sources = open_inputs(files, input_format, needed=needed_parts(chosen), rule=rule_of(on_bad_data))
+    sources = open_inputs(
+        files, input_format, needed=needed_parts(chosen), rule=rule_of(on_bad_data), comments=comments
+    )
     place = output_of(output)
     target = target_for(sources, place, to)
     if not mark:
@@ -92,6 +98,7 @@ def filter_files(
     stream.write(f"{'standard output' if output == Path('-') else output}: {passed}\n")
 
 
+@with_pgn_options
 def dedupe_files(
     files: Files,
     output: OutputFile,
@@ -99,6 +106,7 @@ def dedupe_files(
         str, typer.Option(metavar="SIZE", help="Memory to use: 64MiB or more, of dense binpack files 128MiB.")
     ] = "1GiB",
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     on_bad_data: OnBadData = BadData.STOP,
@@ -118,7 +126,7 @@ def dedupe_files(
 
     began = time.monotonic()
     allowed = memory_of(memory)
-    sources = open_sources(files, input_format, rule=rule_of(on_bad_data))
+    sources = open_sources(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     target = file_target(output, to)
     refuse_games(target.format)
     prepared(sources, target.format, lossy=lossy)

@@ -5,14 +5,13 @@ A command takes them all by one parameter `filters`.
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loader.cli.option_group import with_options
 from loader.errors import UsageError
 
 if TYPE_CHECKING:
@@ -122,26 +121,7 @@ class FilterOptions:
 
 def with_filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with all OPTIONS in place of its parameter `filters`, which gets FilterOptions."""
-    hints = get_type_hints(command, include_extras=True)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        if name == "filters":
-            parameters += [
-                inspect.Parameter(option, keyword, default=default, annotation=annotation)
-                for option, (annotation, default) in OPTIONS.items()
-            ]
-        else:
-            parameters.append(parameter.replace(kind=keyword, annotation=hints[name]))
-
-    @functools.wraps(command)
-    def run(**given: Any) -> Any:
-        options = FilterOptions(**{name: given.pop(name) for name in OPTIONS})
-        return command(filters=options, **given)
-
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    return run
+    return with_options(command, "filters", OPTIONS, FilterOptions)
 
 
 def filters_of(

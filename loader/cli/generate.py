@@ -22,6 +22,7 @@ from loader.cli.engine_options import (
     Timeout,
     UnitsPer100cp,
     check_chess,
+    describe_scores,
     parse_options,
     plies_of,
     units_of,
@@ -172,6 +173,7 @@ def generate_file(
     games = made[GAMES] - made[DROPPED]
     noun = "game" if games == 1 else "games"
     sys.stdout.write(f"{output}: {made[POSITIONS]:,} positions of {games:,} {noun}{dropped} in {seconds:.0f} s\n")
+    sys.stdout.write(f"{describe_scores(format, settings.engine.units_per_100cp)}\n")
     return 0
 
 
@@ -182,11 +184,9 @@ def _format_of(output: Path, variant: Variant) -> PositionFormat:
 
     allowed = set() if variant.shows_rooks else {CHESS960}
     able = [name for name in written_formats() if allowed.issuperset(named_format(name).lacks)]
-    for option in (None, BINPACK):  # a name without an ending that says more is one of binpack
-        with contextlib.suppress(UsageError):
-            target = target_of(output, option)
-            if target.packing is None and target.format.name in able:
-                return target.format
-            break
+    with contextlib.suppress(UsageError):
+        target = target_of(output, None if output.suffix else BINPACK)
+        if target.packing is None and target.format.name in able:
+            return target.format
     games = "games" if variant is variant.CHESS else f"games of {variant}"
     raise UsageError(f"{output}: generate writes {games} as {', '.join(able)}: give such a name, and convert it then")

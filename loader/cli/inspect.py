@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.filter_options import FilterOptions, with_filter_options
+from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import ALL_THREADS, Format, Seed, Threads, working
 from loader.cli.verify import AnyFiles, Json, format_of
 from loader.command_line.json_line import json_line
@@ -41,6 +43,7 @@ def register(app: typer.Typer) -> None:
 
 
 @with_filter_options
+@with_pgn_options
 def inspect_files(
     files: AnyFiles,
     filters: FilterOptions,
@@ -49,6 +52,7 @@ def inspect_files(
     king_buckets: KingBuckets = "",
     seed: Seed = 0,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Show what files hold: scores, results, plies, pieces, moves, lengths of games; rows of numbers and columns.
@@ -62,7 +66,7 @@ def inspect_files(
     layout = _layout_of(king_buckets) if king_buckets else ()
     config = filters.config() if filters.any else None
     folder = _folder_for(pictures, files)
-    from loader.chess.positions.format import PositionFormat
+    from loader.chess.positions.format import PositionFormat, refuse_unused
     from loader.chess.statistics.inspection import inspect_source, open_inspected
     from loader.cli.terminal import show_table
 
@@ -70,7 +74,7 @@ def inspect_files(
         path = each.path
         format = None if each.is_pipe else format_of(path, input_format)
         if format is None or isinstance(format, PositionFormat):
-            source = open_inspected(each, config, format or input_format)
+            source = open_inspected(each, config, format or input_format, comments)
             with working(path.name, [source]) as tick:
                 positions = inspect_source(source, config, seed, layout, threads, tick)
             if as_json:
@@ -80,6 +84,7 @@ def inspect_files(
             if folder is not None:
                 _draw(positions, folder)
         else:
+            refuse_unused(comments, [format])
             given = {"filters": config, "--king-buckets": layout, "--pictures": folder}
             for option, value in given.items():
                 if value:

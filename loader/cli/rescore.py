@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.engine_options import (
     DEFAULT_TIMEOUT,
     Depth,
@@ -16,9 +17,11 @@ from loader.cli.engine_options import (
     Options,
     Timeout,
     UnitsPer100cp,
+    describe_scores,
     parse_options,
     units_of,
 )
+from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import Files, Format, Lossy, OutputFile, To, file_target, prepared
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
@@ -30,6 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="rescore")(rescore_files)
 
 
+@with_pgn_options
 def rescore_files(
     files: Files,
     output: OutputFile,
@@ -43,6 +47,7 @@ def rescore_files(
     timeout: Timeout = DEFAULT_TIMEOUT,
     units_per_100cp: UnitsPer100cp = None,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     drop_unscored: Annotated[
@@ -73,9 +78,9 @@ def rescore_files(
     from loader.engines.rescore import POSITIONS, UNSCORED, prepare, rescore
     from loader.engines.rescore_settings import RescoreSettings
 
-    sources = open_sources(files, input_format)
+    sources = open_sources(files, input_format, comments=comments)
     target = file_target(output, to)
-    prepared(sources, target.format, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy, keeps_scores=False)
     settings = RescoreSettings(
         EngineSettings(
             engine, parse_options(option or [], "--threads"), units_of(target.format, units_per_100cp), timeout
@@ -85,11 +90,15 @@ def rescore_files(
         drop_unscored,
     )
     began = time.monotonic()
+    warnings: list[str] = []
     with byte_progress(f"checking {output.name}") as progress:
-        whole = prepare(settings, sources, target, output, progress)
+        whole = prepare(settings, sources, target, output, progress, warnings.append)
     with position_progress(whole) as report:
+        for warning in warnings:
+            report.tell(warning)
         state = rescore(settings, sources, whole, target, output, report)
     marked = f", {state[UNSCORED]:,} without a score" if state.get(UNSCORED) else ""
     left_out = " (left out)" if marked and drop_unscored else ""
     seconds = time.monotonic() - began
     sys.stdout.write(f"{output}: {state[POSITIONS]:,} positions{marked}{left_out} in {seconds:.0f} s\n")
+    sys.stdout.write(f"{describe_scores(target.format, settings.engine.units_per_100cp)}\n")

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import (
     ALL_THREADS,
     BadData,
@@ -42,6 +44,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="interleave")(interleave_files)
 
 
+@with_pgn_options
 def split_file(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of games.", show_default=False)],
     validation: Annotated[str, typer.Option(metavar="SHARE", help="Of the games: 2% or 0.02.", show_default=False)],
@@ -51,6 +54,7 @@ def split_file(
         bool, typer.Option("--by-record", help="Allow files without games: then a game may be on both sides.")
     ] = False,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
@@ -69,7 +73,7 @@ def split_file(
     from loader.chess.tools.split import part_paths, split
 
     share = share_of(validation, "--validation")
-    (source,) = open_sources([file], input_format, rule=rule_of(on_bad_data))
+    (source,) = open_sources([file], input_format, rule=rule_of(on_bad_data), comments=comments)
     if not source.format.keeps_games and not by_record:
         raise UsageError(
             f"{file}: {source.format.name} does not say which positions are of a game; --by-record splits it "
@@ -89,12 +93,14 @@ def split_file(
         )
 
 
+@with_pgn_options
 def shuffle_files(
     files: Files,
     output: OutputFile,
     seed: Seed = 0,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory to use, 64MiB or more.")] = "1GiB",
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     on_bad_data: OnBadData = BadData.STOP,
@@ -111,7 +117,7 @@ def shuffle_files(
 
     began = time.monotonic()
     allowed = memory_of(memory)
-    sources = open_sources(files, input_format, rule=rule_of(on_bad_data))
+    sources = open_sources(files, input_format, rule=rule_of(on_bad_data), comments=comments)
     target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy)
     with working(output.name, sources) as tick:
@@ -119,6 +125,7 @@ def shuffle_files(
     sys.stdout.write(f"{output}: {entries:,} positions in {time.monotonic() - began:.0f} s\n")
 
 
+@with_pgn_options
 def interleave_files(
     files: Annotated[
         list[str],
@@ -126,6 +133,7 @@ def interleave_files(
     ],
     output: OutputFile,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
     on_bad_data: OnBadData = BadData.STOP,
@@ -141,7 +149,7 @@ def interleave_files(
     from loader.chess.tools.interleave import interleave
 
     paths, shares = zip(*(_file_and_share(each) for each in files), strict=True)
-    sources = open_sources(paths, input_format, rule=rule_of(on_bad_data))
+    sources = open_sources(paths, input_format, rule=rule_of(on_bad_data), comments=comments)
     target = file_target(output, to)
     prepared(sources, target.format, lossy=lossy)
     with working(output.name, sources) as tick:

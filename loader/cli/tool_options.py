@@ -139,8 +139,9 @@ def rule_of(on_bad_data: BadData) -> BadDataRule:
     return BadDataRule(on_bad_data.value, every=True)
 
 
-def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool) -> None:
-    """Says on stderr what becomes of entries in another format. Raises UsageError if `lossy` does not allow it."""
+def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool, keeps_scores: bool = True) -> None:
+    """Says on stderr what becomes of entries in another format. Raises UsageError if `lossy` does not allow it.
+    `keeps_scores`: the numbers stay as they are."""
     from loader.chess.tools.convert import change_of
 
     change = change_of(sources, target, lossy=lossy)
@@ -148,6 +149,13 @@ def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool) 
         sys.stderr.write(f"loader: left out, {target.name} has no room for it: {', '.join(change.lost)}\n")
     if change.made_up:
         sys.stderr.write(f"loader: not known, written as if there were none: {', '.join(change.made_up)}\n")
+    others = {source.format.name: source.format.score_unit for source in sources}
+    for name, unit in others.items() if keeps_scores else ():
+        if unit != target.score_unit:
+            sys.stderr.write(
+                f"loader: scores keep their numbers: {unit} of {name}, and usual in {target.name} are "
+                f"{target.score_unit}; loader convert --scale changes them\n"
+            )
 
 
 def output_of(path: Path | None) -> Path | OutputPipe:

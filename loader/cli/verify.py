@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import ALL_THREADS, AS_MANY_AS_CORES, Format, working
 from loader.command_line.json_line import json_line
 from loader.errors import DataError, UsageError
@@ -54,10 +56,12 @@ def format_of(path: Path, given: str | None = None) -> PositionFormat | RowsForm
     return named_format(name or "binpack") if format.FAMILY == "chess" else cast("RowsFormat", format)
 
 
+@with_pgn_options
 def verify_files(
     files: AnyFiles,
     as_json: Json = False,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     threads: Annotated[
         int, typer.Option(min=1, max=256, help="Threads that read.", show_default=AS_MANY_AS_CORES)
     ] = ALL_THREADS,
@@ -70,7 +74,7 @@ def verify_files(
     """
     damaged = False
     for each in [input_of(path) for path in files]:
-        verdict = _verdict(each, input_format, threads)
+        verdict = _verdict(each, input_format, comments, threads)
         damaged |= not verdict.ok
         if as_json:
             sys.stdout.write(json_line(_fields(verdict)))
@@ -82,9 +86,9 @@ def verify_files(
     return 1 if damaged else 0
 
 
-def _verdict(named: Input, given: str | None, threads: int) -> Verdict:
+def _verdict(named: Input, given: str | None, comments: PgnComments, threads: int) -> Verdict:
     from loader.chess.positions.file import COUNTED
-    from loader.chess.positions.format import PositionFormat
+    from loader.chess.positions.format import PositionFormat, refuse_unused
     from loader.chess.positions.inputs import open_input
     from loader.chess.positions.verify import verify
     from loader.cli.terminal import byte_progress
@@ -94,9 +98,10 @@ def _verdict(named: Input, given: str | None, threads: int) -> Verdict:
     try:
         format = None if named.is_pipe else format_of(path, given)
         if format is not None and not isinstance(format, PositionFormat):
+            refuse_unused(comments, [format])
             with byte_progress(path.name) as progress:
                 return format.verify(path, threads, progress)
-        source = open_input(named, format or given, rule=COUNTED, indexed=False)
+        source = open_input(named, format or given, comments=comments, rule=COUNTED, indexed=False)
     except DataError as error:
         if named.is_pipe:
             raise
@@ -127,6 +132,7 @@ def describe(verdict: Verdict) -> Iterator[str]:
         yield f"loader: {verdict.file}: {verdict.reason}"
 
 
+@with_pgn_options
 def dump_file(
     file: Annotated[
         Path,
@@ -136,6 +142,7 @@ def dump_file(
     ],
     limit: Annotated[int | None, typer.Option(min=0, max=10**15, metavar="N", help="Stop after N entries.")] = None,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
 ) -> None:
     """Print entries, one a line: FEN, move (UCI), score, ply, result, separated by tabs.
 
@@ -143,17 +150,18 @@ def dump_file(
     error that names file and offset, after the good entries before it.
     """
     out = sys.stdout.buffer
-    for lines in _lines(input_of(file), input_format, limit):
+    for lines in _lines(input_of(file), input_format, comments, limit):
         out.write(lines)
         out.flush()
 
 
-def _lines(named: Input, given: str | None, limit: int | None) -> Iterator[bytes]:
-    from loader.chess.positions.format import PositionFormat
+def _lines(named: Input, given: str | None, comments: PgnComments, limit: int | None) -> Iterator[bytes]:
+    from loader.chess.positions.format import PositionFormat, refuse_unused
     from loader.chess.positions.inputs import open_input
     from loader.chess.positions.verify import dump
 
     format = None if named.is_pipe else format_of(named.path, given)
     if format is not None and not isinstance(format, PositionFormat):
+        refuse_unused(comments, [format])
         return format.dump(named.path, limit)
-    return dump(open_input(named, format or given, indexed=False), limit)
+    return dump(open_input(named, format or given, comments=comments, indexed=False), limit)

@@ -13,6 +13,7 @@ from pathlib import Path
 import chess
 import chess.pgn
 
+from loader import _native
 from loader.errors import DataError
 from loader.files.text import text_of
 from loader.files.user_file import read_user_file
@@ -92,15 +93,25 @@ def positions_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str | None]]:
     """The line that each game begins in, and its last position; None for a game without a move or a position of its
     own."""
     for begin, lines in games_of_pgn(path, text):
-        game = chess.pgn.read_game(io.StringIO(lines), Visitor=_QuietBuilder)
+        game = chess.pgn.read_game(io.StringIO(_with_known_variant(path, begin, lines)), Visitor=_QuietBuilder)
         if game is None:
             continue
         if game.errors:
             raise DataError(path, f"line {begin}: {game.errors[0]}")
         board = game.end().board()
-        if board.uci_variant != "chess":
-            raise DataError(path, f"line {begin}: a game of {game.headers['Variant']}, which is other chess")
         yield begin, board.fen() if board.move_stack or "FEN" in game.headers else None
+
+
+def _with_known_variant(path: Path, begin: int, lines: str) -> str:
+    """Returns a game's text with the name of its variant as python-chess knows it, chess or Chess960. Raises DataError
+    for any other."""
+    found = _VARIANT.search(lines)
+    if found is None:
+        return lines
+    is_chess960 = _native.is_chess960(found[1])
+    if is_chess960 is None:
+        raise DataError(path, f"line {begin}: a game of {found[1]}, which is other chess")
+    return f"{lines[: found.start(1)]}{'Chess960' if is_chess960 else 'Standard'}{lines[found.end(1) :]}"
 
 
 def games_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:
@@ -138,6 +149,7 @@ def games_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:
         yield begin, "\n".join([*tags, "", *moves])
 
 
+_VARIANT = re.compile(r'^\[Variant\s+"(.*)"\s*\]\s*$', re.MULTILINE)
 _RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
 _FIRST_MOVE = re.compile(r"1\s*\.(?!\s*\.)")
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shutil
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from loader.engines.line_process import Deadline, LineProcess
-from loader.engines.uci import Option, internal_score, parse_option, parse_score, setoption
-from loader.errors import EngineError, UsageError
+from loader.engines.uci import Info, Option, internal_score, parse_complaint, parse_info, parse_option, setoption
+from loader.errors import EngineError, EngineStartError, UsageError
 from loader.files.journal import Settings
 
 UNITS_PER_100CP = 361  # Stockfish 15.1: internal units of a score it prints as 100 centipawns
@@ -73,6 +74,12 @@ class Search:
 
     move: str | None  # UCI; None if there is no legal move
     score: int | None  # internal units; None if the engine has printed none, as some do for a forced move
+    # Of how it was made:
+    nodes: int | None = field(default=None, compare=False)  # as the engine reports them last; None: it does not
+    depth: int | None = field(default=None, compare=False)  # likewise
+    complaint: str | None = field(
+        default=None, compare=False
+    )  # `info string` with an error: a network that is loaded by the first search, say
 
 
 class Engine:
@@ -108,19 +115,25 @@ class Engine:
         """The best move after `moves` from `fen`, and its score: the last exact one, or the last bound."""
         played = f" moves {' '.join(moves)}" if moves else ""
         deadline = self._send(f"position fen {fen}{played}\n{limits.command()}")
-        exact = bound = None
-        while True:
-            line = self._process.receive(deadline, "bestmove")
-            if line.startswith("bestmove"):
-                break
-            score = parse_score(line)
-            if score is not None:
-                exact, bound = (score, bound) if score[2] else (exact, score)
-        found = exact or bound
+        reported: list[Info] = []
+        complaint = None
+        while not (line := self._process.receive(deadline, "bestmove")).startswith("bestmove"):
+            if (info := parse_info(line)) is not None:
+                reported.append(info)
+                if complaint is None and line.startswith("info string"):
+                    complaint = parse_complaint(line, self._settings.options)
+        scores = [info.score for info in reported if info.score is not None]
+        score = next((score for score in reversed(scores) if score.is_exact), scores[-1] if scores else None)
         words = line.split()
         move = words[1] if len(words) > 1 and words[1] not in ("(none)", "0000") else None
         units = self._settings.units_per_100cp
-        return Search(move, None if found is None else internal_score(found[0], found[1], units))
+        return Search(
+            move,
+            None if score is None else internal_score(score.kind, score.value, units),
+            next((info.nodes for info in reversed(reported) if info.nodes is not None), None),
+            next((info.depth for info in reversed(reported) if info.depth is not None), None),
+            complaint,
+        )
 
     def fault(self, reason: str) -> EngineError:
         """An error that names the engine."""
@@ -151,13 +164,18 @@ class Engine:
             lines += [setoption(offered, *each) for each in self._settings.options]
         except ValueError as error:
             raise UsageError(f"{self._settings.program}: {error}") from None
-        self._ready("\n".join(lines) if lines else "")
+        answers = self._ready("\n".join(lines) if lines else "")
+        complaints = [parse_complaint(answer, self._settings.options) for answer in answers]
+        if problems := [complaint for complaint in complaints if complaint is not None]:
+            raise EngineStartError(f"{self._settings.program}: complains of its options: {' '.join(problems)}")
 
-    def _ready(self, text: str) -> None:
-        """Sends lines and waits until they have been dealt with."""
+    def _ready(self, text: str) -> Sequence[str]:
+        """Sends lines, waits until they have been dealt with, and returns what the engine prints meanwhile."""
         deadline = self._send(f"{text}\nisready" if text else "isready")
-        while self._process.receive(deadline, "readyok") != "readyok":
-            pass
+        answers = []
+        while (line := self._process.receive(deadline, "readyok")) != "readyok":
+            answers.append(line)
+        return answers
 
     def _send(self, text: str) -> Deadline:
         """Gives back the deadline of the answer."""

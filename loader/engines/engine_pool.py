@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from loader.engines.engine import Engine, EngineSettings, Limits
+from loader.engines.engine import Engine, EngineSettings, Limits, Search
 from loader.engines.line_process import StoppedError
 from loader.errors import EngineError, EngineStartError
 from loader.files.interruption import Interruption
@@ -134,13 +134,42 @@ class EnginePool(Generic[T]):
             engines.close()
 
 
-def try_engine(settings: EngineSettings, interruption: Interruption) -> None:
-    """Starts and ends one engine first, so that what is wrong with every engine is said once: an option that it does
-    not have, or no network."""
+def try_engine(
+    settings: EngineSettings, limits: Limits, interruption: Interruption, tell: Callable[[str], object]
+) -> None:
+    """Starts one engine, lets it search the start position, and ends it, so that what is wrong with every engine is
+    said once: an option that it does not have, or no network. Tells of limits that it does not keep."""
+    asked = _trial_limits(limits)
     try:
         with Engine(settings, interruption.descriptor) as engine:
             engine.new_game()
-            if engine.search(START, [], Limits(depth=1)).score is None:
+            search = engine.search(START, [], asked)
+            if search.complaint is not None:
+                raise EngineStartError(f"{settings.program}: complains of its options: {search.complaint}")
+            if search.score is None:
                 raise engine.fault("bestmove without a score")
     except StoppedError:
         interruption.check()
+        return
+    if problem := _limit_problem(asked, search):
+        tell(f"warning: {settings.program}: {problem}: its scores and games are not those that the limit promises")
+
+
+def _trial_limits(limits: Limits) -> Limits:
+    """Returns limits of the same kind, within which any engine has a score soon."""
+    return Limits(
+        None if limits.nodes is None else min(max(limits.nodes, 100), 10_000),
+        None if limits.depth is None else min(limits.depth, 6),
+    )
+
+
+def _limit_problem(asked: Limits, search: Search) -> str | None:
+    """Returns how a search of the start position missed its limit by more than a factor of two; None if it kept it, or
+    if the engine does not report that. Of two limits either may end a search."""
+    for name, limit, reported in (("nodes", asked.nodes, search.nodes), ("depth", asked.depth, search.depth)):
+        if limit is None or reported is None:
+            continue
+        is_too_short = 2 * reported < limit and None in (asked.nodes, asked.depth)
+        if is_too_short or reported > 2 * limit:
+            return f"does not keep to `go {name} {limit}`: it reports {name} {reported}"
+    return None

@@ -129,7 +129,7 @@ def play(
     report.progress(work.state[POSITIONS], f"{work.state[GAMES]:,} games")
     if work.state[POSITIONS] >= settings.positions:
         return
-    try_engine(settings.engine, interruption)
+    try_engine(settings.engine, settings.game.limits, interruption, report.tell)
     starts = openings(settings, book, work.state[AFTER])
     with EnginePool(
         [settings.engine],

@@ -123,7 +123,7 @@ def match(settings: MatchSettings, tell: Callable[[str], object]) -> Iterator[St
 
     with interruptible() as interruption:
         for engine in settings.engines:
-            try_engine(engine, interruption)
+            try_engine(engine, settings.game.limits, interruption, tell)
         standing = Standing()
         with EnginePool(
             settings.engines, settings.threads, "--threads", lambda engines, n: engines.attempt(pair(n))

@@ -7,7 +7,7 @@ at the end. Where the input has changed meanwhile, they are looked up by positio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,9 +60,15 @@ class Report(Protocol):
 
 
 def prepare(
-    settings: RescoreSettings, sources: Sequence[SourceFile], target: Target, out: Path, progress: OnProgress | None
+    settings: RescoreSettings,
+    sources: Sequence[SourceFile],
+    target: Target,
+    out: Path,
+    progress: OnProgress | None,
+    tell: Callable[[str], object],
 ) -> int:
-    """How many positions the files have, after all that can be seen to go wrong before hours have been spent.
+    """How many positions the files have, after all that can be seen to go wrong before hours have been spent. Tells of
+    limits that the engine does not keep.
 
     Raises as `rescore`.
     """
@@ -70,7 +76,7 @@ def prepare(
     if not is_begun(out):
         check_free(out, expected_bytes(sources, target.format))
     with interruptible() as interruption:
-        try_engine(settings.engine, interruption)
+        try_engine(settings.engine, settings.limits, interruption, tell)
         return count_all(sources, target.format, interruption.check, progress)
 
 

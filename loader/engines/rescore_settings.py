@@ -12,7 +12,7 @@ from loader.files.identity import DataFile
 from loader.files.journal import Settings
 from loader.files.part import read_part
 
-VERSION = 2  # another one if the same settings make other scores
+VERSION = 3  # another one if the same settings make other scores
 _PER_TASK = 100_000  # nodes that a task has, about
 _MOST = 64  # positions of a task
 _AT_ONCE = 1 << 24  # bytes of a file

@@ -15,7 +15,7 @@ from loader.files.journal import Settings
 # Defaults of the scores that openings are left out beyond, and that games are won and drawn by.
 SCORES = (1000, 2500, 8)  # in internal units of Stockfish 15.1
 SCORES_IN_CENTIPAWNS = (277, 693, 2)
-VERSION = 1  # of the games: another one if the same settings make other games
+VERSION = 2  # of the games: another one if the same settings make other games
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,11 @@ from dataclasses import dataclass
 
 KINDS = ("check", "spin", "combo", "button", "string")
 MATE = 32000  # internal value of being mated now; one less for each ply until then
+_BOUNDS = ("lowerbound", "upperbound")
+_INFO_KEYS = frozenset({
+    "depth", "seldepth", "time", "nodes", "pv", "multipv", "score", "wdl", "currmove", "currmovenumber", "hashfull",
+    "nps", "tbhits", "sbhits", "cpuload", "refutation", "currline",
+})  # fmt: skip
 MATES = 1000  # plies that are told apart; all other scores stay below MATE - MATES
 
 
@@ -83,17 +88,82 @@ def internal_score(kind: str, value: int, units_per_100cp: int) -> int:
     return min(scaled, limit) if value >= 0 else -min(scaled, limit)
 
 
-def parse_score(line: str) -> tuple[str, int, bool] | None:
-    """Kind (cp or mate), value and whether it is exact, of an `info` line about the best move; None for others."""
+@dataclass(frozen=True)
+class Score:
+    """A score as an engine prints it."""
+
+    kind: str  # cp or mate
+    value: int
+    is_exact: bool = True  # False: a bound
+
+
+@dataclass(frozen=True)
+class Info:
+    """One line `info ...` of a search. None: the line does not have it."""
+
+    score: Score | None = None  # of the best move only
+    nodes: int | None = None
+    depth: int | None = None
+
+
+def parse_info(line: str) -> Info | None:
+    """Parses a line `info ...` by its keys, in whatever order they stand; None for any other line.
+
+    Keys that are not known are passed over with their values, and what stands behind `string` is free text. The word
+    for a bound may stand anywhere, also behind `wdl` and its numbers.
+    """
+    if not line.startswith("info"):
+        return None
     words = line.split()
-    if words[:1] != ["info"] or words[1:2] == ["string"]:  # a string is free text
+    if words[0] != "info":
+        return None
+    values = _values_by_key(words[1:])
+    score = _score_of(values) if values.get("multipv", ["1"])[:1] == ["1"] else None
+    return Info(score, _number_of(values, "nodes"), _number_of(values, "depth"))
+
+
+def parse_complaint(line: str, settings: Sequence[tuple[str, str]]) -> str | None:
+    """Returns what an engine complains of when options are set; None for any other line.
+
+    A complaint has the word error, or says that there is no such option, or that something failed while it names an
+    option of `settings` (name, value), its value, or the last part of a value that is a path.
+    """
+    text = " ".join(line.split()).removeprefix("info string ")
+    if re.search(r"\b(error|no such option|unknown option)\b", text, re.IGNORECASE):
+        return text
+    names = {part.lower() for name, value in settings for part in (name, value, value.rpartition("/")[2]) if part}
+    has_failed = re.search(
+        r"\b(fail(ed|s|ure)?|can ?not|can't|could not|couldn't|unable|not|invalid)\b", text, re.IGNORECASE
+    )
+    return text if has_failed and any(name in text.lower() for name in names) else None
+
+
+def _values_by_key(words: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Returns the words behind each key, up to the next key or to `string`."""
+    values: dict[str, list[str]] = {}
+    of_key: list[str] = []
+    for word in words:
+        if word == "string":
+            break
+        if word in _BOUNDS:
+            values[word] = []
+        elif word in _INFO_KEYS:
+            of_key = values.setdefault(word, [])
+        else:
+            of_key.append(word)
+    return values
+
+
+def _score_of(values: Mapping[str, Sequence[str]]) -> Score | None:
+    kind, *rest = values.get("score") or ("",)
+    if kind not in ("cp", "mate") or not rest:
         return None
     try:
-        at = words.index("score")
-        kind, value = words[at + 1], int(words[at + 2])
-    except (ValueError, IndexError):
+        return Score(kind, int(rest[0]), not any(bound in values for bound in _BOUNDS))
+    except ValueError:
         return None
-    if "multipv" in words[:at] and words[words.index("multipv") + 1] != "1":
-        return None
-    bound = words[at + 3 : at + 4] in (["lowerbound"], ["upperbound"])
-    return (kind, value, not bound) if kind in ("cp", "mate") else None
+
+
+def _number_of(values: Mapping[str, Sequence[str]], key: str) -> int | None:
+    words = values.get(key) or ("",)
+    return int(words[0]) if re.fullmatch(r"\d{1,18}", words[0]) else None

@@ -38,6 +38,7 @@ class DataFile:
     modified: int | None  # nanoseconds since 1970; None: not compared, for the file had more bytes than count
     component: Component | None = None  # None: files without shares, each read once an epoch
     score_scale: float = 1.0  # what scores are multiplied by when they are read
+    score_unit: str | None = None  # the unit that scores have; None: the usual one of the file's format
 
     def __fspath__(self) -> str:
         return str(self.path)

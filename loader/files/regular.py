@@ -1,4 +1,4 @@
-"""Opens regular files, and refuses everything else at once: opening a pipe would wait for its other end."""
+"""Opens and reads regular files, and refuses everything else at once: opening a pipe would wait for its other end."""
 
 from __future__ import annotations
 
@@ -39,3 +39,13 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int
         return fd
     os.close(fd)
     raise NotRegularFileError(path)
+
+
+def read_regular(path: Path, largest: int) -> bytes:
+    """Reads all of a regular file of at most `largest` bytes. Raises OSError; EOVERFLOW for a larger file, of which
+    nothing is read: its size may be more than the machine's memory."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > largest:
+            raise OSError(errno.EOVERFLOW, f"has {size:,} bytes; at most {largest:,} are expected", str(path))
+        return file.read()

@@ -11,10 +11,12 @@ from loader.files.regular import open_file_or_device
 
 _NULL = os.makedev(1, 3)
 _PIECE = 1 << 16
+_LARGEST = 1 << 31  # bytes: such files are read by people, or are lists of openings
 
 
 def read_user_file(path: Path) -> bytes:
-    """All of a regular file, or of a pipe that has a writer (`<(...)`, /dev/stdin). Raises OSError."""
+    """Reads all of a regular file, or of a pipe that has a writer (`<(...)`, /dev/stdin). Raises OSError, of which
+    EOVERFLOW for a file of more than 2 GiB."""
     fd = open_file_or_device(path)
     with os.fdopen(fd, "rb") as file:
         status = os.fstat(fd)
@@ -22,6 +24,9 @@ def read_user_file(path: Path) -> bytes:
             return _from_pipe(fd, path) + file.read()
         if not stat.S_ISREG(status.st_mode) and status.st_rdev != _NULL:
             raise OSError(errno.EINVAL, "is neither a regular file nor a pipe", str(path))
+        if status.st_size > _LARGEST:
+            reason = f"has more than {_LARGEST >> 30} GiB, which no file of this kind has"
+            raise OSError(errno.EOVERFLOW, reason, str(path))
         return file.read()
 
 

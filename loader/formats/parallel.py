@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,17 +19,21 @@ def map_chunks(function: Callable[[int], T], num_chunks: int, threads: int) -> I
 
 def map_in_order(function: Callable[[Item], T], items: Iterable[Item], threads: int) -> Iterator[T]:
     """Maps items in their order on several threads; they are taken as they are needed. If the reader stops early, the
-    threads finish the items that they have begun, and nobody waits for them."""
+    threads finish the items that they have begun, and nobody waits for them. Raises ValueError in a forked process,
+    which has none of the threads."""
     pool = ThreadPoolExecutor(threads)
     pending: deque[Future[T]] = deque()
     waits = True
+    process = os.getpid()
     try:
         for item in items:
             pending.append(pool.submit(function, item))
             if len(pending) > 2 * threads:
                 yield pending.popleft().result()
+                _check_process(process)
         while pending:
             yield pending.popleft().result()
+            _check_process(process)
     except GeneratorExit:
         # An iterator that is part of a cycle is collected in any thread, even in one that holds a lock of `threading`
         # and would wait for itself.
@@ -36,3 +41,8 @@ def map_in_order(function: Callable[[Item], T], items: Iterable[Item], threads: 
         raise
     finally:
         pool.shutdown(waits, cancel_futures=True)
+
+
+def _check_process(process: int) -> None:
+    if os.getpid() != process:
+        raise ValueError("what is being read was opened in another process, whose threads are not here: open it here")

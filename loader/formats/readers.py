@@ -63,7 +63,7 @@ def open_readers(
     ]
     if not any(reader.num_chunks for reader in readers):
         names = ", ".join(str(file.path) for file in files[:3])
-        raise DataError(names, "there is nothing to read: no file has a chunk")
+        raise DataError(names, "there is nothing to read: no file has an entry")
     return readers
 
 

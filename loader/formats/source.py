@@ -14,6 +14,7 @@ from loader.files.identity import DataFile
 from loader.formats.format import Format, GrowingFormat, Reader
 from loader.formats.readers import family_format, name_of
 from loader.stream.config import DataConfig
+from loader.stream.data_facts import DataFact
 from loader.stream.interface import Cursor
 from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.stream.native_stream import NativeStream, pipeline_settings
@@ -107,8 +108,8 @@ class FileSource(ABC):
         _, source, _ = self._open(config, files, seed)
         return counted(config, source, seed, validation=validation, look=look)
 
-    def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:  # noqa: ARG002
-        return packed_notes(files, self.samples)
+    def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:  # noqa: ARG002
+        return [DataFact("order", note) for note in packed_notes(files, self.samples)]
 
     def format_name(self, config: DataConfig, file: DataFile) -> str:
         return name_of(config, self.format_of(config, file))

@@ -86,6 +86,14 @@ class ColumnsConfig(Section):
         Field(description="a category that is missing gives no feature, or one that stands for missing"),
         Effect.FIXED,
     ] = "none"
+    float_ids: Annotated[
+        Literal["refuse", "integer", "text"],
+        Field(
+            description="what a category like 17.0 is: integer reads it as 17, text as it stands; refuse ends the run "
+            "if all of a column look so, since 17 and 17.0 are two categories"
+        ),
+        Effect.FIXED,
+    ] = "refuse"
     seed: Annotated[
         int, Field(ge=0, le=1 << 62, description="of the hashes that turn text into features"), Effect.FIXED
     ] = 0  # fmt: skip

@@ -10,12 +10,14 @@ from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, Format, Reader
 from loader.formats.source import FileSource, counted
 from loader.rows.blocks import GENERATOR, is_generator
+from loader.rows.category_sample import CategoryFormat, describe_categories
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.memory import window_nbytes
 from loader.rows.readers import FAMILY, format_of, native_reader, open_readers
 from loader.rows.settings import RowsConfig
 from loader.section import Section
 from loader.stream.config import DataConfig
+from loader.stream.data_facts import DataFact
 from loader.stream.native_stream import NativeStream, region_table
 from loader.stream.schema import BatchSchema
 
@@ -56,10 +58,12 @@ class RowsSource(FileSource):
         source = self.native(config, open_readers(config, [], validation=True), seed)
         return NativeStream(config, self.schema(config), source, seed)
 
-    def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
+    def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
         if not files and is_generator(config.settings.blocks):
-            return (f"{config.settings.blocks} {GENERATOR}",)
-        return super().start_notes(config, files)
+            return (DataFact("order", f"{config.settings.blocks} {GENERATOR}"),)
+        formats = [(file, self.format_of(config, file)) for file in files]
+        categories = [(file, format) for file, format in formats if isinstance(format, CategoryFormat)]
+        return [*super().describe_data(config, files), *describe_categories(config, categories)]
 
     def count_samples(
         self,

@@ -76,7 +76,8 @@ class DataConfig(Section):
         Field(
             description="what can't be read, or is a position or move that no game can have, ends the run; or the "
             "game, line or record is left out, and the run's end says how many were. Where nothing says where the next "
-            "one begins (binpack, compressed data) it is the chunk, behind a damaged chunk header the rest of the file"
+            "one begins (binpack, damaged compression) it is the chunk, behind a damaged chunk header the rest of the "
+            "file"
         ),
         Effect.RESULT,
     ] = "stop"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -13,6 +13,8 @@ from loader.section import Section
 
 MOST_SHARE = 1e6
 MOST_SCALE = 1e3
+
+ScoreUnit = Literal["centipawns", "internal units"]
 
 
 def comma_list(value: Any) -> Any:
@@ -35,6 +37,9 @@ class DataEntry(Section):
     score_scale: Annotated[
         float, Field(gt=0, le=MOST_SCALE, description="what scores are multiplied by when they are read")
     ] = 1.0
+    score_unit: Annotated[
+        ScoreUnit | None, Field(description="the unit that scores in the files have, where it is not their format's")
+    ] = None
 
 
 def train_files(value: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loader.files.identity import Component, DataFile
-from loader.stream.mixture_entries import DataEntry
+from loader.stream.mixture_entries import DataEntry, ScoreUnit
 from loader.stream.sources import find_files
 
 
@@ -18,6 +18,7 @@ class Named:
     entry: int  # from 0 on
     component: Component | None = None
     score_scale: float = 1.0
+    score_unit: ScoreUnit | None = None
 
 
 def find_entries(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Path], dict[Path, Named]]:
@@ -34,7 +35,7 @@ def find_entries(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Pat
         else:
             files = find_files(entry.files, f"{key}: entry {number + 1}: files")
             component = None if entry.share is None else Component(number, entry.share)
-            named = Named(number, component, entry.score_scale)
+            named = Named(number, component, entry.score_scale, entry.score_unit)
         for path in files:
             if path in known and (problem := _problem_of_two(key, path, known[path], named)):
                 raise ValueError(problem)
@@ -52,7 +53,8 @@ def with_entries(files: Sequence[DataFile], known: Mapping[Path, Named], key: st
         if other is not file and (problem := _problem_of_two(key, file.path, known[other.path], known[file.path])):
             raise ValueError(f"{problem}: it is {other.path}, too")
     return tuple(
-        replace(file, component=known[file.path].component, score_scale=known[file.path].score_scale) for file in files
+        replace(file, component=named.component, score_scale=named.score_scale, score_unit=named.score_unit)
+        for file, named in ((file, known[file.path]) for file in files)
     )
 
 
@@ -62,4 +64,6 @@ def _problem_of_two(key: str, path: Path, first: Named, second: Named) -> str | 
     where = f"{key}: {path} is in " + (f"entry {one} and entry {other}" if one != other else f"entry {one} twice")
     if second.component is not None:
         return f"{where}: a file has one share"
+    if first.score_unit != second.score_unit:
+        return f"{where}: a file has one score_unit"
     return f"{where}: a file has one score_scale" if first.score_scale != second.score_scale else None

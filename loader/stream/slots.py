@@ -23,7 +23,9 @@ Slot = npt.NDArray[np.uint8]
 
 def allocate_slots(schema: BatchSchema, count: int) -> list[Slot]:
     """`count` zeroed slots of schema.slot_bytes, each on a page border (and so aligned to a cache line)."""
-    return [np.frombuffer(mmap.mmap(-1, schema.slot_bytes), dtype=np.uint8) for _ in range(count)]
+    # Private: a forked process keeps the batch that it was forked with.
+    memory = (mmap.mmap(-1, schema.slot_bytes, flags=mmap.MAP_PRIVATE) for _ in range(count))
+    return [np.frombuffer(slot, dtype=np.uint8) for slot in memory]
 
 
 def write_batch(

@@ -22,6 +22,7 @@ from loader.plugins.interface import call_problem, interface_problem
 from loader.plugins.registry import Registry
 from loader.section import Section, section_problem
 from loader.stream.config import DataConfig
+from loader.stream.data_facts import DataFact
 from loader.stream.interface import Cursor, Stream
 from loader.stream.schema import BatchSchema
 
@@ -102,8 +103,17 @@ class ScoringSource(Protocol):
     """A source whose samples have scores: it multiplies them by `DataFile.score_scale`."""
 
     def score_unit(self, config: DataConfig, file: DataFile) -> str:
-        """The unit that scores in files of this format usually have, in words; empty if that is not known. Raises as
-        `open`."""
+        """Returns the unit that scores in this file have: that of its entry, or else the usual one of its format, in
+        words; empty if that is not known. Raises as `open`."""
+
+
+@runtime_checkable
+class DescribingSource(Protocol):
+    """A source that can say how it reads files, beyond what the files say themselves."""
+
+    def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
+        """Describes how these files are read: what is taken for granted, what is left out. May look at a sample of
+        them, and says so then. Raises as `open`."""
 
 
 # Calling what a name stands for, without arguments, gives the Source.
@@ -216,13 +226,19 @@ def open_validation(config: DataConfig, files: Sequence[Path | DataFile], seed: 
 
 
 def _check_scales(config: DataConfig, source: Source, files: Sequence[DataFile]) -> None:
-    """Raises ValueError for a scale of scores that the source's samples do not have."""
-    scaled = next((file for file in files if file.score_scale != 1.0), None)
-    if scaled is not None and not isinstance(source, ScoringSource):
-        raise ValueError(
-            f"score_scale: {scaled.score_scale:g} ({scaled.path}), but samples of the source {config.source} have no "
-            "scores: leave it out"
-        )
+    """Raises ValueError for a scale or unit of scores that the source's samples do not have."""
+    if isinstance(source, ScoringSource):
+        return
+    for file in files:
+        for key, value, default in (
+            ("score_scale", f"{file.score_scale:g}", "1"),
+            ("score_unit", file.score_unit, None),
+        ):
+            if value != default:
+                raise ValueError(
+                    f"{key}: {value} ({file.path}), but samples of the source {config.source} have no scores: leave it "
+                    "out"
+                )
 
 
 def _splitting(config: DataConfig, source: Source) -> SplittingSource:
@@ -295,11 +311,11 @@ def window_nbytes(config: DataConfig, files: Sequence[DataFile]) -> int:
     return 0 if estimate is None else estimate(config, files)
 
 
-def start_notes(config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
-    """Returns notes on these files for the user before a run, a line each. None if the source has no method
-    `start_notes` with these arguments."""
-    notes = getattr(source_by_name(config.source), "start_notes", None)
-    return () if notes is None else notes(config, files)
+def describe_data(config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
+    """Describes how these files are read, for people: units and views of scores, what is left out, ids. Nothing of a
+    source that can't say it. Raises DataError, ValueError."""
+    source = source_by_name(config.source)
+    return source.describe_data(config, files) if isinstance(source, DescribingSource) else ()
 
 
 def samples_noun(config: DataConfig) -> str:
@@ -309,8 +325,8 @@ def samples_noun(config: DataConfig) -> str:
 
 
 def score_unit(config: DataConfig, file: DataFile) -> str | None:
-    """The unit that scores in files of its format usually have; None if its samples have no scores, empty if it is not
-    known. Raises DataError, ValueError."""
+    """Returns the unit that scores in the file have, as `ScoringSource.score_unit`; None if its samples have no scores.
+    Raises DataError, ValueError."""
     source = source_by_name(config.source)
     return source.score_unit(config, file) if isinstance(source, ScoringSource) else None
 

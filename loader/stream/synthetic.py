@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import numpy as np
@@ -110,6 +111,7 @@ class SyntheticStream:
         self._next = 0  # number of the batch that goes into the next slot given
         self._finished: deque[Filled] = deque()
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._process = os.getpid()
 
     def attach(self, slots: Sequence[npt.NDArray[np.uint8]]) -> None:
         self._slots = tuple(slots)
@@ -130,12 +132,14 @@ class SyntheticStream:
         self.pass_over(slot)
 
     def pass_over(self, slot: int) -> None:
+        self._check_process()
         here, then = Cursor(batch=self._next), Cursor(batch=self._next + 1)
         self._finished.append(Filled(slot, self._next, here, then))
         self._next += 1
         os.eventfd_write(self._event, 1)
 
     def take(self) -> Filled | None:
+        self._check_process()
         if not self._finished:
             return None
         filled = self._finished.popleft()
@@ -155,9 +159,15 @@ class SyntheticStream:
             self._event = -1
 
     def _clear(self) -> None:
-        if self._finished:
+        self._check_process()
+        self._finished.clear()
+        with suppress(BlockingIOError):  # an exception of a signal's handler may have come between the two
             os.eventfd_read(self._event)
-            self._finished.clear()
+
+    def _check_process(self) -> None:
+        """Raises ValueError in a forked process, which shares the descriptor with its parent."""
+        if os.getpid() != self._process:
+            raise ValueError("the stream was opened in another process: open one here")
 
     def __enter__(self) -> SyntheticStream:
         return self

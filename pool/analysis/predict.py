@@ -3,7 +3,6 @@ order."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,15 +22,14 @@ from loader.rows.readers import texts_of, without_labels
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
 from loader.stream.sources import find_files
+from pool.analysis.prediction_files import check_name, open_writer
+from pool.analysis.untrained import FeatureUses, UntrainedShare
 from pool.config.changes import Change
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, described, load_members
 from pool.export.member import NEWEST, Choice
 from pool.export.run import Method, data_config, method_of
 from pool.nn.batch import TensorBatch
-
-_SEPARATOR = re.compile(r"[\t\r\n]")
-_DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # a reader gets the same number back
 
 
 @dataclass(frozen=True)
@@ -74,6 +72,14 @@ class Predictor:
         return numbers.reshape(samples, -1).numpy()
 
 
+@dataclass(frozen=True)
+class Predicted:
+    """The samples of a file of predictions."""
+
+    samples: int
+    untrained: tuple[UntrainedShare, ...]  # of each field; none where that can't be known
+
+
 def predict_file(
     predictor: Predictor,
     patterns: Sequence[str],
@@ -83,29 +89,31 @@ def predict_file(
     *,
     ids: str | None = None,
     header: bool = False,
-) -> int:
-    """Writes a line of numbers, separated by tabs, for each sample; returns how many samples there were. Labels are not
-    read.
+) -> Predicted:
+    """Writes the predictions for each sample, in the format of the output's ending (`prediction_files.ENDINGS`);
+    returns what they were made of. Labels are not read.
 
-    `changes`: of [data]; `ids`: the column of the data that each line begins with; `header`: with a first line of
-    names; `on_progress`: called with how many samples are written so far. Raises PoolError, DataError; `output` is
-    written as a whole or not at all, unless it is a pipe or standard output (`-`)."""
+    `changes`: of [data]; `ids`: the column of the data that each line begins with; `header`: text has a first line of
+    names; `on_progress`: called with how many samples are written so far. Raises PoolError, UsageError, DataError;
+    `output` is written as a whole or not at all, unless it is a pipe or standard output (`-`)."""
     samples = 0
+    uses = FeatureUses()
+    ending = check_name(output)
     try:
         config = data_config(predictor.members[0], changes, predictor.verb)
         files = identify(find_files(patterns, "--data"))
         data = without_labels(config.data)
         names = None if ids is None else texts_of(data, files, ids)
         with _output(output) as file:
-            for numbers in _predictions(predictor, batches_in_order(data, files, config.run.seed)):
-                if header and not samples:
-                    file.write(_header(ids, numbers.shape[1]))
-                file.write(_lines(numbers, None if names is None else list(islice(names, len(numbers)))))
+            writer = open_writer(ending, file.write, ids, header=header)
+            for numbers in _predictions(predictor, batches_in_order(data, files, config.run.seed), uses):
+                writer.add(numbers, None if names is None else _next_ids(names, len(numbers)))
                 samples += len(numbers)
                 if on_progress is not None:
                     on_progress(samples)
             if names is not None and next(names, None) is not None:
                 raise ConfigError(f"--id {ids}: there are more rows of it than samples")
+            writer.close()
             if isinstance(file, NewFile):
                 file.publish()
             else:
@@ -118,7 +126,15 @@ def predict_file(
         if hasattr(error, "offset"):  # damaged data, which has an exit code of its own
             raise
         raise ConfigError(str(error)) from None
-    return samples
+    return Predicted(samples, uses.untrained(predictor.members[0]))
+
+
+def _next_ids(ids: Iterator[str], count: int) -> list[str]:
+    """Raises ConfigError if there are fewer."""
+    texts = list(islice(ids, count))
+    if len(texts) != count:
+        raise ConfigError("--id: there are fewer rows of that column than samples")
+    return texts
 
 
 @contextmanager
@@ -134,10 +150,11 @@ def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
 
 
 def _predictions(
-    predictor: Predictor, batches: Iterable[tuple[SparseBatch, npt.NDArray[np.int64]]]
+    predictor: Predictor, batches: Iterable[tuple[SparseBatch, npt.NDArray[np.int64]]], uses: FeatureUses
 ) -> Iterator[npt.NDArray[Any]]:
-    """Yields [samples, k], in the samples' own order."""
+    """Yields [samples, k], in the samples' own order; counts their features in `uses`."""
     for batch, order in batches:
+        uses.add(batch)
         numbers = predictor.predict(TensorBatch.from_numpy(batch), len(order))
         result = np.empty_like(numbers)
         result[order] = numbers
@@ -159,21 +176,3 @@ def _mean(members: Sequence[npt.NDArray[Any]], who: str) -> npt.NDArray[Any]:
     for each in members:
         total += each
     return (total / len(members)).astype(first.dtype)
-
-
-def _lines(numbers: npt.NDArray[Any], ids: Sequence[str] | None) -> bytes:
-    """Returns the lines. Raises ConfigError for ids that do not fit them."""
-    row = "\t".join([_DIGITS.get(numbers.dtype, "%d")] * numbers.shape[1])
-    lines = [f"{row % tuple(line)}\n" for line in numbers.tolist()]
-    if ids is None:
-        return "".join(lines).encode()
-    if len(ids) != len(lines):
-        raise ConfigError("--id: there are fewer rows of that column than samples")
-    if odd := next((text for text in ids if _SEPARATOR.search(text)), None):
-        raise ConfigError(f"--id: {odd!r} has a tab or a line end in it, which a line of the output can't hold")
-    return "".join(f"{text}\t{line}" for text, line in zip(ids, lines, strict=True)).encode()
-
-
-def _header(ids: str | None, columns: int) -> bytes:
-    names = ["prediction"] if columns == 1 else [f"prediction_{number}" for number in range(columns)]
-    return ("\t".join([*([] if ids is None else [ids]), *names]) + "\n").encode()

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pool.analysis.short_run import short_run
+from pool.checkpoint.validations import DIVERGED
 from pool.config.changes import Change
 from pool.errors import ConfigError
 
 SMOOTHING = 0.9
-DIVERGED = 4.0  # times the first smoothed loss, or the lowest: nothing behind it counts
 LEAST = 10  # steps without which nothing can be said
 WIDTH, HEIGHT = 64, 14  # of the drawing, in letters
 

@@ -19,6 +19,7 @@ from pool.errors import ConfigError, PoolError
 from pool.metrics.layout import LOSS, PREFIX
 from pool.metrics.medians import of_member
 from pool.run_folder.records import METRICS, read_records
+from pool.run_folder.room import has_room
 from pool.run_folder.strict_json import value_at
 from pool.telemetry.status import State, Status, goes_on, read_status, state_of
 
@@ -38,10 +39,18 @@ class Run:
     best_of_members: tuple[int, float] | None = None  # of an ensemble: as best_checkpoint
     state: State | None = None  # None: its lock may not be looked at
     status: Status | None = None  # of its newest life, if it has said anything
+    checkpoint: int = -1  # step of the newest, -1: none
+    has_room: bool = True  # on the disk that its folder is on
 
     @cached_property
     def steps(self) -> list[Mapping[str, Any]]:
         return [record for record in self.records if "loss" in record]
+
+    @property
+    def last_step(self) -> int:
+        """The newest step that is on record, or in a checkpoint: metrics are lost where a disk stays full."""
+        recorded = int(self.steps[-1]["step"]) if self.steps else 0
+        return max(recorded, self.checkpoint)
 
     @property
     def last_loss(self) -> float | None:
@@ -58,7 +67,7 @@ class Run:
     def eta(self) -> float | None:
         """Seconds to the end at the speed of the newest steps; None if the run does not go on, or has no speed yet."""
         rates = self._rates[-RECENT:]
-        if self.state != "running" or not rates:
+        if self.state != "running" or not rates or not self.has_room:
             return None
         left = int(self.config.get("train.steps", 0)) - int(self.steps[-1]["step"])
         return max(0, left) * self._samples_per_step * fmean(1 / rate for rate in rates)
@@ -169,7 +178,12 @@ def read_run(folder: Path, records_of: Callable[[Path], Iterable[Mapping[str, An
     last, linked = (linked_step(folder / FOLDER, name) for name in (LAST, BEST))
     steps = value_at(config, "train.steps")
     ended = state_of(status, all_steps=isinstance(steps, int) and 0 < steps <= last)
-    whole: dict[str, Any] = {"state": None if running is None else "running" if running else ended, "status": status}
+    whole: dict[str, Any] = {
+        "state": None if running is None else "running" if running else ended,
+        "status": status,
+        "checkpoint": last,
+        "has_room": not running or _has_room(folder),
+    }
     name = str(folder)
     best = None if linked < 0 else linked
     if len(settings) == 1:
@@ -190,6 +204,13 @@ def _goes_on(folder: Path) -> bool | None:
         return goes_on(folder)
     except OSError:
         return None
+
+
+def _has_room(folder: Path) -> bool:
+    try:
+        return has_room(folder)
+    except OSError:
+        return True  # nothing is known
 
 
 def _best_of_members(checkpoint: Path) -> tuple[int, float] | None:

@@ -174,13 +174,20 @@ class SweepResult:
         """The line that says how the members are ordered."""
         metric, trained = self.ranking.goal.metric, self.ranking.trained
         if trained:
-            return f"no validation: ordered by the training loss, the mean of {trained}"
+            return f"no validation: ordered by the training loss, the mean of {trained}{self._diverged}"
         note = f"ordered by the best validation {metric} of each, train.best_metric"
         if metric == "loss" and any(key.startswith("loss.") for key in differing(self.settings)):
             note += "; [loss] is not the same for all members, whose losses then measure different things"
         elif metric == "loss" and any(moves(each) for each in self.settings):
             note += "; lambda changes during the run, so losses of different steps measure different things"
-        return note
+        return note + self._diverged
+
+    @property
+    def _diverged(self) -> str:
+        """Says which members have diverged, for the end of a line; empty if none has."""
+        steps = {m: self.ranking.diverged_at(m) for m in self.ranking.order}
+        named = [f"member {m} (diverged at step {step})" for m, step in steps.items() if step is not None]
+        return f"; last and no candidates: {', '.join(named)}" if named else ""
 
 
 def look_at(run_dir: Path) -> SweepResult:
@@ -211,6 +218,7 @@ def as_data(result: SweepResult, varied: Sequence[str]) -> list[dict[str, Any]]:
                 "config": {key: result.settings[m].get(key) for key in result.keys(varied)},
                 **{f"{prefix}_{name}": value if math.isfinite(value) else None for name, value in numbers.items()},
                 "step": worth.step,
+                "diverged_at": result.ranking.diverged_at(m),
                 "frozen_at": result.state.members[m].frozen_at if result.state.members else None,
             }
         )
@@ -221,9 +229,12 @@ def rows(result: SweepResult, varied: Sequence[str]) -> list[list[str]]:
     """Returns a table: headings, then a row a member."""
     data = as_data(result, varied)
     numbers = [name for name in data[0] if name.startswith(("training_", "validation_"))]
-    frozen = ["frozen at"] if any(row["frozen_at"] is not None for row in data) else []
-    headings = ["member", *data[0]["config"], *(name.replace("_", " ", 1) for name in numbers), "step", *frozen]
-    return [headings, *([*_cells(row, numbers), *(_text(row["frozen_at"]) for _ in frozen)] for row in data)]
+    ends = [key for key in ("frozen_at", "diverged_at") if any(row[key] is not None for row in data)]
+    headings = ["member", *data[0]["config"], *(name.replace("_", " ", 1) for name in numbers), "step"]
+    return [
+        [*headings, *(key.replace("_", " ") for key in ends)],
+        *([*_cells(row, numbers), *(_text(row[key]) for key in ends)] for row in data),
+    ]
 
 
 def _cells(row: Mapping[str, Any], numbers: Sequence[str]) -> list[str]:

@@ -27,7 +27,7 @@ def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
     return {
         "run": run.name,
         "state": run.state,
-        "step": run.steps[-1]["step"] if run.steps else 0,
+        "step": run.last_step,
         "steps": run.config.get("train.steps"),
         "best_validation_loss": best[1] if best else None,
         "best_validation_step": best[0] if best else None,
@@ -59,6 +59,7 @@ def status_data(run: Run) -> dict[str, Any]:
         "validation_loss": _finite(newest.get("validation_loss")),
         "validation_step": newest.get("step"),
         **{key: known[key] for key in best},
+        "disk_full": not run.has_room,
         "restarts": 0 if status is None else status.restarts,
         "exit_code": None if status is None else status.exit_code,
         "reason": "" if status is None else status.reason,
@@ -72,6 +73,8 @@ def status_lines(run: Run) -> list[str]:
     lines = [f"{data['run']}: {data['state']}{ended}", f"step {data['step']}/{data['steps']}"]
     if data["last_step_time"] is not None:
         lines[1] += f", the last at {moment(data['last_step_time'])}"
+    if data["disk_full"]:
+        lines.append("the disk is full: newer steps are not on record, and what the run can't write waits: make room")
     if data["eta_seconds"] is not None:
         lines.append(f"ETA {duration(data['eta_seconds'])}, at {data['samples_per_second']:,.0f} samples/s")
     if data["last_loss"] is not None:

@@ -20,9 +20,10 @@ from pool.run_folder import files
 from pool.run_folder.access import FOLDER_MODE, make_folder
 
 DAMAGED = "damaged-"
-LINKS = (LAST, BEST)
 PREFIX = "step-"
+FORMER_BEST = "former-best-"
 _NAME = re.compile(rf"{PREFIX}(\d{{9,}})")
+_LINK = re.compile(rf"{LAST}|{BEST}|{FORMER_BEST}{PREFIX}\d{{9,}}")
 
 
 Wanted = Callable[[int], bool]  # of a step: whether somebody has still to read its checkpoint
@@ -94,8 +95,8 @@ def newest_good(folder: Path) -> ResumePoint:
 def locate(where: Path) -> Path:
     """The checkpoint that a user means: `where` itself, or the newest of a run's folder or of its checkpoints/.
 
-    `last` and `best` are links that a run makes within its folder; where one points elsewhere something else has made
-    it. Raises CheckpointError.
+    `last`, `best` and former bests are links that a run makes within its folder; where one points elsewhere something
+    else has made it. Raises CheckpointError.
     """
     try:
         for folder in (where, where / FOLDER):
@@ -109,7 +110,7 @@ def locate(where: Path) -> Path:
 
 
 def _followed(where: Path) -> Path:
-    if where.name in LINKS and where.is_symlink():
+    if _LINK.fullmatch(where.name) and where.is_symlink():
         target = where.readlink()
         if not _NAME.fullmatch(str(target)):
             raise CheckpointError(f"{where}: points to {target}, not to a checkpoint beside it")
@@ -157,13 +158,26 @@ def point(folder: Path, name: str, checkpoint: Path) -> None:
     files.sync_folder(folder)
 
 
+def keep_former_best(folder: Path) -> str | None:
+    """Makes a link to the best checkpoint before another one becomes the best, by other validations: it stays as long
+    as the link. Returns the link's name; None if there is no best one. Raises OSError."""
+    step = linked_step(folder, BEST)
+    if step < 0:
+        return None
+    target = step_path(folder, step)
+    name = f"{FORMER_BEST}{target.name}"
+    point(folder, name, target)
+    return name
+
+
 def old_checkpoints(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> list[Path]:
-    """Returns all but the newest `keep`, the best, those of each `keep_every` steps (0: none), and those whose steps
-    are `wanted`. Raises OSError."""
-    best = linked_step(folder, BEST)
+    """Returns all but the newest `keep`, the best and former bests, those of each `keep_every` steps (0: none), and
+    those whose steps are `wanted`. Raises OSError."""
+    former = [path.name for path in folder.glob(f"{FORMER_BEST}*")]
+    best = {linked_step(folder, name) for name in (BEST, *former)}
 
     def stays(step: int) -> bool:
-        return step == best or (keep_every > 0 and step % keep_every == 0) or wanted(step)
+        return step in best or (keep_every > 0 and step % keep_every == 0) or wanted(step)
 
     return [path for path in checkpoints(folder)[:-keep] if not stays(step_of(path))]
 

@@ -32,12 +32,13 @@ class ReduceOnPlateau:
     threshold: float  # of the best value: an improvement is more than that
     cooldown: int  # validations after a reduction that do not count
 
-    def after(self, known: Plateau, validation: Validation) -> tuple[Plateau, bool]:
-        """With one more validation, and whether it reduces the rate. Values of another metric are forgotten."""
+    def after(self, known: Plateau, validation: Validation, *, diverged: bool = False) -> tuple[Plateau, bool]:
+        """With one more validation, and whether it reduces the rate. Values of another metric are forgotten; one of a
+        training that has diverged is no better."""
         if known.metric != self.goal.metric:
             known = Plateau(self.goal.metric)
         value = validation.value(self.goal.metric)
-        if self._better(value, known.best):
+        if not diverged and self._better(value, known.best):
             known = replace(known, best=value, since=0)
         else:
             known = replace(known, since=known.since + 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from pool.checkpoint.state import SavedState
-from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation
+from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation, Validations, has_diverged
 from pool.metrics.digits import in_digits
 from pool.metrics.medians import of_member
 from pool.run_folder.records import METRICS, read_records
@@ -24,15 +24,20 @@ class Ranking:
 
     goal: Goal  # that decides
     validations: tuple[Validation, ...]  # what each is worth by it, in the order of the members
+    diverged: tuple[int | None, ...] = ()  # the step at which each has diverged; None: it has not
     trained: str = ""  # the steps whose mean training loss it is, in words; empty: numbers of a validation
 
     @property
     def order(self) -> list[int]:
-        """Members, the best first; what is no finite number comes last, equals in their order."""
+        """Members, the best first, those that have diverged last; no finite number is worse than any, equals are in
+        their order."""
         return sorted(range(len(self.validations)), key=cmp_to_key(self._compare))
 
     def value(self, member: int) -> float:
         return self.validations[member].value(self.goal.metric)
+
+    def diverged_at(self, member: int) -> int | None:
+        return self.diverged[member] if self.diverged else None
 
     def said(self, member: int) -> str:
         """The member's worth, in words."""
@@ -42,6 +47,9 @@ class Ranking:
         return f"validation {self.goal.metric} {in_digits(self.value(member))} of step {step}"
 
     def _compare(self, one: int, other: int) -> int:
+        have_diverged = [self.diverged_at(member) is not None for member in (one, other)]
+        if have_diverged[0] != have_diverged[1]:
+            return 1 if have_diverged[0] else -1
         if self.goal.better(self.validations[one], self._rival(other)):
             return -1
         return 1 if self.goal.better(self.validations[other], self._rival(one)) else 0
@@ -52,27 +60,48 @@ class Ranking:
 
 
 def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranking | None:
-    """Ranks by train.best_metric in the newest validation, or `at_best` in each member's best; without one by the
+    """Ranks by train.best_metric in the newest validation, or `at_best` in each member's best (of one that has diverged
+    in its newest); without one by the
     training loss of the last steps, which metrics.jsonl of the run's folder has. None if nothing is known."""
     known = state.validations.of_members
-    each = ((of_member.record if at_best else None) or of_member.newest for of_member in known)
+    each = (
+        (of_member.record if at_best and of_member.diverged_at is None else None) or of_member.newest
+        for of_member in known
+    )
     validations = tuple(validation for validation in each if validation is not None)
     if validations and len(validations) == len(known):
-        return Ranking(state.goal, validations)
-    steps = [
+        return Ranking(state.goal, validations, tuple(of_member.diverged_at for of_member in known))
+    records = [
         record
         for record in read_records(checkpoint.parent.parent / METRICS)
         if "loss" in record and record["step"] <= state.step
-    ][-LAST_STEPS:]
-    if not steps:
+    ]
+    if not records:
         return None
-    losses = tuple(training_loss(steps, m) for m in range(len(state.members) or 1))
+    steps = records[-LAST_STEPS:]
+    members = range(len(state.members) or 1)
+    losses = tuple(training_loss(steps, m) for m in members)
+    starts = tuple(training_loss(records[:1], m) for m in members)
     first, last = steps[0]["step"], steps[-1]["step"]
     return Ranking(
         LOWEST_LOSS,
         tuple(Validation(last, loss) for loss in losses),
+        tuple(_diverged_at(state, m, losses[m], starts[m], last) for m in members),
         f"step {last}" if first == last else f"steps {first} to {last}",
     )
+
+
+def _best_of(known: Validations) -> Validation | None:
+    """Returns a member's best validation; the newest of one that has diverged, or has none that is finite."""
+    return known.newest if known.record is None or known.diverged_at is not None else known.record
+
+
+def _diverged_at(state: SavedState, member: int, loss: float, start: float, last: int) -> int | None:
+    """Returns the step at which a member has diverged, by its training loss of the steps up to `last`."""
+    if not has_diverged(loss, start):
+        return None
+    frozen_at = state.members[member].frozen_at if state.members else None
+    return last if frozen_at is None else frozen_at
 
 
 def training_loss(steps: Sequence[Mapping[str, object]], member: int) -> float:

@@ -78,12 +78,15 @@ class OptimizerNumbers:
     schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule; with groups alone
     overrides: Sequence[Override] = ()  # what was changed by hand, in the order of the steps
     plateaus: tuple[Plateau, ...] = ()  # of each member
+    entries: Sequence[Mapping[str, Any]] = field(
+        default_factory=list
+    )  # of each bucket, beside torch's in its state_dict; empty: none
 
     @classmethod
     def of(cls, plain: Mapping[str, Any], plateaus: tuple[Plateau, ...] = ()) -> OptimizerNumbers:
         """`plain`: as `BucketOptimizers.state` has it."""
         overrides = tuple(Override(**entry) for entry in plain["overrides"])
-        return cls(plain["numbers"], plain["groups"], plain["schedulers"], overrides, plateaus)
+        return cls(plain["numbers"], plain["groups"], plain["schedulers"], overrides, plateaus, plain["entries"])
 
     def plain(self) -> dict[str, Any]:
         """The inverse of `of`. Nothing is copied."""
@@ -101,6 +104,7 @@ class RunFacts:
     mixture: Sequence[tuple[Count, float]] = ()  # files and share of each entry of data.train, if they have shares
     scales: Sequence[tuple[Count, float]] = ()  # number of training files and their score_scale, if any has one
     validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
+    validation_digests: Sequence[str] = ()  # of the content of each; empty in older checkpoints
     goal: Goal = LOWEST_LOSS  # which number of a validation the run goes by
     # further names of tensors, each with the one that the run knows it by; files have it under all of them
     tied: Mapping[str, str] = field(default_factory=dict)
@@ -145,14 +149,25 @@ def fields_of(kind: type[RunState | RunFacts], state: RunState | RunFacts) -> di
     return {field.name: getattr(state, field.name) for field in fields(kind)}
 
 
-def describe_data(train: Sequence[DataFile], validation: Sequence[DataFile]) -> dict[str, Any]:
+def describe_data(
+    train: Sequence[DataFile], validation: Sequence[DataFile], validation_digests: Sequence[str]
+) -> dict[str, Any]:
     """Returns the fields of RunFacts that describe a run's data."""
     return {
         "data": describe_files(train),
         "mixture": describe_mixture(train),
         "scales": describe_scales(train),
         "validation": describe_files(validation),
+        "validation_digests": validation_digests,
     }
+
+
+def same_validation(saved: RunFacts, files: Sequence[DataFile], digests: Sequence[str]) -> bool:
+    """Tells whether a run's validation files have the content of those before, wherever they lie and whatever they are
+    called; of a checkpoint that has no digests, whether they have the same names and sizes."""
+    if saved.validation_digests and digests:
+        return list(saved.validation_digests) == list(digests)
+    return [(str(name), int(size)) for name, size in saved.validation] == describe_files(files)
 
 
 def describe_files(files: Sequence[DataFile]) -> list[tuple[str, int]]:

@@ -23,6 +23,7 @@ from pool.run_folder.files import Reader, write_new
 
 BLOCK = 1 << 20  # bytes of a tensor that one checksum covers
 LONGEST_HEADER = 100_000_000  # bytes; other readers of the format take no more
+METADATA = "__metadata__"  # the header's entry that is no tensor
 _LENGTH = 8  # bytes of the header's length
 
 DTYPES = {  # words of the format -> name of the dtype, bytes of an element
@@ -77,10 +78,10 @@ Header = Mapping[str, Entry]  # by name, in the order of the bytes
 _HEADER = TypeAdapter(dict[str, Entry])
 
 
-def write(path: Path, tensors: Sequence[TensorBytes]) -> FileSums:
-    """Raises OSError."""
+def write(path: Path, tensors: Sequence[TensorBytes], metadata: Mapping[str, str] | None = None) -> FileSums:
+    """Writes a new file with these tensors and, in its header, with texts about them. Raises OSError."""
     ordered = sorted(tensors, key=lambda tensor: (-tensor.itemsize, tensor.name))
-    entries: dict[str, Any] = {}
+    entries: dict[str, Any] = {} if metadata is None else {METADATA: dict(metadata)}
     end = 0
     for tensor in ordered:
         begin, end = end, end + tensor.data.nbytes

@@ -55,6 +55,14 @@ class Goal:
 
 
 LOWEST_LOSS = Goal()
+DIVERGED = 4.0  # times the loss at the start; `pool find-lr` draws the line there, too
+
+
+def has_diverged(loss: float, start: float) -> bool:
+    """Tells whether a loss is not finite, or far beyond that of the weights that the training began with."""
+    if not math.isfinite(loss):
+        return True
+    return math.isfinite(start) and start != 0 and loss - start > (DIVERGED - 1) * abs(start)
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,8 @@ class Validations:
     best: Validation | None = None  # the first of the best; its weights are, or are about to be, a checkpoint
     record: Validation | None = None  # the first of the best, whatever became of its checkpoint: steers the run
     since: Count = 0  # validations after that one
+    start_loss: float | None = None  # of the first validation
+    diverged_at: Count | None = None  # the first validation since which every loss was far beyond that; None: it is not
     members: tuple[Validations, ...] = ()  # of each member of an ensemble; above is what its best ones are worth
 
     @property
@@ -76,24 +86,44 @@ class Validations:
             return self._after(validations[0], goal)
         before = self.members or (NONE,) * len(validations)
         members = tuple(known._after(each, goal) for known, each in zip(before, validations, strict=True))
-        return replace(self._after(goal.choose(validations), goal), members=members)
+        return self._of_best(members, validations, goal)
+
+    def without_diverged(self, best: Validation | None) -> Validation | None:
+        """Returns `best`, a member's; None if that member has diverged since."""
+        diverged = (member for member in self.members if member.diverged_at is not None)
+        return None if any(best in (member.best, member.record) for member in diverged) else best
+
+    def _of_best(self, members: tuple[Validations, ...], validations: Sequence[Validation], goal: Goal) -> Validations:
+        """Returns what the best of the members is worth that have not diverged; of those that all have, the best."""
+        candidates = [each for known, each in zip(members, validations, strict=True) if known.diverged_at is None]
+        newest = goal.choose(candidates or validations)
+        known = replace(self, members=members)
+        known = replace(known, best=known.without_diverged(self.best), record=known.without_diverged(self.record))
+        return known._with(newest, goal, diverged=not candidates)
 
     def _after(self, validation: Validation, goal: Goal) -> Validations:
-        """The weights that a run begins with can't be the best: a checkpoint would hold nothing new."""
+        start = validation.loss if self.start_loss is None else self.start_loss
+        return replace(self, start_loss=start)._with(validation, goal, diverged=has_diverged(validation.loss, start))
+
+    def _with(self, validation: Validation, goal: Goal, *, diverged: bool) -> Validations:
+        """The weights that a run begins with can't be the best: a checkpoint would hold nothing new. Nor can those of a
+        training that has diverged, whatever their metrics are."""
         if validation.step == 0:
             return replace(self, newest=validation)
-        improved = goal.better(validation, self.record)
-        return Validations(
+        since = validation.step if self.diverged_at is None else self.diverged_at
+        improved = not diverged and goal.better(validation, self.record)
+        return replace(
+            self,
             newest=validation,
-            best=validation if goal.better(validation, self.best) else self.best,
+            best=validation if not diverged and goal.better(validation, self.best) else self.best,
             record=validation if improved else self.record,
             since=0 if improved else self.since + 1,
+            diverged_at=since if diverged else None,
         )
 
 
 NONE = Validations()
 _SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that is older than the key
-    "data.validation": None,
     "data.validation_share": 0.0,
     "train.validation_batches": None,
     "train.best_metric": LOSS,
@@ -102,7 +132,7 @@ _SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that 
 
 
 def comparable(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Tells whether validations of runs with these configs measure the same."""
+    """Tells whether validations of runs with these configs measure the same on the same files."""
     for key, default in _SETTINGS.items():
         values = (value_at(config, key) for config in (then, now))
         if not same(*(default if value is None else value for value in values)):

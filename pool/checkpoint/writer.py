@@ -10,8 +10,9 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from loader.files.whole_file import is_temporary
 from pool.checkpoint import store
-from pool.checkpoint.folder import Wanted, linked_step, nothing_wanted, remove_old
+from pool.checkpoint.folder import Wanted, linked_step, nothing_wanted, remove_old, step_path
 from pool.checkpoint.state import BEST
 from pool.checkpoint.store import Checkpoint
 from pool.errors import CheckpointError, DamagedCheckpointError
@@ -89,7 +90,7 @@ class CheckpointWriter:
             store.save(self._folder, checkpoint)
             self._remove_old()
         except OSError as error:
-            problem = f"{error.filename or self._folder}: {error.strerror or error}"
+            problem = f"{self._file_of(error, checkpoint.step)}: {error.strerror or error}"
         except (CheckpointError, MemoryError) as error:
             problem = str(error) or "out of memory"
             lasting = isinstance(error, CheckpointError) and not isinstance(error, DamagedCheckpointError)
@@ -97,6 +98,11 @@ class CheckpointWriter:
             self._end(error)
             return
         self._end(Written(checkpoint.step, problem, lasting))
+
+    def _file_of(self, error: OSError, step: int) -> Path:
+        """Returns the file that an error names, as it is called in the end: attempts that fail alike say the same."""
+        path = Path(error.filename or self._folder)
+        return step_path(self._folder, step) / path.name if is_temporary(path.parent.name) else path
 
     def _end(self, ended: Written | BaseException) -> None:
         self._ended = ended

@@ -33,6 +33,7 @@ def configs(
     ] = None,
 ) -> None:
     """List the configs that come with the package, or copy one to begin with."""
+    from loader.files.endings import output_ending
     from loader.files.pipes import is_stream
     from pool.config import bundle
 
@@ -46,6 +47,7 @@ def configs(
     elif output is None or is_stream(output):
         sys.stdout.write(bundle.text(name))
     else:
+        output_ending(output, "configs", [".toml"])
         bundle.copy(name, output)
         sys.stdout.write(f"{output}: edit it, then pool train {shlex.quote(str(output))}\n")
 

@@ -23,7 +23,13 @@ def predict(
         list[str], typer.Option("--data", metavar="FILES", help="data to ask about; * and ? match; several in order")
     ],
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE.tsv", help="new file to write; - is standard output")
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE.tsv",
+            help="new file to write: .tsv or .txt (tabs), .csv (commas), .parquet; - is standard output",
+        ),
     ],
     changes: Annotated[
         list[str] | None,
@@ -36,18 +42,20 @@ def predict(
         ),
     ] = None,
     header: Annotated[
-        bool, typer.Option("--header", help="begin with a line of names: the --id column, prediction")
+        bool, typer.Option("--header", help="begin text with a line of names: the --id column, prediction")
     ] = False,
     member: Member = None,
     averaged: Averaged = False,
     task: TrustedTask = None,
 ) -> None:
-    """Write what a checkpoint's network says of each sample: a line of numbers, separated by tabs, in the data's order.
+    """Write what a checkpoint's network says of each sample, in the data's order: a line of numbers, or a row of a
+    Parquet file.
 
     The data is read with the settings of the run, filters included, and without shuffling; rows need no labels. The
     file is written as a whole or not at all. Of an ensemble each number is the mean of its members'. The network is
     asked about data.batch_size samples at once; the last digits may depend on that number, since libraries add up
-    matrix products in an order that depends on their size.
+    matrix products in an order that depends on their size. A last line for each field says how many of its features in
+    the data were never trained, if they are more than one in a hundred.
     """
     from loader.cli.terminal import sample_count
     from loader.files.pipes import is_stream
@@ -58,6 +66,9 @@ def predict(
     parsed = [Change.parse(text) for text in changes or ()]
     predictor = Predictor.open(checkpoint, task, "predict", Choice(parse_member(member), averaged=averaged))
     with sample_count("predict") as on_progress:
-        samples = predict_file(predictor, data, output, parsed, on_progress, ids=ids, header=header)
+        predicted = predict_file(predictor, data, output, parsed, on_progress, ids=ids, header=header)
     news = sys.stderr if is_stream(output) else sys.stdout
-    news.write(f"{output}: {samples:,} samples, from {predictor}\n")
+    news.write(f"{output}: {predicted.samples:,} samples, from {predictor}\n")
+    for share in predicted.untrained:
+        if not share.is_small:
+            news.write(f"{share}\n")

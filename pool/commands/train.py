@@ -91,7 +91,8 @@ def train(
         typer.Option(
             "--first",
             metavar="HOST:PORT",
-            help="where the first machine listens, as the others reach it; the port may be left out",
+            help="where the first machine listens, as the others reach it; the port may be left out; an IPv6 address "
+            "is written [ADDRESS]:PORT",
         ),
     ] = None,
     interface: Annotated[
@@ -100,6 +101,17 @@ def train(
             "--interface",
             metavar="NAME",
             help="network interface at which the others reach this machine; else the one that leads to the first",
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            min=1,
+            max=65534,
+            metavar="N",
+            help="the others reach this machine at ports N and N + 1, as a firewall may need it; else at ports that "
+            "are free, machine 0 at that of --first",
         ),
     ] = None,
     key: Annotated[
@@ -136,7 +148,7 @@ def train(
     from pool.supervisor.summary import command
     from pool.supervisor.train import train as run
 
-    place = Given(machines, machine, first, interface, key)
+    place = Given(machines, machine, first, interface, key, port)
     tree = {} if config.is_dir() else read_toml(config)
     if is_recipe(tree):
         of_one_run = {"--override": override, "--trace": trace, "--measure": measure}
@@ -162,7 +174,9 @@ def train(
         return
     if local:
         if machines is None or place != Given(machines=machines):
-            raise ConfigError("--local: goes with --machines, and with none of --machine, --first, --interface, --key")
+            raise ConfigError(
+                "--local: goes with --machines, and with none of --machine, --first, --interface, --port, --key"
+            )
         raise typer.Exit(run_all(machines, _without(sys.argv[2:], "--local", "--machines")))
     group = join(place, os.environ) if place.is_for_several else None
     if group is not None:

@@ -31,6 +31,23 @@ def watch(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="0: one that is free")] = 7373,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="host name under which a proxy shows the page; may be given several times",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="file with the token, which nobody else may read; made if it is not there. Else the token is new at "
+            "each start",
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Show runs in the browser: curves side by side, what bounds them, restarts with their reasons, checkpoints.
@@ -38,6 +55,7 @@ def watch(
     Prints the page's address and answers until Ctrl-C. The page follows runs that go on. Reads their folders alone and
     writes nothing there: a run does not notice. The address has a token, without which nothing is shown.
     """
+    from loader.files.endings import output_ending
     from loader.files.pipes import is_stream
     from loader.files.whole_file import write_whole
     from pool.watch.contents import Watch
@@ -47,15 +65,19 @@ def watch(
     watched.check()
     if output is None:
         from pool.watch.server import PageServer
+        from pool.watch.token import check_name, token_in
 
+        names = [check_name(name) for name in allow_host or ()]
+        token = None if token_file is None else token_in(token_file)
         with suppress(KeyboardInterrupt):  # nothing is left half done
-            server = PageServer(watched, host, port)
+            server = PageServer(watched, host, port, allowed_names=names, token=token)
             sys.stdout.write(f"{server.url}\n")
             sys.stdout.flush()
             server.serve()
     elif is_stream(output):
         sys.stdout.write(page_of(watched.look()))
     else:
+        output_ending(output, "pages", [".html", ".htm"])
         check_new([output], force)
         try:
             write_whole(output, page_of(watched.look()).encode())

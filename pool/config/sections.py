@@ -383,7 +383,14 @@ class PoolConfig(Section):
         float, Field(ge=1e-6, le=1 << 20, description="size limit of the first gradient bucket, MiB"), Effect.NUMERICS
     ] = 1.0
     bucket_mb: Annotated[
-        float, Field(ge=1e-6, le=1 << 20, description="size limit of the other gradient buckets, MiB"), Effect.NUMERICS
+        float,
+        Field(
+            ge=1e-6,
+            le=1 << 20,
+            description="size limit of the other gradient buckets, MiB; one bucket for an optimizer that steps all "
+            "parameters together",
+        ),
+        Effect.NUMERICS,
     ] = 25.0
     snapshot_steps: Annotated[
         int | None,

@@ -132,8 +132,8 @@ class Checkpoints:
         """The newest version is validated, and the next step has changed nothing yet. The best one is that of a
         checkpoint: one that could not be written counts no more."""
         assert known.newest is not None
-        newest, before = known.newest, self.validations.best
-        is_best = newest.step > 0 and self.goal.better(newest, before)
+        newest, before = known.newest, known.without_diverged(self.validations.best)
+        is_best = newest.step > 0 and known.diverged_at is None and self.goal.better(newest, before)
         self.validations = replace(known, best=newest if is_best else before)
         if self._schedule.is_net(newest.step):
             self._save_net(newest.step)

@@ -26,6 +26,7 @@ from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.exchange_setup.exchanges import Exchanges, devices_of
 from pool.coordinator.exchange_setup.workers_memory import WorkersMemory
 from pool.coordinator.executor import Executor
+from pool.coordinator.first_steps import FirstStepsRecord
 from pool.coordinator.history import History
 from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.models import Models
@@ -91,7 +92,7 @@ class Coordinator:
         stopwatch = Stopwatch(self._metrics, self._trace)
         layout, configs = start.layout, config.members
         members = list(make_members([config.net for config in configs], layout.plans))
-        numerics.check_constants(start.fingerprint, start.peer, members)
+        numerics.check_members(start.fingerprint, start.peer, members, start.config.pool.dense_products)
         self._exchanges = Exchanges(start, memory, self._shortcut, devices, lent)
         numerics.check_steps_on(start.fingerprint, start.peer, devices)
         models = Models(configs, members, layout.plans, self._exchanges.members, stopwatch)
@@ -138,6 +139,8 @@ class Coordinator:
             deaths=start.deaths,
         )
         self._machines = machines = self._join(start, rules)
+        self._machine_timeout = config.pool.machine_timeout
+        self._history = _history(start, models)
         self._executor = Executor(
             self._scheduler,
             models,
@@ -152,7 +155,8 @@ class Coordinator:
                     validation=start.validation,
                     place=memory.collected,
                 ),
-                _history(start, models),
+                self._history,
+                FirstStepsRecord(start.run_dir, config.model_dump(mode="json"), models.weights),
                 first_step=start.step,
                 traffic=lambda: Traffic(models.read_nbytes, None if machines is None else machines.sent_nbytes),
             ),
@@ -209,6 +213,8 @@ class Coordinator:
         self._report(finished=True)
         crash_point("coordinator.after_finished")
         self._metrics.close()
+        if self._history is not None:
+            self._history.close()
         self._hub.close()
         if self._machines is not None:
             self._machines.hub.close(LINGER_MS)
@@ -221,7 +227,7 @@ class Coordinator:
         if saved and self._machines is not None:
             saved = self._machines.all_end(self._scheduler.step)
         self._waits_for_nets = saved and self._nets.settled < self._checkpoints.exported
-        return saved and not self._waits_for_nets
+        return saved and not self._waits_for_nets and self._metrics.finish()
 
     def _say(self, text: str) -> None:
         """To the run's user."""
@@ -251,6 +257,10 @@ class Coordinator:
         if self._machines is None:
             return
         self._machines.hub.look()
+        if self._scheduler.waits_for_machines:
+            line = self._machines.name_unconnected(time.monotonic(), self._machine_timeout)
+            if line:
+                self._say(line)
         for actions, decided in self._machines.receive(self._scheduler):
             if decided is not None:
                 self._checkpoints.decided(*decided)
@@ -279,7 +289,8 @@ class Coordinator:
             report = replace(
                 report,
                 finished=finished,
-                waits_for_disk=checkpoints.waits,
+                waits_for_disk=checkpoints.waits or self._metrics.waits,
+                unwritten=self._metrics.unwritten,
                 waits_for_nets=self._waits_for_nets,
                 address="" if machines is None else machines.hub.address,
                 stopped_elsewhere=self._scheduler.stopped_elsewhere,

@@ -1,19 +1,19 @@
 """history.jsonl, for tests of the runtime: what was added up, stepped and committed, with a hash of each version.
 
-A line is one write, so that a death leaves whole lines; a successor's lines follow those of its predecessor.
+A line is one write, so that a death leaves whole lines; a successor's lines follow those of its predecessor. While the
+disk is full, lines wait.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, Fold, Freeze, Update
-from pool.run_folder.access import open_file
+from pool.run_folder.lines import LineFile
 
 HISTORY = "history.jsonl"
 
@@ -23,7 +23,7 @@ class History:
 
     def __init__(self, folder: Path, incarnation: int, step: int, weights: Callable[[], bytes]) -> None:
         """`weights`: gives those of the newest complete version."""
-        self._fd = open_file(folder / HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._file = LineFile(folder / HISTORY)
         self._weights = weights
         self._write({"incarnation": incarnation, "begin": step, "hash": self._hash()})
 
@@ -43,6 +43,11 @@ class History:
             case BadBatch():
                 self._write({"bad": action.step, "batch": action.batch})
 
+    def close(self) -> None:
+        """Writes the lines that wait."""
+        self._file.write_waiting()
+        self._file.close()
+
     def _fold(self, action: Fold) -> None:
         batches = [batch for contribution in action.contributions for batch in contribution.batches]
         self._write({"fold": action.step, "bucket": action.bucket, "batches": batches, "first": action.first})
@@ -51,4 +56,4 @@ class History:
         return hashlib.sha256(self._weights()).hexdigest()
 
     def _write(self, record: dict[str, Any]) -> None:
-        os.write(self._fd, json.dumps(record).encode() + b"\n")
+        self._file.add(json.dumps(record))

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import zmq
 
+from loader.exit_codes import EXIT_CRASH_LOOP
 from pool.coordinator.scheduler.actions import Action
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.crash_points import crash_point
@@ -25,6 +26,8 @@ from pool.machines.place import MachinePlace, named
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
 from pool.protocol.messages import BucketSums, MachineAddress, Saves, ShareReport, StateSum, SumPlace
+
+SILENCE = 15.0  # seconds without a connection: longer than it takes the supervisors to see that a machine is lost
 
 
 class OtherMachines:
@@ -44,7 +47,9 @@ class OtherMachines:
         me = Peer(MACHINE, place.machine, place.generation)
         most = max((bucket.nbytes for bucket in layout.plan.buckets), default=0)
         most = max(most, *(buffer.nbytes for buffer in layout.plan.buffers), 0)
-        self.hub = MachineHub(context, place.key, me, place.host, most_bytes=most)
+        self.hub = MachineHub(context, place.key, me, place.host, place.coordinator_port, most_bytes=most)
+        self._unconnected: dict[int, float] = {}  # other coordinators that can't be sent to: since when
+        self._named: set[int] = set()  # of these, those that `name_unconnected` has named
         self._sums = sums
         self._at = dict.fromkeys(self._is_other, -1)  # the newest step that each has said something of
         self._end = -1
@@ -59,6 +64,23 @@ class OtherMachines:
         self._finished = {each.machine for each in others if each.finished}
         reached = [each for each in others if not each.finished]
         self.hub.connect({Peer(MACHINE, each.machine, self._generation): each.address for each in reached})
+
+    def name_unconnected(self, now: float, timeout: float) -> str:
+        """Returns a line that names the coordinators that can't be sent to for SILENCE, once; empty: there are no more
+        than before. Raises RunError after `timeout` seconds of that."""
+        addresses = self.hub.unconnected
+        self._unconnected = {machine: self._unconnected.get(machine, now) for machine in addresses}
+        self._named &= addresses.keys()
+        silent = {machine for machine, since in self._unconnected.items() if now - since > SILENCE}
+        if not silent:
+            return ""
+        where = " and ".join(f"machine {machine} at {addresses[machine]}" for machine in sorted(silent))
+        line = f"no connection to the coordinator of {where}: let the port through a firewall there (--port fixes it)"
+        if any(now - self._unconnected[machine] > SILENCE + timeout for machine in silent):
+            raise RunError(f"{line}; waited for {timeout:g} s (pool.machine_timeout)", EXIT_CRASH_LOOP)
+        is_new = not silent <= self._named
+        self._named |= silent
+        return line if is_new else ""
 
     def announce(self, report: ShareReport, buffers: Sequence[torch.Tensor]) -> None:
         """Tells what the share has come to; `buffers`: after the step's first batch, if that is of the share."""

@@ -18,6 +18,7 @@ from pool.checkpoint.store import DTYPES, Checkpoint, tensor_bytes
 from pool.coordinator.update.changed_rows import Changes
 from pool.errors import CheckpointError
 from pool.protocol.messages import StateSum
+from pool.run_folder.strict_json import value_at
 
 WEIGHTS, OPTIMIZER, AVERAGE = "weights", "optimizer", "average"
 
@@ -47,12 +48,16 @@ class Snapshots:
         )
 
     def take(self, state: Checkpoint) -> Checkpoint:
-        """A copy of the state. It is overwritten by the next `take` but one; after `hold` not before `release`."""
+        """Copies the state. The copy is overwritten by the next `take` but one; after `hold` not before `release`.
+        Raises CheckpointError for an optimizer whose state has outgrown the area or is no plain data."""
         index = 1 - (self._newest if self._held is None else self._held)
         tensors = {WEIGHTS: tensor_bytes(state.weights), OPTIMIZER: tensor_bytes(state.optimizer_tensors)}
         changed = {kind: self._changes.since(index, entries) for kind, entries in tensors.items()}
         tensors[AVERAGE] = tensor_bytes(state.average)  # any of its rows may have changed
-        written = self._writers[index].write(state, tensors, changed)
+        try:
+            written = self._writers[index].write(state, tensors, changed)
+        except CheckpointError as error:
+            raise CheckpointError(f"optimizer.name: {value_at(state.config, 'optimizer.name')}: {error}") from None
         self._changes.copied(index)
         self._newest = index
         self.summed = StateSum(state.step, self._writers[index].tensors_sum)

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import torch
 
+from loader.exit_codes import EXIT_RESOURCES
 from pool.checkpoint import store
+from pool.checkpoint.folder import keep_former_best
 from pool.checkpoint.plateau import Plateau
-from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_data
+from pool.checkpoint.state import FOLDER, MemberState, OptimizerNumbers, describe_data, same_validation
 from pool.checkpoint.validations import NONE, Goal, Validations, comparable
 from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Commit, ReduceRates, Validated
 from pool.coordinator.snapshots import Snapshots
+from pool.errors import CheckpointError
 from pool.metrics.medians import named
 from pool.process.start import CoordinatorStart
 from pool.run_folder.strict_json import value_at
@@ -126,7 +129,7 @@ class State:
             cursor=self._cursor,
             config=self._start.config.model_dump(mode="json"),
             fingerprint=self._start.fingerprint,
-            **describe_data(self._start.train_files, self._start.validation_files),
+            **describe_data(self._start.train_files, self._start.validation_files, self._start.validation_digests),
             goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
             weights=self._models.weights(),
@@ -148,12 +151,22 @@ class State:
         return store.load_weights(checkpoint, averaged=averaged).tensors
 
     def _validations(self, restored: store.Checkpoint) -> Validations:
-        """Returns what is known of the validations, if the next ones can be compared with it."""
-        known = restored.validations
-        if known == NONE or comparable(restored.config, self._start.config.model_dump(mode="json")):
+        """Returns what is known of the validations, if the next ones can be compared with it. Raises CheckpointError if
+        the checkpoint that was the best by others can't be kept."""
+        known, start = restored.validations, self._start
+        same_files = same_validation(restored, start.validation_files, start.validation_digests)
+        if known == NONE or (same_files and comparable(restored.config, start.config.model_dump(mode="json"))):
             return known
         self._plateaus = (Plateau(),) * len(self._plateaus)
-        self._say("validations measure something else now than before: the best checkpoint is chosen anew")
+        folder = start.run_dir / FOLDER
+        try:
+            kept = keep_former_best(folder)
+        except OSError as error:
+            raise CheckpointError(
+                f"{folder}: the former best can't be kept: {error.strerror}", EXIT_RESOURCES
+            ) from None
+        former = "" if kept is None else f"; the former best is kept: {FOLDER}/{kept}"
+        self._say(f"validations measure something else now than before: the best checkpoint is chosen anew{former}")
         return NONE
 
     def _override(self, step: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pool import _native
 from pool.checkpoint.validations import Validation
 from pool.coordinator.checkpoints import Checkpoints
+from pool.coordinator.first_steps import FirstStepsRecord
 from pool.coordinator.history import History
 from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.scheduler.actions import Action, Collect, Commit, Measure, Validated
@@ -25,6 +26,7 @@ class StepRecord:
         trace: Trace,
         collected: ValidationArrays,
         history: History | None,
+        first_steps: FirstStepsRecord,
         *,
         first_step: int,
         traffic: Callable[[], Traffic],
@@ -36,6 +38,7 @@ class StepRecord:
         self._trace = trace
         self._collected = collected
         self._history = history
+        self._first_steps = first_steps
         self._first_step = first_step
         self._traffic = traffic
         self._open: tuple[Commit, tuple[float, ...]] | None = None
@@ -54,6 +57,7 @@ class StepRecord:
         self._metrics.committed(commit, learning_rates, self._traffic())
         with self._trace.span("snapshot, if due", step=commit.step):
             self.checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
+        self._first_steps.committed(commit.step + 1)
         if commit.step == self._first_step:  # all that stays is there now, optimizer state too
             _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from loader.errors import SPACE_ERRORS, DataError, comes_from
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
+from loader.files.endings import output_ending
 from loader.plugins.error_text import error_line
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, load_trained
@@ -40,13 +41,14 @@ def export_checkpoint(
 
     `description`: text that the file carries; None: that of the file which pool convert made the checkpoint of, else
     DESCRIPTION. `task`: the caller's name for the task, needed unless it is built in. Raises CheckpointError for a bad
-    checkpoint, ConfigError for another task, for several members of which none is chosen, or for a name that ends as
-    another format's do, PoolError for weights that the format can't hold.
+    checkpoint, ConfigError for another task, and for several members of which none is chosen, UsageError for a name
+    that ends as another format's do, PoolError for weights that the format can't hold.
     """
     trained = load_trained(where, task, choice)
     source = None if header is None else header_path(output, header)
     suffix = SUFFIX if onnx else getattr(task_module(trained.name), "EXPORT_SUFFIX", "")
-    _check_suffix(output, suffix, "ONNX models" if onnx else f"files of the task {printable(trained.name)}")
+    if suffix:
+        output_ending(output, "ONNX models" if onnx else f"files of the task {printable(trained.name)}", [suffix])
     for path in filter(None, (output, source)):
         _check_output(path)
     try:
@@ -100,15 +102,6 @@ def _reordered(trained: Trained, patterns: Sequence[str]) -> str:
     if not isinstance(trained.task, ReorderingTask):
         raise ConfigError(f"export: --permute: the task {printable(trained.name)} can't change the order of units")
     return trained.task.reorder(trained.model, patterns)
-
-
-def _check_suffix(output: Path, suffix: str, what: str) -> None:
-    """Raises ConfigError for a name that says that the file is something else."""
-    if suffix and output.suffix and output.suffix.lower() != suffix:
-        raise ConfigError(
-            f"{output}: {what} end in {suffix}, and {output.suffix} is something else; name it "
-            f"{output.with_suffix(suffix).name}"
-        )
 
 
 def _share(output: Path) -> None:

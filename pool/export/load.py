@@ -25,11 +25,21 @@ from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
 from pool.exchange.layout import prefix
 from pool.exchange.tensors import all_tensors, replace_tensors, specs
-from pool.export.member import NEWEST, Choice, MemberId, check_average, check_one, choose, members_of
+from pool.export.member import (
+    NEWEST,
+    Choice,
+    MemberId,
+    check_average,
+    check_one,
+    choose,
+    diverged_members,
+    left_out,
+    members_of,
+)
 from pool.run_folder import strict_json
 from pool.task.factory import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task
 from pool.task.registry import is_bundled, task_module
-from pool.task.start import model_class
+from pool.task.start import KEY, model_class
 from pool.task.task import Task
 
 
@@ -44,6 +54,7 @@ class Trained:
     model: nn.Module
     description: str  # text that its file had, if it was read from one; else empty
     who: str = ""  # which of the checkpoint's networks it is, in words; empty if there is no choice
+    left_out: str = ""  # which others are no part of a mean with it, and why, in words
 
     def __str__(self) -> str:
         return f"{self.checkpoint}, {self.who}" if self.who else str(self.checkpoint)
@@ -65,18 +76,36 @@ def load_trained(where: Path, task: str | None, choice: Choice = NEWEST) -> Trai
 
 
 def load_members(where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> tuple[Trained, ...]:
-    """Does as `load_trained`, for the command `verb`; loads all members if none is chosen."""
+    """Does as `load_trained`, for the command `verb`; loads all members that have not diverged if none is chosen."""
     checkpoint = _Checkpoint(where, task, verb, averaged=choice.averaged)
     if choice.member is not None:
         return (checkpoint.chosen(choice.member),)
-    return tuple(checkpoint.member(m) for m in range(len(checkpoint.members)))
+    return tuple(checkpoint.member(m) for m in checkpoint.of_mean)
+
+
+def first_model(trained: Trained) -> nn.Module | None:
+    """Builds the model with the weights that its run began with; None where they can't be known: of a run that took
+    other ones than its task draws, and of models too large to build twice for a note."""
+    settings = trained.config.get("model")
+    if isinstance(settings, Mapping) and settings.get(KEY):
+        return None
+    seed = _model_seed(trained.config)
+    try:
+        with Allowance(MOST_NUMBERS):
+            model = build_model(trained.task, seed)
+        with torch.no_grad():
+            trained.task.initialize(model)
+    except Exception:  # code of the task: it has built this model before
+        return None
+    return model
 
 
 def described(members: Sequence[Trained]) -> str:
     """Names for people the networks that were asked."""
+    first = members[0]
     if len(members) == 1:
-        return str(members[0])
-    return f"{members[0].checkpoint}, the mean of {len(members)} members"
+        return f"{first}{first.left_out}"
+    return f"{first.checkpoint}, the mean of {len(members)} members{first.left_out}"
 
 
 class _Checkpoint:
@@ -89,11 +118,17 @@ class _Checkpoint:
         config = self._weights.state.config
         self._name = _task_name(config, task, self.path, verb)
         self.members = members_of(self.path, self._weights.state)
+        self._diverged = diverged_members(self._weights.state)
         begins = tuple(prefix(m, len(self.members)) for m in range(len(self.members)))
         if odd := [name for name in self._weights.tensors if not name.startswith(begins)]:
             raise CheckpointError(
                 f"{self.path}: {strict_json.printable(min(odd))}: a tensor of no member of the config"
             )
+
+    @property
+    def of_mean(self) -> list[int]:
+        """The members that a mean is of: those that have not diverged, or all."""
+        return [m for m in range(len(self.members)) if m not in self._diverged]
 
     def chosen(self, member: MemberId) -> Trained:
         """Returns one member."""
@@ -108,13 +143,14 @@ class _Checkpoint:
     def average(self) -> Trained:
         """Returns the average of all members. Raises ConfigError if they have none."""
         check_average(self.path, self.members)
-        each = [self._tensors_of(m) for m in range(len(self.members))]
+        each = {m: self._tensors_of(m) for m in self.of_mean}
+        first = self.of_mean[0]
         if len(each) == 1:
-            return self.member(0)
-        for m, tensors in enumerate(each):
+            return self.member(first)
+        for m, tensors in each.items():
             self._check(m, tensors, self._model(m)[1])
-        tensors = {name: _mean([of_member[name] for of_member in each]) for name in each[0]}
-        return self._made(0, tensors, f"the average of {len(each)} members")
+        tensors = {name: _mean([of_member[name] for of_member in each.values()]) for name in each[first]}
+        return self._made(first, tensors, f"the average of {len(each)} members{left_out(self._diverged)}")
 
     def _tensors_of(self, m: int) -> dict[str, Tensor]:
         begin = prefix(m, len(self.members))
@@ -129,7 +165,8 @@ class _Checkpoint:
         self._check(m, tensors, model)
         replace_tensors(model, [tensors[name] for name, _ in all_tensors(model)])
         description = self._weights.state.description.encode("latin-1").decode("utf-8", "surrogateescape")
-        return Trained(self.path, self.members[m], self._name, task, model, description, who)
+        others = left_out(self._diverged)
+        return Trained(self.path, self.members[m], self._name, task, model, description, who, others)
 
     def _model(self, m: int) -> tuple[Task, nn.Module]:
         """Returns the model as the run has made it. Raises CheckpointError."""

@@ -94,10 +94,26 @@ def _best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, An
         raise ConfigError(
             f"best member: none of {checkpoint} has a finite {ranking.goal.metric}: name a member by its number"
         )
+    if ranking.diverged_at(best) is not None:
+        raise ConfigError(f"best member: all of {checkpoint} have diverged: name a member by its number")
     said = f"the best: {ranking.said(best)}"
     if ranking.goal.metric == "loss" and any(key.startswith("loss.") for key in _differing(members)):
         said += ", though [loss] is not the same for all members"
     return best, said
+
+
+def diverged_members(state: SavedState) -> dict[int, int]:
+    """Returns the members whose losses are far beyond those they began with, each with the step since which they are;
+    none if all are."""
+    known = enumerate(state.validations.members)
+    diverged = {number: member.diverged_at for number, member in known if member.diverged_at is not None}
+    return {} if len(diverged) == len(state.validations.members) else diverged
+
+
+def left_out(diverged: Mapping[int, int]) -> str:
+    """Says which members are no part of a mean, and why; empty if there are none."""
+    named = ", ".join(f"member {member} (diverged at step {step})" for member, step in diverged.items())
+    return f", without {named}" if named else ""
 
 
 def check_average(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:

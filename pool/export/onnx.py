@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,9 @@ from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained
 from pool.export.run import Method, data_config, method_of
 from pool.nn.batch import SparseInput, TensorBatch
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 SUFFIX = ".onnx"
 OUTPUT = "prediction"
@@ -92,6 +95,7 @@ def write_onnx(trained: Trained, path: Path, description: str) -> None:
         except Exception as error:
             raise PoolError(f"{path}: not written: torch can't export the model: {_cause(error)}") from None
         assert program is not None
+        _refuse_lossy_sums(program.model, path)
         program.model.doc_string = description
         part = path.with_name(f".{path.name}.part")
         try:
@@ -198,6 +202,21 @@ def _shapes(schema: BatchSchema, inputs: Inputs) -> dict[str, dict[int, Any]]:
         active = torch.export.Dim(f"{field.name}_active")
         shapes |= {name: {0: active} for name in (f"{field.name}.features", f"{field.name}.values") if name in inputs}
     return shapes
+
+
+def _refuse_lossy_sums(model: onnx_ir.Model, path: Path) -> None:
+    """Refuses what onnxruntime's kernel for CPUs adds up wrongly with several threads, and a short proof does not show.
+
+    Raises PoolError."""
+    nodes = list(model.graph.all_nodes())
+    for function in model.functions.values():
+        nodes += function.all_nodes()
+    scatters = [node for node in nodes if node.op_type == "ScatterND" and "reduction" in node.attributes]
+    if any(node.attributes["reduction"].as_string() != "none" for node in scatters):
+        raise PoolError(
+            f"{path}: not written: the model adds by index_add or index_put, which onnxruntime computes wrongly with "
+            "several threads; use scatter_add"
+        )
 
 
 def _prove(path: Path, model: nn.Module, method: Method, batch: SparseBatch) -> None:

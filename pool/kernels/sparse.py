@@ -228,9 +228,20 @@ def _sum_rows(table: Tensor, index: Tensor, offsets: Tensor, values: Tensor | No
 
 
 def _scatter_rows(table: Tensor, index: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
-    """`_sum_rows` for exporters, which make a loop over the bags of embedding_bag."""
+    """Does as `_sum_rows` for exporters, which make a loop over the bags of embedding_bag.
+
+    `scatter_add` becomes ONNX's ScatterElements. `index_add` would become ScatterND, with which onnxruntime loses
+    additions into one row as soon as it uses several threads. What `_sum_rows` refuses is given an index beyond the
+    end, which the ONNX file's reader refuses: it counts negative ones from the end.
+    """
     active = index.numel()
-    ends = torch.zeros(active + 1, dtype=torch.int64).index_add(0, offsets[1:], torch.ones_like(offsets[1:]))
-    bags = ends.cumsum(0)[:active]  # of each feature: how many bags end before it
-    rows = table[index] if values is None else table[index] * values.to(table.dtype).unsqueeze(1)
-    return table.new_zeros(offsets.numel() - 1, table.shape[1]).index_add(0, bags, rows)
+    ends = offsets[1:]
+    disordered = (offsets[:1] != 0).any() | (ends < offsets[:-1]).any() | (offsets[-1:] != active).any()
+    ends = torch.where(disordered, active + 1, ends)
+    bags_ended = torch.zeros(active + 1, dtype=torch.int64).scatter_add(0, ends, torch.ones_like(ends))
+    bags = bags_ended.cumsum(0)[:active]  # of each feature: how many bags end before it
+    rows = table[torch.where(index < 0, table.shape[0], index)]
+    if values is not None:
+        rows = rows * values.to(table.dtype).unsqueeze(1)
+    sums = table.new_zeros(offsets.numel() - 1, table.shape[1])
+    return sums.scatter_add(0, bags.unsqueeze(1).expand_as(rows), rows)

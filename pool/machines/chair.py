@@ -10,7 +10,7 @@ The books hold nothing that the machines don't say again and again (I5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from pool.protocol.messages import CheckpointPlace, MachineAddress, MachineOrders, MachineReport
@@ -37,6 +37,7 @@ class Chair:
         self._finished = False
         self.refused: dict[int, str] = {}  # machines that can't take part as they were heard last, and why
         self._lack: dict[int, CheckpointPlace] = {}  # by machine: what it has to copy before all can begin
+        self._unconnected: dict[int, float] = {}  # machines that can't be sent to: since when
 
     def hear(self, machine: int, report: MachineReport, now: float) -> None:
         """A machine has said how it is."""
@@ -48,8 +49,23 @@ class Chair:
         if report.ended and not self._ended:
             self._ended = f"machine {machine}: {report.ended}"
 
-    def look(self, now: float) -> None:
-        """Decides what follows from what was heard."""
+    def excuse(self, seconds: float) -> None:
+        """Nothing was listened to for so long: that is nobody's silence."""
+        for known in self._known.values():
+            known.heard += seconds
+        self._unconnected = {machine: since + seconds for machine, since in self._unconnected.items()}
+
+    def deaf(self, now: float) -> tuple[int, ...]:
+        """Returns the machines that are heard, and that nothing could be sent to for PATIENCE."""
+        return tuple(
+            machine
+            for machine in self._machines
+            if now - self._unconnected.get(machine, now) > PATIENCE and self._is_heard(machine, now)
+        )
+
+    def look(self, now: float, unconnected: Collection[int] = ()) -> None:
+        """Decides what follows from what was heard; `unconnected`: machines that can't be sent to now."""
+        self._unconnected = {machine: self._unconnected.get(machine, now) for machine in unconnected}
         self._forget_refused()
         if self._ended or self._finished:
             return
@@ -108,7 +124,7 @@ class Chair:
 
     def _begin(self) -> None:
         """Begins the next generation if all machines are ready."""
-        if not self._all(lambda report: report.lost == self._generation and report.steps):
+        if self._unconnected or not self._all(lambda report: report.lost == self._generation and report.steps):
             return
         reports = {machine: known.report for machine, known in self._known.items()}
         common = set.intersection(*(set(report.steps) for report in reports.values()))
@@ -156,11 +172,11 @@ class Chair:
         return tuple(found)
 
     def _missing(self, now: float) -> tuple[int, ...]:
-        return tuple(
-            machine
-            for machine in self._machines
-            if machine not in self._known or now - self._known[machine].heard > PATIENCE
-        )
+        deaf = self.deaf(now)
+        return tuple(machine for machine in self._machines if machine in deaf or not self._is_heard(machine, now))
+
+    def _is_heard(self, machine: int, now: float) -> bool:
+        return machine in self._known and now - self._known[machine].heard <= PATIENCE
 
     def _is_rival(self, machine: int, report: MachineReport, now: float) -> bool:
         """Another supervisor with the same index was heard a moment ago: it may be dead, and this its successor."""

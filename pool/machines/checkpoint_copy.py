@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from loader.files.regular import open_regular
 from pool.checkpoint.folder import put, step_path
 from pool.checkpoint.state import STATE, read_state
 from pool.errors import CheckpointError
@@ -27,7 +28,7 @@ def read_piece(checkpoints: Path, request: CheckpointRequest) -> tuple[Checkpoin
     try:
         if request.name not in (STATE, *read_state(checkpoint).files):
             raise CheckpointError(f"{checkpoint} has no file of that name")
-        with (checkpoint / request.name).open("rb") as file:
+        with os.fdopen(open_regular(checkpoint / request.name, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
             data = os.pread(file.fileno(), PIECE_BYTES, request.offset)
             is_last = request.offset + len(data) >= os.fstat(file.fileno()).st_size
     except (CheckpointError, OSError) as error:

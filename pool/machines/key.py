@@ -6,12 +6,11 @@ the others that it has it, and a stranger doesn't get as far as a first message.
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
 
 import zmq
 
+from pool.config.secret_file import read_secret, write_secret
 from pool.errors import ConfigError
 
 LENGTH = 40  # characters of Z85
@@ -23,8 +22,7 @@ def write_key(path: Path) -> None:
         raise ConfigError("this libzmq was built without CURVE: install pyzmq's own wheel")
     _, secret = zmq.curve_keypair()
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secret + b"\n")
+        write_secret(path, secret.decode())
     except FileExistsError:
         raise ConfigError(f"{path}: is there already; remove it to make another key") from None
     except OSError as error:
@@ -34,16 +32,9 @@ def write_key(path: Path) -> None:
 def read_key(path: Path) -> str:
     """Returns the key in a file. Raises ConfigError if it is not there, of another user, or can be read by others."""
     try:
-        with path.open(encoding="ascii", errors="replace") as file:
-            status = os.fstat(file.fileno())
-            text = file.read(LENGTH + 2).strip()
+        text = read_secret(path, "--key", LENGTH)
     except OSError as error:
         raise ConfigError(f"--key: {path}: {error.strerror}; make one with pool machines-key {path}") from None
-    if status.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"--key: {path} belongs to another user")
-    others = stat.S_IRWXO if status.st_uid != os.geteuid() else stat.S_IRWXG | stat.S_IRWXO  # root's: by a group
-    if status.st_mode & others:
-        raise ConfigError(f"--key: {path} may be read by others than its owner: chmod 600 {path}")
     try:
         if len(text) != LENGTH:
             raise ValueError

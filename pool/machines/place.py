@@ -18,6 +18,12 @@ class MachinePlace:
     host: str  # the address at which others reach this one
     key: str = field(repr=False)  # the run's: secret half of a CURVE key pair, in Z85
     generation: int = 0  # of the coordinators: all of one begin together
+    port: int = 0  # at which the supervisor listens, unless it is the first machine's; 0: any that is free
+
+    @property
+    def coordinator_port(self) -> int:
+        """Returns the port at which the coordinator listens; 0: any that is free."""
+        return self.port + 1 if self.port else 0
 
 
 def named(machines: Collection[int]) -> str:

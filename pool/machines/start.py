@@ -5,22 +5,20 @@ Number, index and first machine are taken from torchrun's, Slurm's or Kubernetes
 
 from __future__ import annotations
 
-import fcntl
-import re
-import socket
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 
 from pool.errors import ConfigError
+from pool.machines.addresses import PORT, Endpoint, own_address, parse_endpoint, resolve
 from pool.machines.group import MachineGroup
 from pool.machines.key import read_key
 from pool.machines.place import MachinePlace
+from pool.machines.slurm import expand_hosts
 
-PORT = 29500
-_SIOCGIFADDR = 0x8915  # linux/sockios.h
+# `srun` may start a step on some of a job's nodes: SLURM_NODEID counts those.
+_SLURM_NUMBERS = ("SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES")
+_SLURM_LISTS = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
 
 
 @dataclass(frozen=True)
@@ -29,9 +27,10 @@ class Given:
 
     machines: int | None = None
     machine: int | None = None
-    first: str | None = None  # HOST or HOST:PORT
+    first: str | None = None  # HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT
     interface: str | None = None
     key: Path | None = None
+    port: int | None = None  # at which the supervisor listens; the coordinator at the next one
 
     @property
     def is_for_several(self) -> bool:
@@ -68,9 +67,32 @@ def join(given: Given, environment: Mapping[str, str]) -> MachineGroup:
         raise ConfigError(f"--machines: {machines}; a run on one machine needs none of these options")
     if not 0 <= machine < machines:
         raise ConfigError(f"--machine: {machine}; of {machines} machines the last one is {machines - 1}")
-    host, port = _host_and_port(first)
-    place = MachinePlace(machines, machine, _own_address(given.interface, host), read_key(given.key))
-    return MachineGroup(place, host, port)
+    endpoint = parse_endpoint(first)
+    addresses = resolve(endpoint.host)
+    host = own_address(given.interface, endpoint.host, addresses)
+    if given.port is not None and machine == 0 and given.port != endpoint.port:
+        raise ConfigError(f"--port: {given.port}; machine 0 listens at the port of --first, {endpoint.port}")
+    place = MachinePlace(machines, machine, host, read_key(given.key), port=given.port or 0)
+    return MachineGroup(place, endpoint, addresses)
+
+
+def lone_machine_line(environment: Mapping[str, str]) -> str:
+    """Returns a line for a run without options of machines that was started as one of several; empty if it was not."""
+    launched = _count_launched(environment)
+    if launched < 2:
+        return ""
+    return (
+        f"{launched} machines were started here, and each trains on its own: to train one network on all, give each "
+        "--key FILE (`pool machines-key` makes it)"
+    )
+
+
+def _count_launched(environment: Mapping[str, str]) -> int:
+    """Returns the number of machines that torchrun or Slurm has started; 1 if none says more."""
+    for name in ("GROUP_WORLD_SIZE", *_SLURM_NUMBERS, "SLURM_NNODES"):
+        if (text := environment.get(name, "")).isdecimal():
+            return int(text)
+    return 1
 
 
 def _launched(environment: Mapping[str, str]) -> Given:
@@ -85,55 +107,21 @@ def _launched(environment: Mapping[str, str]) -> Given:
         first = environment.get("MASTER_ADDR")
         port = PORT + 1 if environment.get("MASTER_PORT") == str(PORT) else PORT
         number, index = int(environment["GROUP_WORLD_SIZE"]), int(environment["GROUP_RANK"])
-        return Given(number, index, None if first is None else f"{first}:{port}")
-    if "SLURM_NODEID" in environment and "SLURM_JOB_NUM_NODES" in environment:
-        number, index = int(environment["SLURM_JOB_NUM_NODES"]), int(environment["SLURM_NODEID"])
-        return Given(number, index, _first_of(environment.get("SLURM_JOB_NODELIST", "")))
+        return Given(number, index, None if first is None else str(Endpoint(first.strip("[]"), port)))
+    nodes = next((environment[name] for name in _SLURM_NUMBERS if name in environment), None)
+    if "SLURM_NODEID" in environment and nodes is not None:
+        return Given(int(nodes), int(environment["SLURM_NODEID"]), _first_of_slurm(environment))
     if "JOB_COMPLETION_INDEX" in environment:
         return Given(machine=int(environment["JOB_COMPLETION_INDEX"]))
     return Given()
 
 
-def _first_of(nodes: str) -> str | None:
-    """Returns the first host of Slurm's list, such as `gpu[03-05,7],login`."""
-    match = re.match(r"([^,\[]+)(?:\[([^\]]+)\])?", nodes)
-    if match is None:
+def _first_of_slurm(environment: Mapping[str, str]) -> str | None:
+    """Returns the host of the step's, or the job's, first node; None if Slurm names none. Raises ConfigError."""
+    name = next((name for name in _SLURM_LISTS if environment.get(name)), None)
+    if name is None:
         return None
-    number = "" if match[2] is None else re.split("[-,]", match[2])[0]
-    return match[1] + number
-
-
-def _host_and_port(first: str) -> tuple[str, int]:
-    host, colon, port = first.rpartition(":")
-    if not colon:
-        return first, PORT
-    if not port.isdecimal() or not 0 < int(port) < 1 << 16 or not host:
-        raise ConfigError(f"--first: {first}; HOST:PORT is expected")
-    return host, int(port)
-
-
-def _own_address(interface: str | None, first: str) -> str:
-    """Returns the address at which the others reach this machine: that of the interface, or that from which the first
-    machine is reached. Raises ConfigError."""
-    if interface is not None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            try:
-                request = struct.pack("256s", interface.encode()[:15])
-                answer = fcntl.ioctl(any_socket.fileno(), _SIOCGIFADDR, request)
-            except OSError:
-                names = ", ".join(name for _, name in socket.if_nameindex())
-                raise ConfigError(f"--interface: {interface} has no address; there are {names}") from None
-            return socket.inet_ntoa(answer[20:24])
     try:
-        family, _, _, _, address = socket.getaddrinfo(first, PORT, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, socket.SOCK_DGRAM) as any_socket:
-            any_socket.connect(address)  # sends nothing
-            own: str = any_socket.getsockname()[0]
-    except OSError as error:
-        raise ConfigError(f"--first: {first}: {error.strerror}") from None
-    if ip_address(own).is_loopback and first not in ("localhost", address[0]):  # a name that stands for it here
-        raise ConfigError(
-            f"--first: {first} is {own} on this machine, where no other reaches it; give --interface, or the address "
-            "of the first machine"
-        )
-    return own
+        return next(expand_hosts(environment[name].strip()))
+    except ValueError as error:
+        raise ConfigError(f"{name}: {environment[name]}: {error}; name the first machine by --first") from None

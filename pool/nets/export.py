@@ -4,13 +4,17 @@ supervisor."""
 from __future__ import annotations
 
 import errno
+import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from loader.errors import SPACE_ERRORS, comes_from
 from loader.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_RESOURCES
 from loader.files.whole_file import temporary
+from loader.plugins.error_text import error_line
 from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import AVERAGE, FOLDER, read_state
 from pool.errors import CheckpointError, PoolError
@@ -18,6 +22,7 @@ from pool.nets.record import NETS, net_name
 from pool.process import lifeline
 from pool.run_folder import files
 from pool.run_folder.access import keep_others_from_writing, make_folder, shown
+from pool.run_folder.room import has_room
 
 # late imports: the supervisor loads this module, and never torch
 
@@ -65,6 +70,13 @@ def write_nets(export: Export) -> None:
         for path in written:
             path.rename(nets / path.name)
         files.sync_folder(nets)
+    except Exception as error:
+        # Libraries and tasks of the user's say in their own ways that there is no room.
+        if not comes_from(error, _ROOM_ERRORS) and has_room(nets):
+            raise
+        text = str(error) if isinstance(error, PoolError | OSError) else error_line(error)
+        # Attempts that fail alike say the same: the file is named as it is called in the end.
+        raise PoolError(text.replace(str(beside), str(nets)), EXIT_RESOURCES) from error
     finally:
         files.remove_quietly(beside)
 
@@ -87,10 +99,20 @@ def main(arguments: list[str]) -> int:
     try:
         write_nets(Export.parse(rest))
     except (PoolError, OSError) as error:
-        sys.stderr.write(shown(str(error)) + "\n")
-        return EXIT_RESOURCES if comes_from(error, _ROOM_ERRORS) else EXIT_FAILED
+        with suppress(OSError):  # the log is on the same disk
+            os.write(2, f"{shown(str(error))}\n".encode(errors="backslashreplace"))
+        is_full = comes_from(error, _ROOM_ERRORS)
+        return EXIT_RESOURCES if is_full or getattr(error, "exit_code", EXIT_FAILED) == EXIT_RESOURCES else EXIT_FAILED
     return EXIT_DONE
 
 
+def _leave(code: int) -> NoReturn:
+    """Ends this process with that code, also if the log did not take what a library has printed."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    _leave(main(sys.argv[1:]))

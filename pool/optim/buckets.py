@@ -31,7 +31,7 @@ from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.factory import tuples
 from pool.optim.groups import Groups, own_rates
 from pool.optim.native import NativeOptimizer
-from pool.optim.plain_state import check_group
+from pool.optim.plain_state import check_entries, check_group
 from pool.optim.schedules import Parts, load_schedule, make_schedule
 from pool.run_folder.strict_json import printable
 
@@ -172,13 +172,19 @@ class BucketOptimizers:
         return parts
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Tensors by `parameter/key`, and the rest as plain data. Those that are `divided` are on the meta device."""
+        """Returns tensors by `parameter/key`, and the rest as plain data. Tensors that are `divided` are on the meta
+        device. Raises CheckpointError for what has no place in a checkpoint."""
         tensors: dict[str, Tensor] = {}
         divided = {name: _shape_of(parts) for name, parts in self.divided.items()}
         numbers: dict[str, dict[str, Any]] = {}
+        own_entries: list[dict[str, Any]] = []
         for b, (order, optimizer) in enumerate(zip(self._order, self._optimizers, strict=True)):
             self._join(b)
-            for i, entries in optimizer.state_dict()["state"].items():
+            saved = optimizer.state_dict()
+            own_entries.append(_own_entries(saved))
+            for i, entries in saved["state"].items():
+                if not isinstance(i, int):
+                    raise CheckpointError(no_place(self._name, f"{i!r} in its state, which is no parameter's"))
                 name = self._plan.parameters[order[i]].name
                 numbers[name] = {}
                 for key, value in entries.items():
@@ -193,7 +199,13 @@ class BucketOptimizers:
         ]
         schedulers = [scheduler.state_dict() for scheduler in self.schedulers]
         overrides = [asdict(override) for override in self._overrides]
-        return tensors, {"numbers": numbers, "groups": groups, "schedulers": schedulers, "overrides": overrides}
+        return tensors, {
+            "numbers": numbers,
+            "groups": groups,
+            "entries": own_entries if any(own_entries) else [],
+            "schedulers": schedulers,
+            "overrides": overrides,
+        }
 
     def override(self, override: Override) -> None:
         """Changes numbers of the state, between two steps, unless this has been done. Raises CheckpointError."""
@@ -226,18 +238,22 @@ class BucketOptimizers:
             self._check_names(tensors, plain["numbers"])
             tensors = {name: self._where_it_lies(name, tensor) for name, tensor in tensors.items()}
             all_groups = [each.param_groups for each in self._optimizers] if own_numbers else plain["groups"]
-            of_buckets = zip(self._plan.buckets, self._order, self._optimizers, all_groups, strict=True)
-            for bucket, order, optimizer, groups in of_buckets:
+            all_entries = plain.get("entries") or [{}] * len(self._optimizers)
+            of_buckets = zip(self._plan.buckets, self._order, self._optimizers, all_groups, all_entries, strict=True)
+            for bucket, order, optimizer, groups, entries in of_buckets:
                 state = {
                     position: self._state_of(bucket, index, tensors, plain["numbers"])
                     for position, index in enumerate(order)
                     if self._plan.parameters[index].name in plain["numbers"]
                 }
-                own_groups = optimizer.state_dict()["param_groups"]
+                fresh = optimizer.state_dict()
+                own_groups = fresh["param_groups"]
+                if entries:
+                    check_entries(_own_entries(fresh), entries)
                 groups = [
                     {**tuples(group), "params": own["params"]} for group, own in zip(groups, own_groups, strict=True)
                 ]
-                optimizer.load_state_dict({"state": state, "param_groups": groups})
+                optimizer.load_state_dict({**entries, "state": state, "param_groups": groups})
                 for group, own in zip(optimizer.param_groups, own_groups, strict=True):
                     check_group(own, group)  # another optimizer's would fail in the first step
             if not own_numbers:
@@ -309,6 +325,16 @@ class BucketOptimizers:
             place = rows_of(whole, bucket)
             if place.data_ptr() != value.data_ptr():
                 self._optimizers[b].state[parameter][key] = place.copy_(value)
+
+
+def _own_entries(state_dict: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the entries of an optimizer's state_dict that its class adds to torch's two."""
+    return {key: value for key, value in state_dict.items() if key not in ("state", "param_groups")}
+
+
+def no_place(optimizer: str, what: str) -> str:
+    """Formats the refusal of an optimizer that keeps what a checkpoint can't hold."""
+    return f"optimizer.name: {optimizer}: keeps {what}, and a checkpoint has no place for that: take another optimizer"
 
 
 def _has_rows(state: Tensor, parameter: Sequence[int]) -> bool:

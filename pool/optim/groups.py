@@ -50,13 +50,15 @@ class Groups:
         self._args = [self._checked(index) for index in range(len(config.groups))]
 
     def order(self, parameters: Sequence[int]) -> list[int]:
-        """Returns numbers of parameters in the order in which their bucket's optimizer has them."""
-        return sorted(parameters, key=self._group_of.__getitem__)
+        """Returns numbers of parameters in the order in which their bucket's optimizer has them: by group, then as the
+        model has them, so that an optimizer of all parameters adds up in the order of a plain loop."""
+        return sorted(parameters, key=lambda index: (self._group_of[index], index))
 
     def optimizer(self, parameters: Mapping[int, nn.Parameter]) -> Any:
         """Returns that of a bucket; `parameters`: by number. Raises ConfigError."""
         if not self._config.groups:
-            return construct(self._make, list(parameters.values()), self._config, "optimizer.args")
+            ordered = [parameters[index] for index in self.order(list(parameters))]
+            return construct(self._make, ordered, self._config, "optimizer.args")
         members = [
             {
                 "params": [parameters[index] for index in self.order(list(parameters)) if self._group_of[index] == g],

@@ -22,8 +22,16 @@ def joined_state(states: Sequence[State]) -> State:
         **plain[0],
         "numbers": {name: numbers for each in plain for name, numbers in each["numbers"].items()},
         "groups": [groups for each in plain for groups in each["groups"]],
+        "entries": _joined_entries(plain),
         "schedulers": [scheduler for each in plain for scheduler in each["schedulers"]],
     }
+
+
+def _joined_entries(plain: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Returns the entries of each bucket; none if no optimizer has any."""
+    if not any(each["entries"] for each in plain):
+        return []
+    return [entries for each in plain for entries in each["entries"] or [{}] * len(each["groups"])]
 
 
 def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) -> list[State]:
@@ -31,20 +39,22 @@ def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) ->
     tensors, plain = state
     members = len(plans)
     has_groups = plain["groups"] is not None
-    groups, schedulers = list(plain["groups"] or ()), list(plain["schedulers"])
+    groups, schedulers, entries = list(plain["groups"] or ()), list(plain["schedulers"]), list(plain.get("entries", ()))
     states: list[State] = []
     for m, (config, plan) in enumerate(zip(configs, plans, strict=True)):
         is_last = m == members - 1
         of_groups = len(groups) if is_last else len(plan.buckets)
         of_schedulers = len(schedulers) if is_last else len(plan.buckets) * config.schedule.is_set
+        of_entries = len(entries) if is_last else len(plan.buckets)
         own = {
             **plain,
             "numbers": _of_member(m, members, plain["numbers"]),
             "groups": groups[:of_groups] if has_groups else None,
+            "entries": entries[:of_entries],
             "schedulers": schedulers[:of_schedulers],
         }
         states.append((_of_member(m, members, tensors), own))
-        del groups[:of_groups], schedulers[:of_schedulers]
+        del groups[:of_groups], entries[:of_entries], schedulers[:of_schedulers]
     return states
 
 

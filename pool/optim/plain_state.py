@@ -29,6 +29,15 @@ def check_group(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
         raise ValueError(f"lr is {printable(repr(rate))}")
 
 
+def check_entries(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+    """Checks the entries that a class adds to its state_dict. Raises ValueError that names the entry."""
+    if own.keys() != saved.keys():
+        raise ValueError(f"its entries are {printable(', '.join(saved))}, where {', '.join(own)} are usual")
+    for key, value in own.items():
+        if not _fits(value, saved[key]):
+            raise ValueError(f"{key} is {printable(repr(saved[key]))}, where {printable(repr(value))} is usual")
+
+
 def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
     """Raises ValueError that names the entry."""
     for key, value in saved.items():

@@ -39,7 +39,9 @@ from pool.optim.plateau import plateau_rule
 from pool.planner.data import Data, look_at
 from pool.planner.exchange import choose_exchange, optimizers_are_alike
 from pool.planner.model_check import check_model
+from pool.planner.optimizer_check import steps_together
 from pool.planner.rates import learning_rates
+from pool.planner.small_plan import small_plan
 from pool.planner.trial import naming_member, state_nbytes, try_state
 from pool.process.plan_result import Accepted, Answer, Planned, Refused
 from pool.process.start import PlannerStart
@@ -179,9 +181,16 @@ def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
             raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")
         begin = prefix(m, len(configs))
         parameters, buffers = ([replace(spec, name=begin + spec.name) for spec in each] for each in look.tensors)
-        split = config.optimizer.name in ELEMENTWISE
-        plans.append(make_plan(parameters, buffers, _bucket_limits(config), split_tables=split))
+        plans.append(plan_of(config, parameters, buffers))
     return Members(tuple(plans), first.measured, tuple(look.constants for look in looks), on_meta)
+
+
+def plan_of(config: Config, parameters: Sequence[TensorSpec], buffers: Sequence[TensorSpec]) -> Plan:
+    """Lays out a member. What its optimizer steps together lies in one bucket, whatever pool.bucket_mb says."""
+    plan = make_plan(parameters, buffers, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
+    if len(plan.buckets) > 1 and steps_together(config, small_plan(plan)):
+        return make_plan(parameters, buffers, [sum(tensor.nbytes for tensor in parameters)])
+    return plan
 
 
 def _difference(tensors: Tensors, first: Tensors) -> str | None:

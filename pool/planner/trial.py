@@ -8,14 +8,13 @@ import functools
 import json
 import math
 import warnings
-from collections import Counter
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from loader.plugins.error_text import in_words
 from pool.checkpoint.overrides import Override, allowed
@@ -29,15 +28,18 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, RunError
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import torch_dtype
-from pool.optim.buckets import BucketOptimizers
+from pool.optim.buckets import BucketOptimizers, no_place
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.joined_state import states_of
+from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
 from pool.optim.schedules import skip_to
+from pool.planner.optimizer_check import check_optimizer, generators_kept
+from pool.planner.small_plan import small_plan, with_buckets, zeros
 
-LONGEST = 16  # of a dimension of the small tensors
 _VALIDATIONS = 3  # that a snapshot has the numbers of: the newest, the best, the one that others are compared with
 _FIELDS = 120  # bytes of the words around a name in a document
+_NO_CLOSURE = " (it computes losses itself, by a closure, which nobody gives it here: take another optimizer)"
 QUICK = 10_000  # steps of a schedule: a tenth of a second
 
 
@@ -59,7 +61,7 @@ def state_nbytes(
     for m, (member, plan) in enumerate(zip(config.members, plans, strict=True)):
         kind = f"{member.optimizer} {member.schedule}"
         if kind not in known:
-            with naming_member(config, m):
+            with naming_member(config, m), generators_kept():
                 known[kind] = _tried(member, plan)
         tried.append(known[kind])
     changes = len(json.dumps([asdict(override) for override in overrides]))
@@ -83,11 +85,14 @@ def naming_member(config: Config, member: int) -> Iterator[None]:
 
 
 def _tried(config: Config, plan: Plan) -> _Tried:
-    small = _small(plan)
+    small = small_plan(plan)
     try:
         tensors, plain = _after_one_step(config, small)
     except ConfigError as error:
-        raise ConfigError(f"{error}{_culprit(config, small)}") from None
+        why = _NO_CLOSURE if "closure" in str(error) else _culprit(config, small)
+        raise ConfigError(f"{error}{why}") from None
+    if config.optimizer.name not in ELEMENTWISE:
+        tensors, _ = check_optimizer(config, small)
     _try_schedule(config, plan)
     _try_clipping(config, small)
     _check_steps(config, _optimizers(config, small))
@@ -119,7 +124,9 @@ def try_state(config: Config, plans: Sequence[Plan], checkpoint: Path, overrides
     for m, (member, plan, (_, plain)) in enumerate(zip(members, plans, states, strict=True)):
         with naming_member(config, m):
             own = set(allowed(plain))
-            _try_state_of(member, _small(plan), checkpoint, header, plain, [each for each in new if each.key in own])
+            _try_state_of(
+                member, small_plan(plan), checkpoint, header, plain, [each for each in new if each.key in own]
+            )
 
 
 def _try_state_of(
@@ -182,7 +189,7 @@ def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str]
 
 
 def _optimizers(config: Config, plan: Plan) -> BucketOptimizers:
-    return BucketOptimizers(plan, _zeros(plan), config.optimizer, config.run_schedule)
+    return BucketOptimizers(plan, zeros(plan), config.optimizer, config.run_schedule)
 
 
 def _step(config: Config, optimizers: BucketOptimizers) -> None:
@@ -201,6 +208,7 @@ def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tens
         assert isinstance(optimizers.learning_rate, float)
         tensors, plain = optimizers.state()
         tensor_bytes(tensors)
+        _check_plain(config, plain)
         plain = json.loads(json.dumps(plain))
         _optimizers(config, plan).load_state(tensors, plain)
     except PoolError as error:  # it names the key
@@ -213,19 +221,85 @@ def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tens
     return tensors, plain
 
 
+def _check_plain(config: Config, plain: Mapping[str, Any]) -> None:
+    """Raises ConfigError that names the first entry of an optimizer's state that is neither tensor nor plain data."""
+    entries = [(key, value, "its state") for own in plain["numbers"].values() for key, value in own.items()]
+    of_groups = [group for groups in plain["groups"] for group in groups]
+    entries += [(key, value, "its parameter groups") for group in of_groups for key, value in group.items()]
+    entries += [(key, value, "its state_dict") for own in plain["entries"] for key, value in own.items()]
+    for key, value, where in entries:
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError):
+            raise ConfigError(no_place(config.optimizer.name, f"{_kind(value)}, {key!r}, in {where}")) from None
+
+
+def _kind(value: Any) -> str:
+    """Returns what a value is, in words."""
+    if isinstance(value, torch.Tensor):
+        return "a tensor"
+    if isinstance(value, dict | list | tuple | deque) and _holds_tensor(value):
+        return f"a {type(value).__name__} of tensors"
+    return f"an object of the class {type(value).__name__}"
+
+
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_tensor, value.values()))
+    if isinstance(value, list | tuple | deque):
+        return any(map(_holds_tensor, value))
+    return isinstance(value, torch.Tensor)
+
+
 def _culprit(config: Config, plan: Plan) -> str:
-    """Words about the first argument without which optimizer and schedule can be used; empty if there is none."""
+    """Words about what keeps optimizer and schedule from being used: the first argument without which they can, or the
+    parameters that the optimizer does not take; empty if it is neither."""
     for section in ("optimizer", "schedule"):
         args: Mapping[str, Any] = getattr(config, section).args
         for key, value in args.items():
             others = {name: each for name, each in args.items() if name != key}
             changed = getattr(config, section).model_copy(update={"args": others})
-            try:
-                _after_one_step(config.model_copy(update={section: changed}), plan)
-            except ConfigError:
-                continue
-            return f" (it is {section}.args.{dotted([key])} = {repr(value)[:80]}: without it, it works)"
+            if _works(config.model_copy(update={section: changed}), plan):
+                return f" (it is {section}.args.{dotted([key])} = {repr(value)[:80]}: without it, it works)"
+    return _parameters_refused(config, plan)
+
+
+def _parameters_refused(config: Config, plan: Plan) -> str:
+    """Words about the parameters that the optimizer does not take, empty if it is not that: it steps matrices only, or
+    it can be made of groups alone."""
+    matrices = tuple(parameter for parameter in plan.parameters if len(parameter.shape) == 2)
+    other = next((parameter for parameter in plan.parameters if len(parameter.shape) != 2), None)
+    if matrices and other is not None:
+        of_matrices = with_buckets(replace(plan, parameters=matrices), tuple(range(len(matrices))))
+        if _works(config, of_matrices):
+            return f" (it takes matrices only, and {other.name} is none)"
+    make = load_class(config.optimizer.name, "optimizer.name")
+    try:
+        make(zeros(plan), **config.optimizer.args)
+    except (TypeError, SystemExit):  # of an argument that is missing, which it names
+        return ""
+    except Exception as error:
+        why = _problem_with_groups(make, plan, config.optimizer.args)
+        if why not in ("", in_words(error)):
+            return f" (it takes groups with settings of their own, for matrices and others, and no list: {why})"
     return ""
+
+
+def _problem_with_groups(make: Any, plan: Plan, args: Mapping[str, Any]) -> str:
+    """Returns what an optimizer's class says to one group of all parameters; empty if it takes that."""
+    try:
+        make([{"params": zeros(plan)}], **args)
+    except Exception as error:
+        return in_words(error)
+    return ""
+
+
+def _works(config: Config, plan: Plan) -> bool:
+    try:
+        _after_one_step(config, plan)
+    except ConfigError:
+        return False
+    return True
 
 
 def _try_schedule(config: Config, plan: Plan) -> None:
@@ -270,9 +344,9 @@ def _check_steps(config: Config, optimizers: BucketOptimizers) -> None:
 
 def one_optimizer(config: Config, plan: Plan) -> BucketOptimizers:
     """Returns optimizer and schedule of the first bucket, with one small parameter in it."""
-    small, bucket = _small(plan), plan.buckets[0]
+    small, bucket = small_plan(plan), plan.buckets[0]
     one = replace(small, buckets=(replace(small.buckets[0], parameters=bucket.parameters[:1]),))
-    return BucketOptimizers(one, _zeros(small), config.optimizer, config.run_schedule)
+    return BucketOptimizers(one, zeros(small), config.optimizer, config.run_schedule)
 
 
 def _worth_trying(begins: Sequence[int], due: int) -> Iterator[int]:
@@ -293,26 +367,3 @@ def _try_clipping(config: Config, plan: Plan) -> None:
             torch.zeros(1, dtype=torch_dtype(dtype)).clamp_(-limit, limit)
         except RuntimeError as error:
             raise ConfigError(f"train.clip_value: {limit:g}: gradients are {dtype}: {in_words(error)}") from None
-
-
-def _zeros(plan: Plan) -> list[nn.Parameter]:
-    return [nn.Parameter(torch.zeros(t.shape, dtype=torch_dtype(t.dtype))) for t in plan.parameters]
-
-
-def _small(plan: Plan) -> Plan:
-    """Returns the plan with the same parameters and buckets, each dimension short; a table that is several buckets has
-    a row for each."""
-    shares = Counter(bucket.parameters[0] for bucket in plan.buckets if bucket.rows is not None)
-    parameters = []
-    for index, tensor in enumerate(plan.parameters):
-        shape = tuple(min(length, LONGEST) for length in tensor.shape)
-        parameters.append(replace(tensor, shape=(shares[index], *shape[1:]) if index in shares else shape))
-    next_rows: Counter[int] = Counter()  # rows of a table that its buckets so far have
-    buckets = []
-    for bucket in plan.buckets:
-        if bucket.rows is not None:
-            row = next_rows[bucket.parameters[0]]
-            next_rows[bucket.parameters[0]] += 1
-            bucket = replace(bucket, rows=(row, row + 1))
-        buckets.append(bucket)
-    return replace(plan, parameters=tuple(parameters), buckets=tuple(buckets))

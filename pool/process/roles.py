@@ -31,6 +31,7 @@ from pool.device.plugins import add_devices
 from pool.process import lifeline, prctl
 from pool.process.document import to_json
 from pool.process.failure import failure_of
+from pool.process.log_streams import lose_what_has_no_room
 from pool.process.plan_result import Answer, Refused
 from pool.process.start import CoordinatorStart, Start
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
@@ -54,6 +55,7 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
         worker, _ = lifeline.receive(channel, folder)
     lifeline.die_with_parent(parent)  # it is the parent by now: a process is sent its document after it was adopted
     logging.raiseExceptions = False  # if the log can't be written, that can't be logged either
+    lose_what_has_no_room()
     code = EXIT_FAILED
     try:
         faulthandler.enable()  # the log has the Python frames of a SIGSEGV

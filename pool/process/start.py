@@ -160,6 +160,7 @@ class CoordinatorStart(RunStart, ResumingStart):
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
     deaths: tuple[DeathInBatch, ...] = ()  # of workers that ended the coordinator with them, in steps not done since
     place: MachinePlace | None = None  # of this machine among several
+    validation_digests: tuple[str, ...] = ()  # of the content of each validation file
 
 
 _ROLES: Mapping[str, type[Start]] = {

@@ -23,6 +23,7 @@ from pool.protocol.channel import Drops
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Message
+from pool.protocol.tcp_endpoint import bracketed, with_scope_of, without_scope
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class MachineHub:
         self._socket.setsockopt(zmq.CURVE_SERVER, 1)
         self._socket.setsockopt(zmq.CURVE_SECRETKEY, self.key.encode())
         self._socket.setsockopt(zmq.MAXMSGSIZE, max(self.most_bytes, MAX_BYTES))
-        at = f"[{self.host}]" if ":" in self.host else self.host
+        at = bracketed(self.host)
         try:
             self._socket.bind(f"tcp://{at}:{self.port or '*'}")
         except zmq.ZMQError as error:
@@ -96,12 +97,22 @@ class MachineHub:
     @property
     def address(self) -> str:
         """Returns where others reach this one."""
-        return self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        return without_scope(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
+
+    def is_connected(self, machine: int) -> bool:
+        """Tells whether another machine can be sent to, as far as `look` has seen."""
+        return machine in self._others and self._others[machine].connected
+
+    @property
+    def unconnected(self) -> dict[int, str]:
+        """Returns where the others are called that can't be sent to, by their index."""
+        return {index: other.address for index, other in self._others.items() if not other.connected}
 
     def connect(self, addresses: Mapping[Peer, str]) -> None:
         """Names the others, by their index. One of a new incarnation, or at a new address, takes the place of the one
         before."""
-        for peer, address in addresses.items():
+        for peer, given in addresses.items():
+            address = with_scope_of(self.host, given)
             other = self._others.get(peer.index)
             if other is not None and (other.peer, other.address) == (peer, address):
                 continue

@@ -143,7 +143,8 @@ class RunReport:
     validation_metrics: tuple[MetricValue, ...] = ()  # the task's own, of the newest validation
     noted: int = -1  # the newest step whose nets' numbers are in the metrics
     waits_for_nets: bool = False  # nothing is left to do but to note them
-    waits_for_disk: bool = False  # nothing is left to do but the last checkpoint, which can't be written now
+    waits_for_disk: bool = False  # nothing is left to do but to write the last checkpoint, or metrics: there is no room
+    unwritten: int = 0  # lines of the metrics that are not in their file
     address: str = ""  # where coordinators of other machines reach it
     stopped_elsewhere: bool = False  # the run ends with its newest step because another machine was told to stop
 

@@ -18,26 +18,34 @@ _BLOCK = 1 << 16
 
 
 class LineFile:
-    """`error`: why the newest lines are not in the file yet; None if all are."""
+    """`error`: why the newest lines are not in the file yet; None if all are. `lost`: how many never will be."""
 
     def __init__(self, path: Path) -> None:
         self.error: OSError | None = None
+        self.lost = 0
         self._path = path
-        self._kept = bytearray()
-        self._cut = False  # what is kept begins in the middle of a line
+        self._kept = bytearray()  # whole lines
         self._fd = -1
 
+    @property
+    def waiting(self) -> int:
+        """The number of lines that wait in memory."""
+        return self._kept.count(b"\n")
+
     def add(self, line: str) -> None:
-        """Now if possible, else together with a later line."""
+        """Writes a line, now if possible, else together with a later one."""
         if len(self._kept) < MOST_KEPT:
             self._kept += line.encode() + b"\n"
+        else:
+            self.lost += 1
+        self.write_waiting()
+
+    def write_waiting(self) -> None:
+        """Writes the lines that wait, as far as there is room; `error` says why not all are written."""
         self.error = None
         try:
             self._look()
-            while self._kept:
-                written = os.write(self._fd, self._kept)
-                self._cut = not self._kept.endswith(b"\n", 0, written)
-                del self._kept[:written]
+            self._write()
         except OSError as error:
             self.error = error
 
@@ -45,6 +53,22 @@ class LineFile:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
+
+    def _write(self) -> None:
+        """Appends what is kept. If an OSError is raised, the file ends with a whole line."""
+        end, written = os.fstat(self._fd).st_size, 0
+        try:
+            while written < len(self._kept):
+                written += os.write(self._fd, self._kept[written:])
+        except OSError:
+            written = self._kept.rfind(b"\n", 0, written) + 1
+            try:
+                os.ftruncate(self._fd, end + written)
+            finally:
+                self.close()  # to look anew whether the last line is whole
+            raise
+        finally:
+            del self._kept[:written]
 
     def _look(self) -> None:
         """Opens the file if it is not the one that has the name. Raises OSError."""
@@ -54,9 +78,6 @@ class LineFile:
                     return
             self.close()
         self._fd = open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        if self._cut:  # the other half is in the file that is gone
-            del self._kept[: self._kept.index(b"\n") + 1]
-            self._cut = False
         size = os.fstat(self._fd).st_size
         if size > 0 and os.pread(self._fd, 1, size - 1) != b"\n":
             self._kept[:0] = b"\n"

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from loader.exit_codes import EXIT_DONE
+from loader.files.fingerprint import content_digest
+from loader.files.regular import open_regular
 from loader.files.whole_file import temporary
 from loader.plugins.modules import command_of
 from loader.stream.sources import find_files
@@ -26,7 +28,7 @@ from pool.errors import PoolError, RunError, UnavailableError
 from pool.nets.export import takes_average
 from pool.run_folder import files
 from pool.run_folder.access import FOLDER_MODE
-from pool.stages.key import DIGITS, content_digest, digest
+from pool.stages.key import DIGITS, digest
 from pool.stages.recipe import Stage
 from pool.supervisor.processes.program import ended
 from pool.supervisor.resources.run_folder import locked
@@ -38,9 +40,22 @@ _LONGEST = 1 << 20
 
 
 def network_of(folder: Path) -> Path | None:
-    """Returns the network in a stage's folder; None if it is not written."""
+    """Returns the network in a stage's folder; None if it is not written. Its bytes are not looked at."""
     name = _record(folder).get("network")
     return folder / name if isinstance(name, str) and (folder / name).is_file() else None
+
+
+def has_bytes_of_its_name(network: Path) -> bool:
+    """Reads a stage's network through, and compares it with the digest in its name."""
+    with suppress(OSError):
+        return network.name.startswith(f"{_stem_of(network)}.")
+    return False
+
+
+def _stem_of(network: Path) -> str:
+    """Returns the name that a network has by its content, without the ending. Raises OSError."""
+    with os.fdopen(open_regular(network), "rb") as file:
+        return f"nn-{hashlib.file_digest(file, 'sha256').hexdigest()[:DIGITS]}"
 
 
 def is_tested(folder: Path) -> bool:
@@ -48,9 +63,12 @@ def is_tested(folder: Path) -> bool:
 
 
 def network_wanted(stage: Stage, key: str, folder: Path) -> Path | None:
-    """Returns the stage's network; None if it is to be written, or with other weights or in another order. One whose
-    files to order it by are not here is taken as it is. Raises UnavailableError."""
+    """Returns the stage's network; None if it is to be written, anew where its bytes are not those of its name, or with
+    other weights or in another order. One whose files to order it by are not here is taken as it is. Raises
+    UnavailableError."""
     network = network_of(folder)
+    if network is not None and not has_bytes_of_its_name(network):
+        network = None
     try:
         return network if _record(folder).get("network_key") == _network_key(stage, key) else None
     except UnavailableError:
@@ -83,10 +101,13 @@ def end_stage(stage: Stage, key: str, folder: Path, say: Callable[[str], object]
     network = network_wanted(stage, key, folder)
     if network is not None and (not stage.own.test or test_outcome(stage, network, folder) == EXIT_DONE):
         return  # of a folder that may be read alone
+    former = network_of(folder)
+    if former is not None and not has_bytes_of_its_name(former):
+        say(f"stage {stage.name}: {former} has other bytes than those it was named by; it is written again")
     try:
         lock = locked(folder)
         try:
-            network = network or _written(stage, key, folder, say)
+            network = _written(stage, key, folder, say) if network is None else network
             if stage.own.test and test_outcome(stage, network, folder) != EXIT_DONE:
                 _test(stage, network, folder, say)
         finally:
@@ -123,7 +144,7 @@ def _written(stage: Stage, key: str, folder: Path, say: Callable[[str], object])
         beside.mkdir(mode=FOLDER_MODE)
         written = beside / f"network{suffix}"
         _export(stage, folder, written)
-        network = folder / f"nn-{hashlib.sha256(written.read_bytes()).hexdigest()[:DIGITS]}{suffix}"
+        network = folder / f"{_stem_of(written)}{suffix}"
         files.sync_file(written)
         written.rename(network)
     finally:

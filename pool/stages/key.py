@@ -11,10 +11,11 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from loader.files.fingerprint import content_digest
 from loader.files.identity import DataFile
 from loader.section import Effect
 from pool.checkpoint.digest import start_digest
@@ -29,9 +30,6 @@ from pool.task.start import KEY
 
 FORMAT = 1  # of this rule; raised when a default changes that changes results
 DIGITS = 12
-_MIB = 1 << 20
-_PLACES = 62  # between a file's first MiB and its last, that are looked at
-_PIECE = 16 << 10
 _OF_THE_MACHINE = ("pool.", "testing.")
 _TOLD_OTHERWISE = ("run.dir", f"model.{KEY}")
 
@@ -108,27 +106,6 @@ def digest(content: Mapping[str, Any]) -> str:
     one number."""
     text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
-
-
-def content_digest(path: Path, size: int) -> str:
-    """Returns the SHA-256 of a file's size, first and last MiB and some pieces between: whole files of a hundred
-    gigabytes would take minutes. Raises OSError."""
-    total = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
-        for begin, length in _places(size):
-            file.seek(begin)
-            total.update(file.read(length))
-    return total.hexdigest()
-
-
-def _places(size: int) -> Iterable[tuple[int, int]]:
-    if size <= 2 * _MIB + _PLACES * _PIECE:
-        yield 0, size
-        return
-    yield 0, _MIB
-    for place in range(1, _PLACES + 1):
-        yield _MIB + (size - 2 * _MIB - _PIECE) * place // (_PLACES + 1), _PIECE
-    yield size - _MIB, _MIB
 
 
 def _digests(files: Sequence[DataFile]) -> list[str]:

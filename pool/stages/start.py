@@ -87,7 +87,7 @@ def _state(config: Config, state: SavedState, start: Path) -> SavedState:
         state,
         config=_settings(config, state, start, _NUMBERS if own else ()),
         fingerprint={entry: state.fingerprint[entry] for entry in LAYOUT if entry in state.fingerprint},
-        **describe_data(found.train, found.validation),
+        **describe_data(found.train, found.validation, found.validation_digests),
         cursor=Cursor(batch=state.step * config.train.batches_per_step),
         validations=NONE,
         optimizer=replace(numbers, overrides=(), plateaus=()),

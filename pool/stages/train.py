@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from loader.exit_codes import EXIT_DONE
 from pool.checkpoint.compare_tensors import Forms, first_difference, forms_of
 from pool.checkpoint.folder import linked_step, locate
-from pool.checkpoint.state import FOLDER, LAST, read_state
+from pool.checkpoint.state import FOLDER, LAST, read_state, verify
 from pool.config.load import parse_config
 from pool.config.tree import Config
-from pool.errors import ConfigError, ResourceError, RunError, UnavailableError
+from pool.errors import ConfigError, DamagedCheckpointError, ResourceError, RunError, UnavailableError
 from pool.run_folder.strict_json import ABSENT, said, same
 from pool.stages import end
 from pool.stages.key import keys, settings
 from pool.stages.recipe import Recipe, Stage
 from pool.stages.start import begin_with_checkpoint
 from pool.supervisor.prepare import preparation
-from pool.supervisor.prepare.disk_plan import DiskPlan, disk_plan
+from pool.supervisor.prepare.disk_plan import DiskPlan, advice_for, disk_plan
 from pool.supervisor.resources.system_memory import mib
 from pool.supervisor.train import train
 from pool.task.start import KEY
@@ -62,10 +63,12 @@ class StageRun:
         return state_of(status, all_steps=self.step >= self.stage.config.train.steps)
 
     def check_own(self) -> None:
-        """Raises ConfigError if the folder's run went on by itself, so that its weights are not those of the stage."""
+        """Raises ConfigError if the folder's run went on by itself, so that its weights are not those of the stage;
+        DamagedCheckpointError that says what to do."""
         if self.step < 0 or self.status is None:
             return
-        saved = read_state(self.folder / FOLDER / LAST)
+        with _naming_damage(f"stage {self.stage.name}", f"--rerun {self.stage.name} trains it anew"):
+            saved = read_state(self.folder / FOLDER / LAST)
         why = "numbers that --override changed" if saved.optimizer.overrides else ""
         with suppress(ConfigError):  # of another version: its keys may be other ones
             then, now = settings(parse_config(dict(saved.config), "")), settings(self.stage.config)
@@ -124,8 +127,10 @@ def train_stages(
     if rerun is not None and recipe.index(rerun, "--rerun") > last:
         raise ConfigError(f"--rerun {rerun}: comes behind --until {until}")
     wanted = stage_runs(recipe, last)
+    anew = set() if rerun is None else _trained_anew(wanted, rerun)
     for run in wanted:
-        run.check_own()
+        if run.stage.name not in anew:  # what it has is set aside
+            run.check_own()
         end.check_end(run.stage, run.key, run.folder)
     if rerun is not None:
         _set_aside(_with_data(recipe), rerun)
@@ -171,8 +176,7 @@ def check_room(needed: Mapping[str, DiskPlan]) -> None:
     if together > free:
         raise ResourceError(
             f"not enough room on the disk of {next(iter(plans)).place}: checkpoints of {', '.join(needed)} "
-            f"take {mib(together)} together, and {mib(free)} are free; lower train.keep_checkpoints, raise "
-            "train.keep_every, or choose another run.dir"
+            f"take {mib(together)} together, and {mib(free)} are free; {advice_for(plans)}"
         )
 
 
@@ -227,6 +231,8 @@ def _train(
 ) -> int:
     stage = run.stage
     start = stage.start if stage.parent is None else str(folders[stage.parent.name])
+    if run.step < 0 and start is not None:
+        _check_start(stage, Path(os.path.expanduser(start)))  # noqa: PTH111 (that of Path raises)
     config = _config(run, start, stage.config.train.start_weights)
     if stage.own.start_with == "checkpoint":
         assert start is not None
@@ -248,13 +254,40 @@ def _config(run: StageRun, start: str | None, weights: str) -> Config:
     )
 
 
-def _set_aside(runs: Sequence[StageRun], rerun: str) -> None:
-    """Renames the folders of a stage, if it is done, and of those that follow from it: they first, so that a command
-    that dies in between finds the stage done. Raises RunError."""
+def _trained_anew(runs: Sequence[StageRun], rerun: str) -> set[str]:
+    """Returns the names of a stage and of those that follow from it."""
     again = {rerun}
     for run in runs:
         if run.stage.parent is not None and run.stage.parent.name in again:
             again.add(run.stage.name)
+    return again
+
+
+@contextmanager
+def _naming_damage(what: str, way_out: str) -> Iterator[None]:
+    """Damage of a checkpoint that is read inside is told with whose it is and what to do."""
+    try:
+        yield
+    except DamagedCheckpointError as error:
+        raise DamagedCheckpointError(f"{what}: {error}; {way_out}, or put the file back from a copy") from None
+
+
+def _check_start(stage: Stage, start: Path) -> None:
+    """Reads every byte of the checkpoint that a stage starts from. Raises CheckpointError that says what to do."""
+    if not start.is_dir():  # a file, which is the task's
+        return
+    if stage.parent is None:
+        what, way_out = "what it starts from", "choose another start_from"
+    else:
+        what, way_out = f"it starts from {stage.parent.name}", f"--rerun {stage.parent.name} trains that anew"
+    with _naming_damage(f"stage {stage.name}: {what}", way_out):
+        verify(locate(start))
+
+
+def _set_aside(runs: Sequence[StageRun], rerun: str) -> None:
+    """Renames the folders of a stage, if it is done, and of those that follow from it: they first, so that a command
+    that dies in between finds the stage done. Raises RunError."""
+    again = _trained_anew(runs, rerun)
     aside = [run for run in runs if run.stage.name in again and run.folder.exists()]
     if not any(run.is_trained for run in aside if run.stage.name == rerun):
         _say(f"--rerun {rerun}: it is not done, and goes on")

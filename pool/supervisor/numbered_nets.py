@@ -50,6 +50,9 @@ class NumberedNets:
         self._waiting: float | None = None  # time since which nothing else is left to do
         self._no_room = ""  # why the disk did not take the newest export
         self._retry = 0.0  # time of the next one
+        self._unrecorded: list[tuple[int, Net]] = []  # in the order of the record
+        self._is_record_late = False
+        self._next_record = 0.0
         states = read_record(folder.inside) if self._train.export_every else {}
         known = {step: net for step, net in states.items() if step <= run.step}
         if known != states:  # steps that are done again; others may follow from them than before
@@ -96,6 +99,8 @@ class NumberedNets:
         if self._command is not None and self._command.pidfd in events:
             self._tried(self._command)
         self._begin()
+        if self._unrecorded and time.monotonic() >= self._next_record:
+            self._record()
         return self.news != before
 
     def stop(self) -> None:
@@ -136,7 +141,7 @@ class NumberedNets:
         self._exporter = None
         code, last = program.end(), program.close()
         if code == EXIT_RESOURCES:
-            self._postpone(last)
+            self._postpone(last or "no room")  # not even for the line that says more
             return
         self._no_room = ""
         outcome = Net.NOT_WRITTEN if code else Net.WRITTEN
@@ -208,10 +213,26 @@ class NumberedNets:
         return program
 
     def _note(self, step: int, net: Net) -> None:
-        try:
-            add_to_record(self._folder.inside, step, net)
-        except OSError as error:
-            self._say(f"{NETS}/: how far step {step} is can't be recorded: {error.strerror}; a resume does it again")
+        """Records how far a step is; what can't be recorded now is with a later step, or after a while."""
+        self._unrecorded.append((step, net))
+        self._record()
+
+    def _record(self) -> None:
+        while self._unrecorded:
+            step, net = self._unrecorded[0]
+            try:
+                add_to_record(self._folder.inside, step, net)
+            except OSError as error:
+                self._next_record = time.monotonic() + RETRY_SECONDS
+                if not self._is_record_late:
+                    self._is_record_late = True
+                    self._say(
+                        f"{NETS}/: how far step {step} is can't be recorded: {error.strerror}; tried again every "
+                        f"{RETRY_SECONDS:.0f} s, and a resume does again what is not on record"
+                    )
+                return
+            self._is_record_late = False
+            del self._unrecorded[0]
 
 
 def _replaced(word: str, values: Mapping[str, str]) -> str:

@@ -76,8 +76,9 @@ class RestartPolicy:
             self._raised[peer.place] = failure.signature
         if number > self.budget:
             return Decision(False, f"it died {number} times without a step done (pool.restarts = {self.budget})")
-        when = f"in {pause:g} s " if pause else ""
-        return Decision(True, f"restarted {when}(death {number} of {self.budget} without a step done)", pause)
+        when = f" in {pause:g} s" if pause else ""
+        limit = f"more than {self.budget} end the run (pool.restarts)"
+        return Decision(True, f"restarted{when}: death {number} since the last step; {limit}", pause)
 
     def is_left_out(self, peer: Peer) -> bool:
         """Its device is, and so this worker."""

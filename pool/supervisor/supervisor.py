@@ -111,7 +111,7 @@ class Supervisor:
         self._ended_coordinator: tuple[Peer, str] | None = None  # that waits for the other machines, and why
         self._complete_since = time.monotonic()  # when a machine was first missed, or now
         self._broken = 0  # the generation of machines whose end was said last
-        self._waits_for = ""  # other machines, in words
+        self._waits_for = ""  # the line that names the other machines
         self._missed = ""  # the same, once they are waited for no more
         self.last_report: RunReport | None = None
         self.left_out = LeftOutSummary(run.config.data)
@@ -360,9 +360,11 @@ class Supervisor:
     def _wait_no_longer_than(self, seconds: float, group: MachineGroup) -> None:
         """If a machine is not heard for so long, what there is becomes a checkpoint, and the run ends here."""
         now = time.monotonic()
-        if (waits_for := group.waits_for) and waits_for != self._waits_for:
-            self._progress.say(f"waiting up to {seconds:g} s for {waits_for}: start it again with --resume")
-        self._waits_for = waits_for
+        waits_for = group.waits_for
+        line = f"waiting up to {seconds:g} s for {waits_for}: {group.advice}" if waits_for else ""
+        if line and line != self._waits_for:
+            self._progress.say(line)
+        self._waits_for = line
         if not waits_for:
             self._complete_since = now
         elif now - self._complete_since > seconds:

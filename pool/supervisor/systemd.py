@@ -45,7 +45,7 @@ def _status(report: RunReport) -> str:
     """Returns the line for `systemctl status`."""
     parts = [f"step {report.step}/{report.steps}", eta(report)]
     if report.waits_for_disk:
-        parts.append("the last checkpoint can't be written: waits for room on the disk")
+        parts.append("waits for room on the disk, to write what is left")
     if report.waits_for_nets:
         parts.append("waits for nets to be exported and tried")
     return ", ".join(filter(None, parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +16,11 @@ from pool.errors import ConfigError, PoolError, RunError
 from pool.exchange.exchange_choice import HOST
 from pool.machines.group import MachineGroup
 from pool.machines.member import Begin, Break, Over, Refused
+from pool.machines.start import lone_machine_line
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
 from pool.run_folder.access import shown
+from pool.run_folder.records import METRICS
 from pool.supervisor.outcome import outcome_of, tell
 from pool.supervisor.prepare.data_files import check_at_end
 from pool.supervisor.prepare.machine_facts import of_config, of_plan
@@ -104,6 +107,8 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     progress.say(f"run {folder.path}: preparing")
     if config.run.trace:
         trace.clear(folder.inside)
+    if run.group is None and (line := lone_machine_line(os.environ)):
+        progress.say(line)
     begin = None if run.group is None else _agree(run, run.group)
     if begin is None:
         run.group = None
@@ -151,6 +156,8 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
             progress.say(line)
         if (trace_file := config.trace_file) is not None:
             progress.say(trace.finish(folder.inside, trace_file))
+    if run.report is not None and run.report.unwritten and code != EXIT_DONE:
+        progress.say(f"{METRICS} lacks the newest lines: there was no room for them")
     for line in _closing_lines(config, folder, run.report, run.again if code != EXIT_DONE else None):
         progress.say(line)
     if code != EXIT_DONE and run.group is not None:
@@ -173,7 +180,8 @@ def _agree(run: _Run, group: MachineGroup) -> Begin | None:
         run.signals.drain()
         return run.signals.count > 0 or (has_last and group.alone)
 
-    match group.wait_for_step(lambda: run.folder.inside / FOLDER, given_up, run.progress.say):
+    timeout = run.config.pool.machine_timeout
+    match group.wait_for_step(lambda: run.folder.inside / FOLDER, given_up, run.progress.say, timeout):
         case Begin() as begin:
             run.progress.say(f"machine {group.place.machine} of {group.place.machines}: begins with step {begin.step}")
             return begin

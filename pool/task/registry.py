@@ -30,7 +30,8 @@ class TaskModule(Protocol):
 
     Beside these it may have EXPORT_SUFFIX, the ending of an exported file's name, and, if it comes with the program,
     COMMANDS, the name of a module with `register(app)` that adds commands to `pool`, and NETWORKS, the name of a module
-    with a chess engine's networks (pool.tasks.chess.network.Family).
+    with a chess engine's networks (pool.tasks.chess.network.Family). SCORE_UNIT is the unit of its networks'
+    outputs, as sources name those of scores, and SCORE_SCALES has what scores of other units are multiplied by for it.
 
     And it may have `complete_model(model, data)`, if its model's settings follow in part from those of the data: the
     section `model` as it is given, and the source's own section, make the section of the run. Raises ValueError.

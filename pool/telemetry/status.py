@@ -10,18 +10,21 @@ import fcntl
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from pydantic import TypeAdapter
 
+from loader.errors import SPACE_ERRORS
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_DONE, EXIT_SIGNALLED
 from pool.run_folder import files
+from pool.run_folder.access import open_file
 
 STATUS = "status.json"
 LOCK = "lock"
 LONGEST = 1 << 20  # bytes
+BLOCK = 4096  # bytes that a file has on any disk, however short it is
 
 State = Literal["running", "finished", "stopped", "crashed"]
 
@@ -31,7 +34,7 @@ class Status:
     """One life of a run: from a start of its supervisor to the supervisor's end."""
 
     started: float  # seconds since 1970
-    restarts: int = 0  # of the run's processes
+    restarts: int = 0  # of the run's processes, in its earlier lives, too
     ended: float | None = None
     exit_code: int | None = None  # None: it goes on, or it was killed
     reason: str = ""  # the lines that it ended with, if it failed
@@ -41,9 +44,31 @@ _SCHEMA = TypeAdapter(Status)
 
 
 def write_status(folder: Path, status: Status) -> None:
-    """Keeps the file as it is if it can't be written: a run does not end for it."""
-    with suppress(OSError):
-        files.replace_file(folder / STATUS, json.dumps(asdict(status), indent=1).encode())
+    """Writes the file anew; where there is no room for a second one, over the old one. Keeps it as it is if that can't
+    be written either: a run does not end for it."""
+    try:
+        files.replace_file(folder / STATUS, _encoded(status))
+    except OSError as error:
+        if error.errno in SPACE_ERRORS:
+            with suppress(OSError):
+                _overwrite(folder / STATUS, status)
+
+
+def _encoded(status: Status) -> bytes:
+    return json.dumps(asdict(status), indent=1).encode()
+
+
+def _overwrite(path: Path, status: Status) -> None:
+    """Writes into the block that the file has already. Raises OSError."""
+    data = _encoded(status)
+    if len(data) > BLOCK:
+        data = _encoded(replace(status, reason=f"{status.reason[: BLOCK // 16]} ..."))  # a letter is 12 bytes at most
+    fd = open_file(path, os.O_WRONLY)
+    try:
+        os.pwrite(fd, data, 0)
+        os.ftruncate(fd, len(data))
+    finally:
+        os.close(fd)
 
 
 def read_status(folder: Path) -> Status | None:

@@ -118,6 +118,16 @@ function decades(_, least, most) {
   return most > 0 ? uPlot.rangeLog(Math.max(least, most / 1e12), most, 10, true) : [0.1, 1];
 }
 
+// Pixels that a label of an axis takes at most, in uPlot's font.
+function labelWidth(text) {
+  return 7 * text.length;
+}
+
+// The size of an axis that stands upright: its longest label fits.
+function sizeOfLabels(self, labels) {
+  return 20 + Math.max(50, ...(labels ?? []).map(labelWidth));
+}
+
 // Draws curves into a chart of their own, which keeps its zoom while the same curves grow.
 function chart(place, title, curves, {logarithmic = false, bands = [], range} = {}) {
   const drawn = curves.filter(curve => curve.points[0].length);
@@ -136,7 +146,11 @@ function chart(place, title, curves, {logarithmic = false, bands = [], range} = 
       title, bands, width: box.clientWidth - 14, height: 240,
       cursor: {sync: {key: "x"}},
       scales: {x: {time: false}, y: scale},
-      axes: [{}, {size: 70, values: (_, ticks) => ticks.map(tick => tick === null ? "" : digits(tick))}],
+      padding: [null, labelWidth("1,000,000") / 2, null, null],
+      axes: [
+        {space: (self, at, least, most) => labelWidth(Math.round(most).toLocaleString()) + 16},
+        {size: sizeOfLabels, values: (_, ticks) => ticks.map(tick => tick === null ? "" : digits(tick))},
+      ],
       series: [{label: axis === "time" ? "hour" : "step", value: (_, x) => digits(x)}, ...drawn.map(curve => ({value: (_, y) => digits(y), ...curve.options}))],
     }, data, box);
     known = {signature, plot, box, whole: true};

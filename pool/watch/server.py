@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from werkzeug.exceptions import Forbidden, HTTPException, MethodNotAllowed, MisdirectedRequest, NotFound
@@ -40,16 +40,20 @@ _HEADERS = {
 class PageServer:
     """Answers from `start` on. `url`: what the user opens, with the token."""
 
-    def __init__(self, watch: Watch, host: str, port: int) -> None:
-        """`port`: 0 for any that is free. Raises UnavailableError if the address can't be had."""
+    def __init__(
+        self, watch: Watch, host: str, port: int, *, allowed_names: Sequence[str] = (), token: str | None = None
+    ) -> None:
+        """`port`: 0 for any that is free; `allowed_names`: more host names under which a proxy may show the page;
+        `token`: None: a new one. Raises UnavailableError if the address can't be had."""
         self._watch = watch
         self._lock = threading.Lock()
         self._looked = -LOOK_SECONDS
         self._contents: Mapping[str, Any] = {}
         self._server = WebServer(self._answer, host, port)
         port = self._server.port
-        self._names = {host.lower(), "localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
-        self._token = secrets.token_urlsafe(24)
+        names = (host, "localhost", socket.gethostname(), socket.getfqdn(), *allowed_names)
+        self._names = {name.lower() for name in names}
+        self._token = secrets.token_urlsafe(24) if token is None else token
         self._cookie = f"sparsepool-{port}"  # browsers send a machine's cookies to all of its ports
         name = f"[{host}]" if ":" in host else host
         self.url = f"http://{name}:{port}/?{_TOKEN}={self._token}"
@@ -77,15 +81,19 @@ class PageServer:
         if request.method not in ("GET", "HEAD"):
             raise MethodNotAllowed(("GET", "HEAD"), "only GET is answered")
         if not self._is_own_name(request.environ.get("HTTP_HOST", "")):
-            raise MisdirectedRequest("this server has another name: open the address that pool watch has printed")
+            raise MisdirectedRequest(
+                "this server has another name: open the address that pool watch has printed, or start it with "
+                "--allow-host and the name that you have opened"
+            )
         given = request.args.get(_TOKEN) or request.cookies.get(self._cookie, "")
         if not secrets.compare_digest(given.encode(), self._token.encode()):
             raise Forbidden("the token is missing or wrong: open the address that pool watch has printed")
 
     def _response(self, request: Request) -> Response:
         if request.path == "/" and _TOKEN in request.args:  # out of the address, which lands in histories
-            response = Response("", 303, {"Location": "/"})
-            response.set_cookie(self._cookie, self._token, httponly=True, samesite="Strict")
+            # Both relative to what the browser has opened: a proxy may show the page at any path.
+            response = Response("", 303, {"Location": "./"})
+            response.set_cookie(self._cookie, self._token, path=None, httponly=True, samesite="Strict")
             return response
         if request.path == "/":
             return Response(page_of(self._look(), live=True), mimetype="text/html")

@@ -103,7 +103,7 @@ class Worker:
     def _members(self) -> list[Member]:
         start = self._start
         members = list(make_members(start.nets, start.layout.plans, on_meta=start.on_meta))
-        numerics.check_constants(start.fingerprint, start.peer, members)
+        numerics.check_members(start.fingerprint, start.peer, members, start.dense_products)
         return members
 
     def _batches(self, device: Device) -> Batches:

@@ -52,6 +52,8 @@ NONSENSE = {
     "torch.set_grad_enabled(False)\nreturn usual()": "loss gave a number without gradient",
     "torch.set_default_dtype(torch.float64)\nreturn usual()": "loss changes torch's default dtype",
     "torch.set_num_threads(3)\nreturn usual()": "loss changes torch's number of threads",
+    "torch.set_float32_matmul_precision('medium')\nreturn usual()": "loss changes torch's backends.mkldnn.matmul",
+    "torch.set_flush_denormal(True)\nreturn usual()": "loss changes torch's flush denormal",
     "model.output.weight.data = torch.zeros(1, 16)\nreturn usual()": "loss changes output.weight",
 }
 DEADLY = (

@@ -116,7 +116,7 @@ def test_a_generated_page_is_what_the_script_writes(page: str) -> None:
 
 
 def test_every_page_is_in_the_site() -> None:
-    site = text_of(ROOT / "mkdocs.yml")
+    site = text_of(ROOT / "zensical.toml")
     missing = [name(page) for page in DOCS.rglob("*.md") if page.relative_to(DOCS).as_posix() not in site]
     assert not missing
 

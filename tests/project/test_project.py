@@ -1,4 +1,4 @@
-"""The files around the code agree: versions, workflows, hooks, the targets that CONTRIBUTING.md names."""
+"""The files around the code agree: versions, workflows, hooks, the targets that the pages for contributors name."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def targets() -> set[str]:
 
 
 def test_one_version_everywhere() -> None:
-    version = tomllib.loads(text_of("pyproject.toml"))["project"]["version"]
-    assert f"\nversion: {version}\n" in text_of("CITATION.cff")
+    settings = tomllib.loads(text_of("pyproject.toml"))["tool"]["scikit-build"]
+    assert f"\nversion: {settings['metadata']['version']['base']}\n" in text_of("CITATION.cff")
 
 
 def test_the_workflow_runs_what_ci_runs_and_says_that_it_has_no_shared_folder() -> None:
     workflow = text_of(".github/workflows/ci.yml")
     assert "- run: .ci/run ${{ matrix.what }}\n" in workflow
     assert "WITHOUT_SHARED" in workflow
-    assert "WITHOUT_SHARED" in text_of("CONTRIBUTING.md")
+    assert "WITHOUT_SHARED" in text_of("docs/how-to/test.md")
 
 
 def test_wheels_are_built_for_every_python_that_is_tested() -> None:
@@ -48,7 +48,7 @@ def test_make_alone_lists_every_target_with_what_it_does() -> None:
 
 
 def test_every_target_is_described_to_contributors() -> None:
-    described = set(re.findall(r"[a-z][\w-]*", text_of("CONTRIBUTING.md")))
+    described = set(re.findall(r"[a-z][\w-]*", text_of("CONTRIBUTING.md") + text_of("docs/how-to/test.md")))
     assert targets() - described == set()
 
 

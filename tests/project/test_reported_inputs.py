@@ -25,6 +25,9 @@ class Row(NamedTuple):
 
 BLACK_WON = r"^q3k3/8/8/8/8/8/4P3/4K3 b .*\t0000\t32002\t\S+\t1\n$"  # the mover's
 ROWS = (
+    Row("rows/flt.csv", "inspect {file}", 0, r"1: user .*1 missing, spellings: integers with \.0 3\n"),
+    Row("rows/int.csv", "inspect --json {file}", 0, r'"spellings": {"counts": {"integers": 4}, "pairs": 0'),
+    Row("rows/ids.csv", "inspect {file}", 0, "2: na,me .*1 missing, spellings: texts 3, numbers with an exponent 1"),
     Row("chess/moves-one-late.plain", "verify {file}", 1, "a move that no piece can make there"),
     Row(
         "chess/moves-one-late.plain",
@@ -44,6 +47,21 @@ ROWS = (
     Row("chess/illegal-move.pgn", "verify {file}", 1, "'Ke3' is no legal move there"),
     Row("chess/illegal-move.pgn", "count {file} --on-bad-data skip", 0, "8 positions in 2 games"),
     Row("chess/illegal-move.pgn", "convert {file} -o {out}.pgn --on-bad-data skip", 0, "left out: .*1 game"),
+    Row("chess/c-chess-cli.pgn", "verify {file}", 1, r"the comment '31/12 5ms' has a whole number"),
+    Row("chess/c-chess-cli.pgn", "dump {file} --pgn-unit centipawns", 0, r"e2e4\t31\t(.*\n){5}.*g8f6\t-31998\t"),
+    Row("chess/integer-centipawns.pgn", "verify {file}", 1, r"the comment ' \+31/9 0.05s ' has a whole number"),
+    Row("chess/integer-centipawns.pgn", "convert {file} -o {out}.pgn --on-bad-data skip", 0, "left out: .*1 game"),
+    Row("chess/mate-in-moves.pgn", "dump {file}", 0, r"^((?!32002).)*\t32002\t(.*\n){2}.*\t32002\t"),
+    Row("chess/mate-in-moves.pgn", "dump {file} --pgn-unit centipawns", 0, r"g2b7\t31997\t.*\n.*f8g8\t-31998\t"),
+    Row("chess/remarks.pgn", "dump {file}", 0, r"^(.*\t32002\t.*\n){6}$"),
+    Row("chess/remarks.pgn", "inspect {file}", 0, r"a remark: 5 \(.*\n.*a whole number, as \+31 or 31/12: 1 \("),
+    Row("chess/decimal-comma.pgn", "verify {file}", 1, r"the comment '\+0,31/12 0,05s' has a decimal comma"),
+    Row(
+        "chess/decimal-comma.pgn", "dump {file} --pgn-unit pawns", 0, r"\t31\t.*\n.*\t-28\t.*\n.*\t135\t.*\n.*\t-130\t"
+    ),
+    Row("chess/dialects/tcec.pgn", "dump {file}", 0, r"e2e4\t42\t"),
+    Row("chess/dialects/arena.pgn", "dump {file}", 0, r"e2e4\t42\t"),
+    Row("chess/notation-uci.pgn", "dump {file}", 0, r"e2e4\t31\t(.*\n){6}.*e1g1\t30\t"),
     Row("chess/half.pgn", "count {file} --on-bad-data skip", 0, "4 positions in 1 games?"),
     Row("chess/half.pgn", "convert {file} -o {out}.pgn --on-bad-data skip", 0, "left out: .*1 game"),
     *(

@@ -98,10 +98,10 @@ def uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return venv / "bin/uv"
 
 
-def test_the_lines_of_the_readme_install_with_uv(wheel: Path, uv: Path, tmp_path: Path) -> None:
+def test_the_lines_of_the_page_install_with_uv(wheel: Path, uv: Path, tmp_path: Path) -> None:
     """The wheel stands in for the checkout's folder, which is compiled no second time."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    lines = [line.split() for line in readme.splitlines() if line.startswith("uv ")]
+    page = (ROOT / "docs/how-to/install.md").read_text(encoding="utf-8")
+    lines = [line.split() for line in page.splitlines() if line.startswith("uv ")]
     assert [line[1:3] for line in lines] == [["venv"], ["pip", "install"], ["tool", "install"]]
     shutil.copy(ROOT / "constraints.txt", tmp_path)
     tools = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "programs")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from typing import Any
 
 import pytest
@@ -66,6 +67,6 @@ def test_ci_refuses_a_part_that_it_does_not_have() -> None:
 
 
 def test_the_site_that_is_published_is_the_one_that_make_docs_builds() -> None:
-    mkdocs = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
     (upload,) = (step for step in JOBS["site/site"]["steps"] if "pages" in step.get("uses", ""))
-    assert f"\nsite_dir: {upload['with']['path']}\n" in mkdocs
+    assert upload["with"]["path"] == site["site_dir"]

@@ -110,3 +110,15 @@ def test_a_model_that_differs_from_process_to_process_is_refused_by_name(
     assert ended.code == code
     assert complaint in ended.err
     assert len(ended.err.splitlines()) == 1
+
+
+def test_a_table_that_a_task_indexes_gets_the_same_gradient_on_two_threads_each_time(tmp_path: Path) -> None:
+    settings = {
+        **TOY,
+        "task": "tests.support.tasks.indexing_task:Indexing",
+        "train.steps": 4,
+        "pool.threads": 2,
+        "pool.devices": ["cpu"],
+    }
+    one, other = (run_well(tmp_path / name, settings) for name in ("one", "other"))
+    assert one.digest() == other.digest()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.runs import STOCKFISH, WholeRun, copied, run, run_well
+from tests.support.runs import STOCKFISH, TOY, WholeRun, copied, run, run_well
 
 RECIPE: dict[str, Any] = {
     **STOCKFISH,
@@ -42,3 +42,24 @@ def test_a_pattern_that_matches_nothing_ends_the_run_before_it_begins(tmp_path: 
     ended = run(tmp_path / "run", {**RECIPE, "optimizer.groups": [{"tensors": ["nosuch*"]}]})
     assert ended.code == 2
     assert "optimizer.groups.0.tensors: 'nosuch*' matches no tensor; there are " in ended.err
+
+
+RANGER21 = {
+    **TOY,
+    "pool.bucket_mb": 1e-6,
+    "pool.first_bucket_mb": 1e-6,
+    "optimizer.name": "pytorch_optimizer.Ranger21",
+    "optimizer.args.num_iterations": 50,
+}
+
+
+def test_numbers_that_a_class_adds_to_its_state_dict_outlast_kills_and_a_resume(
+    whole_run: WholeRun, tmp_path: Path
+) -> None:
+    """Ranger21 counts up to its lookahead there."""
+    whole = whole_run(RANGER21)
+    kills = ["coordinator.before_commit@4=kill", "coordinator.before_commit@9=kill"]
+    killed = run_well(tmp_path / "killed", {**RANGER21, "testing.crash_points": kills})
+    assert killed.digest() == whole.digest()
+    cut = copied(whole_run({**RANGER21, "train.steps": 7}), tmp_path / "cut")
+    assert run_well(cut, RANGER21, "--resume").digest() == whole.digest()

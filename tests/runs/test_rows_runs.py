@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loader.files.identity import identify
-from loader.stream.sources import data_config, start_notes
+from loader.stream.sources import data_config, describe_data
 from tests.loader.rows.many_rows import FEATURES, make
 from tests.support.runs import run_well
 
@@ -56,8 +56,6 @@ def test_the_note_is_about_compressed_files_only(text: bytes, tmp_path: Path) ->
     plain.write_bytes(text)
     packed.write_bytes(gzip.compress(text * 2, 1))
     config = data_config(source="rows")
-    (note,) = start_notes(config, identify([plain, packed]))
-    assert note.startswith(f"{packed.stat().st_size / 1e6:,.1f} MB of files are compressed")
-    assert not start_notes(config, identify([plain]))
-    (note,) = start_notes(data_config(), identify([packed]))
-    assert "positions are read in the order of the files" in note
+    (fact,) = describe_data(config, identify([plain, packed]))
+    assert fact.text.startswith(f"{packed.stat().st_size / 1e6:,.1f} MB of files are compressed")
+    assert not describe_data(config, identify([plain]))

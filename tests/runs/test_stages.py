@@ -203,6 +203,47 @@ name = "only"
     assert all_files(only / "checkpoints") == checkpoints
 
 
+def test_a_network_whose_bytes_are_not_those_of_its_name_is_written_again(tmp_path: Path) -> None:
+    settings = {**STOCKFISH, "train.validate_every": 0, "train.steps": 2}
+    config = write(tmp_path, settings, '[stages]\nexport = true\n[[stage]]\nname = "only"\n')
+    train(config)
+    (network,) = stage(tmp_path / "runs", "only").glob("nn-????????????.nnue")
+    content = network.read_bytes()
+    for other in (content[:-1], bytes([content[0] ^ 1]) + content[1:], b""):
+        network.write_bytes(other)
+        assert "to do" in train(config, "--list")
+        assert f"stage only: {network} has other bytes than those it was named by; it is written again" in train(config)
+        assert network.read_bytes() == content
+        assert "to do" not in train(config, "--list")
+
+
+@pytest.mark.parametrize("start_with", ["weights", "checkpoint"])
+@pytest.mark.parametrize("damaged", ["weights.safetensors", "state.json"])
+def test_a_damaged_checkpoint_that_a_stage_starts_from_is_named_with_what_to_do(
+    start_with: str, damaged: str, tmp_path: Path
+) -> None:
+    tables = f"""
+[[stage]]
+name = "first"
+[[stage]]
+name = "second"
+start_with = "{start_with}"
+train.steps = 14
+"""
+    config = write(tmp_path, TOY_STAGES, tables)
+    train(config, "--until", "first")
+    file = stage(tmp_path / "runs", "first") / "checkpoints/last" / damaged
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+    said = train(config, code=1).splitlines()[-1]
+    whose = "stage second: it starts from first: " if damaged == "weights.safetensors" else "stage first: "
+    assert said.startswith(f"pool: {whose}")
+    assert "is damaged" in said
+    assert said.endswith("--rerun first trains that anew, or put the file back from a copy") or damaged == "state.json"
+    assert "all stages are done" in train(config, "--rerun", "first")
+
+
 @pytest.mark.parametrize(
     ("end", "said"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -205,12 +206,83 @@ def test_one_thread_reads_at_a_time_and_another_may_close() -> None:
     reader = threading.Thread(target=read)
     reader.start()
     assert waiting.asked.wait(30)
-    wait_for(lambda: stream._reading.locked(), "the reader waits")
+    wait_for(lambda: bool(stream._reader), "the reader waits")
     with pytest.raises(SparsepoolError, match="another thread is reading this stream: open one for each thread"):
         next(iter(stream))
     stream.close()
     reader.join(30)
     assert errors == ["the stream is closed"]
+    assert waiting.closed
+
+
+FORKED = """
+import gc, os, signal, sys
+import sparsepool
+stream = sparsepool.batches({files!r}, arrays="numpy", epochs=None, features="chess768", batch_size=64, threads=2)
+reader = iter(stream)
+batch = next(reader)
+kept = batch.dense["score"].tolist()
+codes = []
+for how in ("close", "read", "forget"):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        if how == "close":
+            stream.close()
+        elif how == "read":
+            try:
+                next(reader)
+            except sparsepool.SparsepoolError as error:
+                assert "opened in another process" in str(error)
+            assert batch.dense["score"].tolist() == kept
+        else:
+            del stream, reader, batch
+            gc.collect()
+        sys.exit(0)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+print(codes, [next(reader).number for _ in range(20)] == list(range(1, 21)))
+"""
+
+
+def test_a_forked_process_ends_and_does_nothing_to_the_stream(games: list[Path]) -> None:
+    script = FORKED.format(files=[str(path) for path in games])
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[0, 0, 0] True\n", "")
+
+
+def test_several_threads_close_at_once(games: list[Path]) -> None:
+    for _ in range(30):
+        stream = sparsepool.batches(games, epochs=None, arrays="numpy", **SMALL)
+        native: Any = stream._stream
+        closers = [threading.Thread(target=close) for close in (*[stream.close] * 3, *[native.close] * 2)]
+        for closer in closers:
+            closer.start()
+        for closer in closers:
+            closer.join(30)
+            assert not closer.is_alive()
+        assert not stream._free.alive
+
+
+def test_a_call_in_flight_gives_back_what_a_signals_handler_closes() -> None:
+    """The handler runs in the thread that reads, which would wait for itself."""
+    waiting: Any = Waiting()
+    stream: Any = sparsepool.Batches(waiting, lambda batch: batch, None)
+    before = signal.signal(signal.SIGALRM, lambda *_: stream.close())
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(SparsepoolError, match="the stream is closed"):
+            next(iter(stream))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert waiting.closed
+
+
+def test_a_call_that_an_exception_has_ended_keeps_nobody_from_closing() -> None:
+    """Its note that a thread reads may have stayed."""
+    waiting: Any = Waiting()
+    stream: Any = sparsepool.Batches(waiting, lambda batch: batch, None)
+    stream._reader[None] = threading.get_ident()
+    stream.close()
     assert waiting.closed
 
 

@@ -122,6 +122,57 @@ def test_an_interrupt_and_the_callers_death_leave_a_checkpoint(number: signal.Si
         end(script, run)
 
 
+LEAVING = """
+import ctypes, os, signal, sys, threading
+from pathlib import Path
+import sparsepool
+
+class Leave(BaseException): pass
+class FullOutput:
+    def write(self, text): raise Leave("standard output")
+    def flush(self): pass
+
+def leave(*_): raise Leave("a signal's handler")
+
+def inject():
+    metrics = Path({run!r}) / "metrics.jsonl"
+    while not metrics.exists() or metrics.read_text().count("\\n") < 3:
+        threading.Event().wait(0.01)
+    if {how!r} == "signal":
+        os.kill(os.getpid(), signal.SIGALRM)
+    else:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(main), ctypes.py_object(Leave))
+
+main = threading.get_ident()
+signal.signal(signal.SIGALRM, leave)
+output = sys.stdout
+if {how!r} == "output":
+    sys.stdout = FullOutput()
+else:
+    threading.Thread(target=inject, daemon=True).start()
+try:
+    sparsepool.train({settings!r}, quiet={how!r} == "thread")
+except Leave as error:
+    sys.stdout = output
+    print("left by", error)
+"""
+
+
+@pytest.mark.parametrize("how", ["signal", "thread", "output"])
+def test_whatever_leaves_the_call_stops_the_run(how: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    settings = {**QUICK, "train.steps": 1_000_000, "train.checkpoint_every": 0, "run.dir": str(run)}
+    words = [sys.executable, "-c", LEAVING.format(settings=settings, run=str(run), how=how)]
+    script = subprocess.Popen(words, cwd=tmp_path, env=elsewhere(), stdout=subprocess.PIPE, text=True)
+    try:
+        out, _ = script.communicate(timeout=100)
+        assert "left by" in out.splitlines()[-1], out
+        assert not holders_of(run), "the run has ended when the exception is raised"
+        assert (run / "checkpoints/last").exists() == (how != "output"), "which fails with the first line"
+    finally:
+        end(script, run)
+
+
 def end(script: subprocess.Popen[str], run: Path) -> None:
     """Whatever a failed test has left: a run of a million steps."""
     with script:

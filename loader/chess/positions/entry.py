@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 NO_SCORE = 32002  # the score of a position that has none
 NO_RESULT = -128  # in arrays, likewise of a result
 UNKNOWN = "none"  # what `loader dump` prints
+
+View = Literal["mover", "white"]  # of scores and results: whose advantage a positive one is
 
 
 @dataclass(frozen=True)

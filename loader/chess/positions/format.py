@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
+from loader.chess.positions.entry import View
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.errors import DataError, UsageError
 from loader.files.compression import READ_ENDINGS
 from loader.formats.registry import (
@@ -39,11 +41,13 @@ class PositionFormat:
     # The bytes that a chunk begins with, by those of its units; None: nothing is between the units of a file.
     chunk_header: Callable[[int], bytes] | None = None
     is_written: bool = True  # False: its files are only read
+    comments: PgnComments | None = None  # of PGN
 
     @property
     def codec(self) -> _native.Codec:
         """The native part that reads and writes its records."""
-        codec: _native.Codec = getattr(_native, self.name)()
+        settings = () if self.comments is None else (self.comments.view, self.comments.unit)
+        codec: _native.Codec = getattr(_native, self.name)(*settings)
         return codec
 
     @property
@@ -59,11 +63,25 @@ class PositionFormat:
     @property
     def in_centipawns(self) -> bool:
         """True if scores are centipawns, False if they are Stockfish's internal units."""
+        return self.score_unit == "centipawns"
+
+    @property
+    def score_unit(self) -> str:
+        """The unit that scores usually have."""
         unit: str = getattr(format_by_name(self.name), "SCORE_UNIT")  # noqa: B009 (no part of every format)
-        return unit == "centipawns"
+        return unit
+
+    def view_of(self, label: str) -> View | None:
+        """Returns the view that a label (score or result) has in files of this format; None: each has its own."""
+        view: View | None = getattr(format_by_name(self.name), f"{label.upper()}_VIEW")
+        return view
 
     def make_writer(self) -> _native.EntryWriter:
         return self.codec.make_writer()
+
+    def with_comments(self, comments: PgnComments) -> PositionFormat:
+        """Returns the format that reads comments so; any other than PGN as it is."""
+        return self if self.comments is None else replace(self, comments=comments)
 
     def recognizes(self, head: bytes) -> bool:
         """Tells whether a file that begins so is one; as `loader.formats.format.Format`."""
@@ -167,6 +185,13 @@ def refuse_without_moves(path: Path, source: PositionFormat, target: PositionFor
     """Raises UsageError if the target can't be written without moves, and the source has none."""
     if target.codec.has_games and MOVE in source.lacks:
         raise UsageError(f"{path}: {source.name} has no moves, and {target.name} can't be written without")
+
+
+def refuse_unused(comments: PgnComments, formats: Sequence[object]) -> None:
+    """Raises UsageError for settings of comments where no file is PGN."""
+    has_comments = any(isinstance(format, PositionFormat) and format.comments is not None for format in formats)
+    if comments != NO_SETTINGS and not has_comments:
+        raise UsageError("--pgn-view and --pgn-unit are for PGN, which none of the files is")
 
 
 def refuse_games(target: PositionFormat) -> None:

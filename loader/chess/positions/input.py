@@ -26,7 +26,8 @@ from loader.chess.positions.file import (
     open_file,
     raise_fault,
 )
-from loader.chess.positions.format import PositionFormat, input_format
+from loader.chess.positions.format import PositionFormat, input_format, refuse_unused
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.chess.positions.units import FoundBlock, UnitBlock, block_of, joined
 from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
@@ -39,7 +40,8 @@ from loader.stream.left_out import LeftOut, LeftOutChunks, damaged_chunk, total
 T = TypeVar("T")
 Tick = Callable[[int, int], None]  # bytes of the files done, and all of them; may raise to stop
 Changes = Counter[str]  # positions that were written otherwise than they are, by what was done
-_FoundUnits = tuple[FoundBlock, list[tuple[Any, ...]], bool]  # units, what was left out, whether some lost entries
+# Units, what was left out, whether some lost entries, and entries without a score by the reason.
+_FoundUnits = tuple[FoundBlock, list[tuple[Any, ...]], bool, list[tuple[str, int]]]
 Piece = tuple["SourceFile", int]  # a chunk: what reads it, and its number there
 
 
@@ -121,17 +123,22 @@ class SourceFile:
     def read_units(self, chunk: int) -> UnitBlock:
         """Returns a chunk's units with the bytes that they have, without those that are left out. Raises DataError at
         damage."""
-        found, kinds, cuts_units = cast(_FoundUnits, _native.read_units(self.opened, chunk))
+        return self.read_units_and_reasons(chunk)[0]
+
+    def read_units_and_reasons(self, chunk: int) -> tuple[UnitBlock, Changes]:
+        """Reads units as `read_units`; counts entries without a score by the reason, as `copy_to`."""
+        found, kinds, cuts_units, unscored = cast(_FoundUnits, _native.read_units(self.opened, chunk))
         if self._is_skipped(chunk, found[3], int(found[2].sum())):
-            return joined([])
+            return joined([]), Counter()
         block = block_of(found)
         self.left_out.record(self.first_chunk + chunk, left_out_of(kinds))
+        reasons = Counter(dict(unscored))
         if not cuts_units:
-            return block
+            return block, reasons
         writer = self.format.make_writer()
         self.copy_to(chunk, writer)
         writer.finish()
-        return units_of_file(self.format, writer.take())
+        return units_of_file(self.format, writer.take()), reasons
 
     def walk(self, chunk: int) -> _native.ChunkWalk | None:
         """Begins a walk through a chunk; None if all of it is left out."""
@@ -152,10 +159,13 @@ class SourceFile:
         self.left_out.record(self.first_chunk + chunk, [damaged_chunk(file, reason, offset, samples)])
         return True
 
-    def copy_to(self, chunk: int, writer: _native.EntryWriter) -> None:
-        """Adds a chunk's entries. Raises DataError at damage, and for an entry that the writer's format can't hold."""
-        if (walk := self.walk(chunk)) is not None:
-            raise_fault(cast("Fault | None", walk.copy_to(writer, self.scale)))
+    def copy_to(self, chunk: int, writer: _native.EntryWriter) -> Changes:
+        """Adds a chunk's entries; counts those without a score by the reason, of formats that know one. Raises
+        DataError at damage, and for an entry that the writer's format can't hold."""
+        if (walk := self.walk(chunk)) is None:
+            return Counter()
+        raise_fault(cast("Fault | None", walk.copy_to(writer, self.scale)))
+        return Counter(dict(walk.unscored))
 
     def count(self, chunk: int) -> int:
         """A chunk's entries, up to damage."""
@@ -196,7 +206,12 @@ class SourceFile:
 
 
 def open_sources(
-    paths: Sequence[Path], given: str | None = None, *, needed: Sequence[str] = (), rule: BadDataRule = KEPT
+    paths: Sequence[Path],
+    given: str | None = None,
+    *,
+    needed: Sequence[str] = (),
+    rule: BadDataRule = KEPT,
+    comments: PgnComments = NO_SETTINGS,
 ) -> list[SourceFile]:
     """Files that are read more than once, so no pipes. `given`: their format, where they do not say it. An entry
     that lacks a part of `needed` is damage. Raises UsageError, DataError."""
@@ -207,7 +222,10 @@ def open_sources(
                 f"{each.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
                 "with loader cat - -o FILE"
             )
-    return [open_source(file, given, needed=needed, rule=rule) for file in identify([each.path for each in inputs])]
+    files = identify([each.path for each in inputs])
+    sources = [open_source(file, given, needed=needed, rule=rule, comments=comments) for file in files]
+    refuse_unused(comments, [source.format for source in sources])
+    return sources
 
 
 def open_source(
@@ -218,10 +236,12 @@ def open_source(
     rule: BadDataRule = KEPT,
     indexed: bool = True,
     scale: float = 1.0,
+    comments: PgnComments = NO_SETTINGS,
 ) -> SourceFile:
     """Opens a file; `option`: its format, or the name of it, None: what the file says; `indexed`: as for `open_file`.
     Raises UsageError, DataError."""
-    format = option if isinstance(option, PositionFormat) else input_format(file.path, option)
+    found = option if isinstance(option, PositionFormat) else input_format(file.path, option)
+    format = found.with_comments(comments)
     opened = open_file(format, file, indexed=indexed, needed=needed, rule=rule)
     return SourceFile(file.path, format, opened, file, rule, scale)
 
@@ -256,8 +276,8 @@ def units_from(source: Source, target: PositionFormat, threads: int, first: int 
     """From chunk `first` on: the units of some chunks, and the chunk behind them. Raises DataError."""
 
     def units(pieces: Sequence[Piece]) -> tuple[UnitBlock, Changes]:
-        if (block := _unchanged(source, target, pieces)) is not None:
-            return block, Counter()
+        if (unchanged := _unchanged(source, target, pieces)) is not None:
+            return unchanged
         encoded, changes = _encoded(pieces, target)
         return units_of_file(target, encoded), changes
 
@@ -268,8 +288,8 @@ def bytes_from(source: Source, target: PositionFormat, threads: int, first: int 
     """Yields the positions from chunk `first` on as bytes of the target's format, whose files have no chunk headers."""
 
     def data(pieces: Sequence[Piece]) -> tuple[bytes, Changes]:
-        if (block := _unchanged(source, target, pieces)) is not None:
-            return block.bytes.tobytes(), Counter()
+        if (unchanged := _unchanged(source, target, pieces)) is not None:
+            return unchanged[0].bytes.tobytes(), unchanged[1]
         return _encoded(pieces, target)
 
     return _by_chunks(source, target, threads, first, data)
@@ -321,19 +341,26 @@ def _by_chunks(
         yield found, behind
 
 
-def _unchanged(source: Source, target: PositionFormat, pieces: Sequence[Piece]) -> UnitBlock | None:
-    """A chunk as it is, if it is of the target's format, and nothing is left out of it or changed."""
+def _unchanged(source: Source, target: PositionFormat, pieces: Sequence[Piece]) -> tuple[UnitBlock, Changes] | None:
+    """A chunk as it is, and what is to be said of it, if it is of the target's format and nothing of it is changed."""
     if source.format != target:
         return None
     ((file, chunk),) = pieces
-    return None if file.scale != 1 else file.read_units(chunk)
+    if file.scale != 1:
+        return None
+    block, reasons = file.read_units_and_reasons(chunk)
+    return block, _missing_scores(reasons)
+
+
+def _missing_scores(reasons: Counter[str]) -> Changes:
+    return Counter({f"no score, {reason}": count for reason, count in reasons.items()})
 
 
 def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Changes]:
     writer = target.make_writer()
     changes = Changes()
     for file, chunk in pieces:
-        file.copy_to(chunk, writer)
+        changes.update(_missing_scores(file.copy_to(chunk, writer)))
     writer.finish()
     changes.update(dict(writer.changes))
     return writer.take(), changes

@@ -13,8 +13,9 @@ from pathlib import Path
 from loader import _native
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.file import KEPT, BadDataRule
-from loader.chess.positions.format import PositionFormat, piped_format
+from loader.chess.positions.format import PositionFormat, piped_format, refuse_unused
 from loader.chess.positions.input import Changes, Piece, Source, SourceFile, open_source
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.errors import DataError, UsageError
 from loader.files.compression import decompressor
 from loader.files.identity import identify
@@ -106,21 +107,26 @@ def open_inputs(
     rule: BadDataRule = KEPT,
     indexed: bool = True,
     scale: float = 1.0,
+    comments: PgnComments = NO_SETTINGS,
 ) -> list[Source]:
     """Opens inputs, in this order. `option`: their format, where they do not say it. An entry that lacks a part of
-    `needed` is damage; `indexed`: as for `open_file`; `scale`: of the scores as they are written. Raises UsageError,
-    DataError, OSError."""
+    `needed` is damage; `indexed`: as for `open_file`; `scale`: of the scores as they are written; `comments`: of those
+    in PGN. Raises UsageError, DataError, OSError."""
     inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
     pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
     files = {file.path: file for file in identify([each.path for each in inputs if not each.is_pipe])}
-    return [
-        _open_pipe(each.path, option, needed, rule, scale)
+    sources: list[Source] = [
+        _open_pipe(each.path, option, needed, rule, scale, comments)
         if each.is_pipe
-        else open_source(files[each.path], option, needed=needed, rule=rule, indexed=indexed, scale=scale)
+        else open_source(
+            files[each.path], option, needed=needed, rule=rule, indexed=indexed, scale=scale, comments=comments
+        )
         for each in inputs
     ]
+    refuse_unused(comments, [source.format for source in sources])
+    return sources
 
 
 def open_input(
@@ -130,22 +136,29 @@ def open_input(
     needed: Sequence[str] = (),
     rule: BadDataRule = KEPT,
     indexed: bool = True,
+    comments: PgnComments = NO_SETTINGS,
 ) -> Source:
     """Opens one input."""
-    (source,) = open_inputs([path], option, needed=needed, rule=rule, indexed=indexed)
+    (source,) = open_inputs([path], option, needed=needed, rule=rule, indexed=indexed, comments=comments)
     return source
 
 
-def entries(path: Path | str, option: str | None = None) -> Iterator[Entry]:
-    """Yields the entries of a file or pipe, in order. Raises DataError at damage, after the entries before it."""
-    source = open_input(Path(path), option)
+def entries(path: Path | str, option: str | None = None, *, comments: PgnComments = NO_SETTINGS) -> Iterator[Entry]:
+    """Yields the entries of a file or pipe, in order; `comments`: of PGN. Raises DataError at damage, after the entries
+    before it."""
+    source = open_input(Path(path), option, comments=comments)
     for file, chunk in source.chunks():
         yield from file.entries(chunk)
     source.check_end()
 
 
 def _open_pipe(
-    path: Path, option: str | PositionFormat | None, needed: Sequence[str], rule: BadDataRule, scale: float
+    path: Path,
+    option: str | PositionFormat | None,
+    needed: Sequence[str],
+    rule: BadDataRule,
+    scale: float,
+    comments: PgnComments,
 ) -> PipedSource:
     pipe = InputPipe(path)
     pipe.fill(HEAD_BYTES)
@@ -154,5 +167,5 @@ def _open_pipe(
         raise UsageError(f"{path}: is compressed, and comes out of a pipe: put `{program}` before this command")
     if not head and option is None:
         raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")
-    format = option if isinstance(option, PositionFormat) else piped_format(head, path, option)
-    return PipedSource(pipe, format, needed=needed, rule=rule, scale=scale)
+    found = option if isinstance(option, PositionFormat) else piped_format(head, path, option)
+    return PipedSource(pipe, found.with_comments(comments), needed=needed, rule=rule, scale=scale)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +17,7 @@ from typing import Any, Self
 from loader.chess.positions.format import Target
 from loader.chess.positions.input import SourceFile
 from loader.chess.positions.output import Framer, check_free, packer_of
+from loader.chess.positions.pgn_comments import NO_SETTINGS
 from loader.chess.positions.units import UnitBlock
 from loader.errors import DataError, InterruptedBySignalError
 from loader.files.delivery import deliver_part, is_part_delivered
@@ -196,10 +198,12 @@ def _emptied(parts: list[bytes]) -> Iterator[bytes]:
 
 
 def work_settings(command: str, sources: Sequence[SourceFile], target: Target) -> Settings:
+    comments = next((source.format.comments for source in sources if source.format.comments is not None), NO_SETTINGS)
     return {
         "command": command,
         "files": fingerprint([source.known for source in sources if source.known is not None]),
         "format": f"{target.format.name} {target.packing or ''}".strip(),
         "piece": PIECE,
         "--on-bad-data": sources[0].rule.on_bad_data,
+        **{f"--pgn-{name}": value for name, value in asdict(comments).items() if value is not None},
     }

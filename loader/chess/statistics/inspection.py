@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -11,6 +12,7 @@ from loader.chess.filters import FilterConfig, needed_parts
 from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import Piece, Source, Tick, silent
 from loader.chess.positions.inputs import open_input
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.chess.statistics.filter_counts import FilterCount, NamedFilter, count_left, filters_to_count
 from loader.chess.statistics.statistics import FileFacts, FileStatistics
 from loader.chess.tools.filter import refuse_lacking
@@ -20,11 +22,14 @@ from loader.formats.parallel import map_in_order
 
 
 def open_inspected(
-    path: Path | Input, filters: FilterConfig | None, option: str | PositionFormat | None = None
+    path: Path | Input,
+    filters: FilterConfig | None,
+    option: str | PositionFormat | None = None,
+    comments: PgnComments = NO_SETTINGS,
 ) -> Source:
-    """Opens a file or pipe; `option`: its format, if it does not say it. Raises UsageError if a filter needs what the
-    format lacks; DataError, OSError."""
-    source = open_input(path, option, needed=() if filters is None else needed_parts(filters))
+    """Opens a file or pipe; `option`: its format, if it does not say it; `comments`: of PGN. Raises UsageError if a
+    filter needs what the format lacks; DataError, OSError."""
+    source = open_input(path, option, needed=() if filters is None else needed_parts(filters), comments=comments)
     if filters is not None:
         refuse_lacking([source], filters)
     return source
@@ -48,8 +53,19 @@ def inspect_source(
     format = source.format
     unit = format.units.removesuffix("s") if format.keeps_games else None
     size = source.size or source.offset(inspection.chunks)
-    facts = FileFacts(str(source.path), format.name, format.lacks, size, inspection.chunks, unit)
-    return FileStatistics(facts, inspection.total(), tuple(king_buckets), inspection.left())
+    facts = FileFacts(
+        str(source.path),
+        format.name,
+        format.lacks,
+        size,
+        inspection.chunks,
+        unit,
+        format.score_unit,
+        format.view_of("score"),
+        format.view_of("result"),
+        format.comments,
+    )
+    return FileStatistics(facts, inspection.total(), tuple(king_buckets), inspection.left(), inspection.unscored)
 
 
 class _Inspection:
@@ -60,13 +76,15 @@ class _Inspection:
         self._filters = filters
         self._left = [0] * len(filters)
         self._entries = 0
+        self.unscored = Counter[str]()  # positions without a score, by the reason
         self.chunks = 0  # counted
         self._idle: SimpleQueue[_native.Census] = SimpleQueue()
 
     def run(self, threads: int, tick: Tick) -> None:
         source = self._source
-        for entries, left, damage in map_in_order(self._count, enumerate(source.chunks()), threads):
+        for entries, left, unscored, damage in map_in_order(self._count, enumerate(source.chunks()), threads):
             self.chunks += 1
+            self.unscored.update(unscored)
             self._entries += entries
             self._left = [before + more for before, more in zip(self._left, left, strict=True)]
             if damage is not None:
@@ -88,20 +106,20 @@ class _Inspection:
             FilterCount(each.name, each.setting, left) for each, left in zip(self._filters, self._left, strict=True)
         ]
 
-    def _count(self, work: tuple[int, Piece]) -> tuple[int, list[int], DataError | None]:
+    def _count(self, work: tuple[int, Piece]) -> tuple[int, list[int], Counter[str], DataError | None]:
         number, (file, chunk) = work
         census = self._take_census()
         before = census.entries
-        damage = None
+        unscored, damage = Counter[str](), None
         try:
-            file.copy_to(chunk, census)
+            unscored = file.copy_to(chunk, census)
         except DataError as error:
             damage = error
         census.finish()
         left = count_left(self._filters, census.take_records(), number) if self._filters else []
         entries = census.entries - before
         self._idle.put(census)
-        return entries, left, damage
+        return entries, left, unscored, damage
 
     def _take_census(self) -> _native.Census:
         try:

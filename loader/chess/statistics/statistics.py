@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from loader._native import Census
 from loader.chess.filters import CHESS960, MOVE, PLY, SIDE
-from loader.chess.positions.entry import NO_SCORE
+from loader.chess.positions.entry import NO_SCORE, View
+from loader.chess.positions.pgn_comments import PgnComments
 from loader.chess.statistics.calibration import ZERO, Calibration
 from loader.chess.statistics.distribution import Counts, Distribution, trimmed
 from loader.chess.statistics.filter_counts import FilterCount
 from loader.chess.statistics.kings import bucket_counts
+from loader.chess.views import ViewEvidence, describe_comments_view, describe_missing_scores, describe_view
+from loader.stream.data_facts import DataFact
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,10 @@ class FileFacts:
     bytes: int
     chunks: int
     unit: str | None  # game or chain; None if positions stand alone
+    score_unit: str  # that is usual in the format
+    score_view: View | None  # whose advantage a positive one is; None: each comment has its own
+    result_view: View | None
+    comments: PgnComments | None = None  # settings of PGN's
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,7 @@ class FileStatistics:
     counts: Census
     king_buckets: Sequence[int]  # a layout, as `data.chess.king_buckets`; empty: none is asked for
     left: Sequence[FilterCount]
+    unscored: Mapping[str, int] = field(default_factory=dict)  # by the reason, of formats that know one
 
     @property
     def entries(self) -> int:
@@ -93,10 +101,26 @@ class FileStatistics:
         """Share of the positions that repeat one of the others; exact if `counts.one_in` is 1."""
         return 1.0 - self.counts.different / max(self.counts.sampled, 1) if self.counts.sampled else 0.0
 
+    def data_facts(self) -> list[DataFact]:
+        """Returns how the file is read."""
+        facts = self.facts
+        views = [
+            describe_view(label, view, self.counts, facts.format)
+            for label, view in (("score", facts.score_view), ("result", facts.result_view))
+        ]
+        return [
+            DataFact("score unit", f"usually {facts.score_unit} ({facts.format})"),
+            *([] if facts.comments is None else [describe_comments_view(facts.comments.view)]),
+            *(view for view in views if view is not None),
+            *describe_missing_scores(self.counts, "{positions}"),
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON. What the format does not have is left out."""
         facts = asdict(self.facts)
         unit = facts.pop("unit")
+        for key in ("score_view", "result_view", "comments"):  # below, with what shows them
+            del facts[key]
         summary = {**facts, "lacks": list(self.facts.lacks), "entries": self.entries}
         summary["bytes_per_entry"] = round(self.bytes_per_entry, 4)
         if unit:
@@ -138,7 +162,11 @@ class FileStatistics:
         return {
             "score": asdict(self.score()),
             "no_score": self.no_score(),
+            "no_score_reasons": dict(self.unscored),
             "results": self.results(),
+            "score_view": ViewEvidence.of_counts(self.facts.score_view, self.counts.score_signs).to_dict(),
+            "result_view": ViewEvidence.of_counts(self.facts.result_view, self.counts.result_signs).to_dict(),
+            "read": [asdict(fact) for fact in self.data_facts()] if self.entries else [],
             "calibration": intervals,
             "scale": calibration.scale(),
         }

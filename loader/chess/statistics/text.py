@@ -5,7 +5,7 @@ A format's missing parts are left out, and the first row says which they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +14,7 @@ from loader.chess.filters import MOVE, PLY, SIDE
 from loader.chess.statistics.calibration import Interval
 from loader.chess.statistics.distribution import Counts, Distribution
 from loader.chess.statistics.statistics import FileStatistics
+from loader.stream.data_facts import fact_lines
 
 # Borders of scores, beyond and between which results are shown; multiples of 25.
 _SCORES = (-1000, -500, -300, -200, -100, -50, 0, 50, 100, 200, 300, 500, 1000)
@@ -39,6 +40,9 @@ def rows(statistics: FileStatistics) -> list[tuple[str, str]]:
     lines.append(("score", str(statistics.score())))
     if statistics.no_score():
         lines.append(("without score", _share(statistics.no_score(), statistics.entries)))
+        lines += [
+            ("", f"{reason}: {_share(count, statistics.entries)}") for reason, count in _most(statistics.unscored)
+        ]
     lines.append(("result", _shares(statistics.results(), statistics.entries)))
     if statistics.has(PLY):
         lines.append(("ply", _spread(counts.plies)))
@@ -59,6 +63,8 @@ def sections(statistics: FileStatistics, solid: str = "#") -> Iterator[str]:
     """Lines. `solid`: the letter of which bars are made."""
     if not statistics.entries:
         return
+    yield ""
+    yield from (f"  {line}" for line in fact_lines(statistics.data_facts()))
     yield from _results(statistics, solid)
     yield from _grouped("pieces", statistics.counts.piece_counts, _PIECES, solid)
     yield from _grouped("phase (24: all pieces; 0: none)", statistics.counts.phases, _PHASES, solid)
@@ -162,6 +168,11 @@ def _repeated(statistics: FileStatistics) -> str:
     if counts.one_in == 1:
         return share
     return f"about {share}; estimated from {counts.sampled:,} of them, one in {counts.one_in:,} different ones"
+
+
+def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Returns what is counted, the most frequent first."""
+    return sorted(counts.items(), key=lambda each: -each[1])
 
 
 def _spread(counts: Counts) -> str:

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <memory>
 #include <optional>
@@ -38,31 +39,44 @@ using FilledTuple = std::tuple<std::size_t, CursorTuple, CursorTuple>;
 CursorTuple tuple_of(const Cursor& cursor) { return {cursor.batch, cursor.epoch, cursor.window, cursor.entry}; }
 
 // The pipeline, and the memory that its threads need to stay there. A thread may be waiting for the GIL, if a reader is
-// written in Python: whatever waits for threads releases it.
+// written in Python: whatever waits for threads releases it. In a forked process the threads are not there, what they
+// held locked stays locked, and the descriptor is shared with the parent: nothing is touched there.
 class BoundPipeline {
   public:
     BoundPipeline(std::shared_ptr<Source> source, const PipelineSettings& settings)
-        : source_(std::move(source)), pipeline_(std::make_unique<Pipeline>(source_, settings)) {}
+        : source_(std::move(source)),
+          // Not its owner: left behind in a forked process, it would keep objects of Python.
+          pipeline_(std::make_unique<Pipeline>(std::shared_ptr<const Source>(std::shared_ptr<void>(), source_.get()),
+                                               settings)) {}
 
-    ~BoundPipeline() { close(); }
+    ~BoundPipeline() {
+        close();
+        if (is_forked()) static_cast<void>(pipeline_.release());
+        if (!is_forked() && !pipeline_->has_ended()) {  // its last thread still uses all of this
+            static_cast<void>(pipeline_.release());
+            static_cast<void>(new Kept{std::move(slots_), std::move(words_), std::move(source_)});
+        }
+    }
     BoundPipeline(const BoundPipeline&) = delete;
     BoundPipeline& operator=(const BoundPipeline&) = delete;
 
     [[nodiscard]] std::size_t num_chunks() const { return source_->num_chunks(); }
 
     void compare_with(Words words) {
+        check_process();
         require(slots_.empty(), "chunks are compared from the start on, or not at all");
-        require(words.size() == source_->num_chunks(), words.size(), " words for ", source_->num_chunks(), " chunks");
+        require(words.size() == num_chunks(), words.size(), " words for ", num_chunks(), " chunks");
         source_->compare_with(ChunkSums({words.data(), words.size()}));
         words_ = std::move(words);
     }
 
     void attach(std::vector<Slot> slots) {
+        check_process();
         std::vector<std::byte*> memory;
+        const std::size_t bytes = source_->slot_bytes();
         for (const Slot& slot : slots) {
             const bool aligned = reinterpret_cast<std::uintptr_t>(slot.data()) % 8 == 0;
-            require(slot.size() >= source_->slot_bytes() && aligned, "a slot must have ", source_->slot_bytes(),
-                    " bytes, 8-byte aligned");
+            require(slot.size() >= bytes && aligned, "a slot must have ", bytes, " bytes, 8-byte aligned");
             memory.push_back(reinterpret_cast<std::byte*>(slot.data()));
         }
         slots_ = std::move(slots);
@@ -71,13 +85,18 @@ class BoundPipeline {
     }
 
     void seek(const CursorTuple& cursor) {
+        check_process();
         const nb::gil_scoped_release release;
         pipeline_->seek({std::get<0>(cursor), std::get<1>(cursor), std::get<2>(cursor), std::get<3>(cursor)});
     }
 
-    void give(std::size_t slot, bool pass_over) { pipeline_->give(slot, pass_over); }
+    void give(std::size_t slot, bool pass_over) {
+        check_process();
+        pipeline_->give(slot, pass_over);
+    }
 
     std::optional<FilledTuple> take() {
+        check_process();
         const Pipeline::Taken taken = pipeline_->take();
         if (const auto* batch = std::get_if<FinishedBatch>(&taken)) {
             return FilledTuple{batch->slot, tuple_of(batch->begin), tuple_of(batch->next)};
@@ -91,6 +110,7 @@ class BoundPipeline {
     }
 
     std::vector<std::pair<std::size_t, LeftOutTuple>> take_skipped() {
+        check_process();
         std::vector<std::pair<std::size_t, LeftOutTuple>> skipped;
         for (const Skipped& each : pipeline_->take_skipped()) skipped.emplace_back(each.chunk, as_tuple(each.what));
         return skipped;
@@ -99,21 +119,37 @@ class BoundPipeline {
     [[nodiscard]] int fileno() const { return pipeline_->descriptor(); }
 
     std::tuple<std::uint64_t, std::uint64_t, std::uint64_t> progress() {
+        check_process();
         const Progress progress = pipeline_->progress();
         return {progress.read, progress.kept, progress.built};
     }
 
     std::tuple<double, double, double> processor_time() {
+        check_process();
         const Progress progress = pipeline_->progress();
         return {progress.decoding, progress.shuffling, progress.building};
     }
 
     void close() {
+        if (is_forked()) return;
         const nb::gil_scoped_release release;
         pipeline_->close();
     }
 
   private:
+    [[nodiscard]] bool is_forked() const { return process_ != ::getpid(); }
+
+    void check_process() const {
+        require(!is_forked(), "the stream was opened in another process, whose threads are not here: open one here");
+    }
+
+    struct Kept {
+        std::vector<Slot> slots;
+        Words words;
+        std::shared_ptr<Source> source;
+    };
+
+    const pid_t process_ = ::getpid();
     std::vector<Slot> slots_;  // keeps the memory alive; destroyed after the pipeline
     Words words_;              // likewise
     std::shared_ptr<Source> source_;

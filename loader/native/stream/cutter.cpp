@@ -58,7 +58,9 @@ Rest Cutter::close() {
     rest.dropped = drop_tail_;
     if (drop_tail_) carried_ = 0;
     if (whole_epoch_ && epoch_entries_ == 0) {
-        rest.starved = "a whole epoch has no entry that passes the filters; loader inspect says what the file holds";
+        rest.starved =
+            "a whole epoch has no entry: there is none, or no entry passes the filters; loader inspect says what the "
+            "file holds";
     } else if (whole_epoch_ && drop_tail_ && epoch_batches_ == 0) {
         rest.starved = "a whole epoch has " + std::to_string(epoch_entries_) +
                        " entries after the filters, less than a batch of " + std::to_string(batch_size_) +

@@ -120,13 +120,21 @@ std::vector<Skipped> Pipeline::take_skipped() {
 }
 
 void Pipeline::close() {
+    std::vector<std::thread> threads;
     {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
         changed_.notify_all();
+        threads.swap(threads_);
     }
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
+    for (std::thread& thread : threads) {
+        if (thread.get_id() == std::this_thread::get_id()) {
+            closed_by_own_thread_ = true;
+            thread.detach();
+        } else {
+            thread.join();
+        }
+    }
 }
 
 // --- the threads ------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -81,8 +82,8 @@ class Pipeline {
     Pipeline(const Pipeline&) = delete;
     Pipeline& operator=(const Pipeline&) = delete;
 
-    // All of these may be called by one thread only, and throw std::invalid_argument for what can't be done.
-    // Slots are at least the source's slot_bytes and must live until `close`. Starts the threads.
+    // But for `close`, all of these may be called by one thread only. They throw std::invalid_argument for what can't
+    // be done. Slots are at least the source's slot_bytes and must live until `close`. Starts the threads.
     void attach(std::vector<std::byte*> slots);
     // Waits until no thread writes to a slot, forgets all slots given, and begins anew at the cursor.
     void seek(const Cursor& cursor);
@@ -100,7 +101,12 @@ class Pipeline {
     // What was left out of the windows opened so far: damaged chunks, and units or entries of others; of each chunk
     // once, in stream order, and not given back before.
     [[nodiscard]] std::vector<Skipped> take_skipped();
+
+    // Stops the threads, and waits for them. May be called by any thread, by several at once, and by one of the threads
+    // themselves, if they run code that ends up here (a garbage collection of Python's): for that one nobody waits.
     void close();
+    // Only when no thread of it is left may a closed pipeline be destroyed.
+    [[nodiscard]] bool has_ended() const { return !closed_by_own_thread_; }
 
   private:
     struct Pending {  // a batch cut, in stream order
@@ -158,6 +164,7 @@ class Pipeline {
     std::condition_variable changed_;
     std::vector<std::thread> threads_;
     bool stopping_ = false;
+    std::atomic<bool> closed_by_own_thread_ = false;
     bool seeking_ = false;
     std::size_t running_ = 0;  // jobs
 

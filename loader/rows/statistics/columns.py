@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
+
+from loader.rows.spellings import Spellings
 
 MOST_DISTINCT = 10_000  # texts of a column that are told apart
 
@@ -21,6 +23,7 @@ class Column:
     largest: float | None = None
     longest: int | None = None  # characters of text, numbers of a list
     distinct: int | None = 0  # texts; None: more than MOST_DISTINCT, or of another kind
+    spellings: Spellings = field(default_factory=Spellings)  # of texts, and of integers
     _texts: set[str] = field(default_factory=set, repr=False)
 
     def add(self, kind: str, missing: int, numbers: Sequence[float] = (), longest: int | None = None) -> None:
@@ -46,8 +49,8 @@ class Column:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        found = asdict(self)
-        del found["_texts"]
+        found = {name: value for name, value in vars(self).items() if name != "_texts"}
+        found["spellings"] = self.spellings.to_dict()
         if self.kind not in ("number", "list"):
             found["smallest"] = found["largest"] = None
         return found
@@ -62,7 +65,11 @@ class Column:
             parts.append(
                 f"more than {MOST_DISTINCT:,} values" if self.distinct is None else f"{self.distinct:,} values"
             )
-        return ", ".join([*parts, *([f"{self.missing:,} missing"] if self.missing else [])])
+        if self.missing:
+            parts.append(f"{self.missing:,} missing")
+        if not (self.spellings.is_plain or self.spellings.is_real):
+            parts.append(f"spellings: {self.spellings.summary()}")
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,8 +33,26 @@ class JsonLines:
             raise self._file.error
         return True
 
+    @property
+    def unwritten(self) -> int:
+        """The number of lines that are not in the file."""
+        return self._file.waiting + self._file.lost
+
+    def write_waiting(self) -> None:
+        """Writes the lines that wait. Raises OSError."""
+        self._file.write_waiting()
+        if self._file.error is not None:
+            raise self._file.error
+
     def close(self) -> None:
-        self._file.close()
+        """Raises OSError if lines are lost."""
+        try:
+            if self._file.waiting:
+                self.write_waiting()
+            if self._file.lost:
+                raise OSError(errno.ENOSPC, f"{self._file.lost} lines are lost: there was no room for so long")
+        finally:
+            self._file.close()
 
 
 def _record(scalars: Mapping[str, float]) -> dict[str, Any]:

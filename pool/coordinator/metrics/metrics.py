@@ -14,14 +14,20 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal, get_args
 
+from loader.errors import SPACE_ERRORS
+from loader.exit_codes import EXIT_RESOURCES
+from pool.checkpoint.schedule import FINAL_SECONDS, FinalAttempts
 from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics.jsonl import JsonLines
 from pool.coordinator.metrics.shares import Spent, shares
 from pool.coordinator.metrics.sinks import Sinks, open_sinks
 from pool.coordinator.scheduler.actions import Commit
+from pool.errors import RunError
 from pool.metrics.layout import LOSS, NET, PREFIX, TRAIN
 from pool.metrics.medians import median_of, of_members
 from pool.protocol.messages import MetricValue, NetNumbers, RunReport, Shares, Times
+
+MINUTES = round(FINAL_SECONDS / 60)
 
 Activity = Literal["reducing", "optimizing", "waiting_for_machines"]
 
@@ -56,7 +62,9 @@ class Metrics:
         self._traffic = Traffic()
         self._spent = Spent()
         self._shares = Shares()
-        lines = JsonLines(run_dir)
+        lines = self._lines = JsonLines(run_dir)
+        self._attempts = FinalAttempts()
+        self._say = say
         self._sinks = Sinks((lines, *open_sinks(sinks, run_dir, say)), say)
         self._sinks.resume(step)
         self.validated_version = lines.validated  # `step` if its validation is on record, which need not be done again
@@ -167,6 +175,44 @@ class Metrics:
             validation_metrics=self._validation_metrics,
             noted=self._noted,
         )
+
+    @property
+    def unwritten(self) -> int:
+        """The number of lines that are not in metrics.jsonl."""
+        return self._lines.unwritten
+
+    @property
+    def waits(self) -> bool:
+        """Nothing is left to do but to write lines, for which there is no room on the disk now."""
+        return self._attempts.waits and self.unwritten > 0
+
+    def finish(self) -> bool:
+        """Tells whether all lines are written that can be, after the last step; to be called again until they are.
+
+        Waits for room on the disk alone: nothing but this process has those lines. Raises RunError if there is none
+        for an hour.
+        """
+        if self.unwritten == 0:
+            return True
+        now = time.monotonic()
+        if not self._attempts.due(now):
+            return False
+        waited = self._attempts.waits
+        try:
+            self._lines.write_waiting()
+        except OSError as error:
+            if error.errno not in SPACE_ERRORS:
+                return True  # `close` says it
+            account = f"{self.unwritten} lines of {self._lines.path} can't be written: {error.strerror}"
+            if not self._attempts.failed(now):
+                raise RunError(f"{account}; tried for {MINUTES} minutes", EXIT_RESOURCES) from None
+            if not waited:
+                self._say(
+                    f"{account}; the run keeps them in memory and tries again for {MINUTES} minutes: make room. To end "
+                    "without them: Ctrl-C twice"
+                )
+            return False
+        return True
 
     def close(self) -> None:
         self._sinks.close()

@@ -6,6 +6,7 @@ successor and a resumed run decide the same.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ class EarlyStopping:
         """Says why one member stops."""
         name = self.goal.metric
         validations = "validation" if known.since == 1 else "validations"
+        if known.diverged_at is not None and known.newest is not None and math.isfinite(known.newest.loss):
+            return f"diverged at step {known.diverged_at}: its loss is far beyond that of the start"
         if known.record is None:
             return f"{name} was finite in none of {known.since} {validations}"
         return (

@@ -74,7 +74,9 @@ class ValidationBook:
         on_plateau = {}
         for member, rule in enumerate(self._rules.plateaus):
             if rule is not None and member in training:
-                self._plateaus[member], is_due = rule.after(self._plateaus[member], validations[member])
+                diverged = self.known.of_members[member].diverged_at is not None
+                known, validation = self._plateaus[member], validations[member]
+                self._plateaus[member], is_due = rule.after(known, validation, diverged=diverged)
                 if is_due:
                     on_plateau[member] = rule
         if on_plateau:

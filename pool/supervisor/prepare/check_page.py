@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from loader.files.identity import DataFile
+from loader.stream.data_facts import fact_lines
 from pool.machines.traffic import step_traffic
-from pool.supervisor.prepare.data_size import estimate, file_lines, mixed_units, mixture
+from pool.supervisor.prepare.data_size import data_facts, estimate, file_lines, mixture, unit_warning
 from pool.supervisor.prepare.disk_plan import DiskPlan
 from pool.supervisor.prepare.gpu_page import gpu_lines
 from pool.supervisor.prepare.learning_rate import rate_lines
@@ -24,7 +25,9 @@ def check_page(run: RunPlan, disk: DiskPlan, memory: str, machines: int = 1) -> 
     """`memory`: the table of it; `machines`: that compute the run."""
     parts = (*_run(run), *_model(run), *_machine(run, disk), *_machines(run, machines))
     lines = (f"{what:{WIDTH}}{value}" for what, value in parts)
-    return "\n".join(["Run", *lines, "", "Memory", memory])
+    named = {"data.train": run.train_files, "data.validation": run.validation_files}
+    facts = list(fact_lines(data_facts(run.config.data, named)))
+    return "\n".join(["Run", *lines, *(["", *facts] if facts else []), "", "Memory", memory])
 
 
 def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
@@ -56,7 +59,7 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
     else:
         yield "validation", "none"
     named = {"data.train": run.train_files, "data.validation": run.validation_files}
-    if (warning := mixed_units(config.data, named)) is not None:
+    if (warning := unit_warning(config, named)) is not None:
         yield "", warning
 
 

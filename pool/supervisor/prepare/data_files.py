@@ -18,14 +18,16 @@ from safetensors.numpy import load_file
 
 from loader.errors import DataError, comes_from
 from loader.exit_codes import EXIT_DATA
+from loader.files.fingerprint import content_digest
 from loader.files.identity import DataFile, check_unchanged, identify
+from loader.stream.data_facts import fact_lines
 from loader.stream.mixture_files import find_entries, with_entries
-from loader.stream.sources import NoFileError, start_notes
-from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, describe_mixture, describe_scales
+from loader.stream.sources import NoFileError
+from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_mixture, describe_scales, same_validation
 from pool.config.tree import Config
 from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
 from pool.protocol.messages import Purpose
-from pool.supervisor.prepare.data_size import mixed_units, score_lines
+from pool.supervisor.prepare.data_size import data_facts, unit_warning
 from pool.supervisor.prepare.run_plan import RunPlan
 
 Recorded = Sequence[tuple[str, int]]  # as SavedState.data
@@ -35,6 +37,7 @@ Recorded = Sequence[tuple[str, int]]  # as SavedState.data
 class DataFiles:
     train: tuple[DataFile, ...]
     validation: tuple[DataFile, ...]
+    validation_digests: tuple[str, ...]  # of the content of each; none if these are the training files
     notes: tuple[str, ...]  # for the user
 
 
@@ -66,17 +69,30 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
         raise UnavailableError(str(error)) from None
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    digests = _content_digests(files["validation"])
     if data.validation_share:
         files["validation"] = files["train"]
-    before, now = recorded.get("validation"), describe_files(files["validation"])
-    if before and now and now != list(before):
+    before = saved if saved is not None and saved.validation and files["validation"] else None
+    if before is not None and not same_validation(before, files["validation"], digests):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
-    notes += start_notes(data, files["train"])
     named = {f"data.{key}": own for key, own in files.items() if getattr(data, key)}
-    notes += score_lines(data, named)
-    if (warning := mixed_units(data, named)) is not None:
+    notes += fact_lines(data_facts(data, named))
+    if (warning := unit_warning(config, named)) is not None:
         notes.append(warning)
-    return DataFiles(files["train"], files["validation"], tuple(notes))
+    return DataFiles(files["train"], files["validation"], digests, tuple(notes))
+
+
+def _content_digests(files: Sequence[DataFile]) -> tuple[str, ...]:
+    """Raises UnavailableError."""
+    try:
+        return tuple(f"{content_digest(file.path, file.size)}{_scale_of(file)}" for file in files)
+    except OSError as error:
+        raise UnavailableError(f"data.validation: {error.filename}: {error.strerror}") from None
+
+
+def _scale_of(file: DataFile) -> str:
+    """Returns a mark for scores that are multiplied: validations by them measure something else."""
+    return "" if file.score_scale == 1.0 else f" x {file.score_scale:g}"
 
 
 def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path) -> None:
@@ -154,7 +170,7 @@ def _load_sums(path: Path) -> dict[str, npt.NDArray[np.uint64]]:
 
 
 def _other_validation(run: RunPlan, saved: SavedState) -> bool:
-    return describe_files(run.validation_files) != list(saved.validation)
+    return not same_validation(saved, run.validation_files, run.validation_digests)
 
 
 def _names(files: Sequence[DataFile]) -> list[str | int]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from loader.files.identity import DataFile
 from loader.stream.config import DataConfig
-from loader.stream.sources import format_name, portions, samples_per_epoch, score_unit
+from loader.stream.data_facts import DataFact
+from loader.stream.sources import describe_data, format_name, portions, samples_per_epoch, score_unit
+from pool.config.tree import Config
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.system_memory import mib
+from pool.task.registry import task_module
 
 
 def estimate(run: RunPlan, *, validation: bool = False) -> int | None:
@@ -80,20 +82,39 @@ def file_lines(config: DataConfig, files: Sequence[DataFile]) -> Iterator[str]:
         yield f"... and {len(files) - _MOST:,} more"
 
 
-def score_lines(config: DataConfig, files: Files) -> Iterator[str]:
-    """Yields the formats and the units of scores, a line for each key of `files`; none for samples without scores."""
-    for key, named in files.items():
-        groups = [
-            (kind, list(group))
-            for (_, kind), group in groupby(named, lambda file: (file.component, _kind(config, file)))
-            if kind is not None and kind.unit is not None
-        ]
-        if groups:
-            some = [f"{_listed(group)}: {kind}" for kind, group in groups[:_MOST]]
-            yield f"{key}: {'; '.join([*some, '...'] if len(groups) > _MOST else some)}"
+def data_facts(config: DataConfig, files: Files) -> Sequence[DataFact]:
+    """Describes how these files are read; says nothing of files that can't be read, as the run says why."""
+    distinct = list(dict.fromkeys(itertools.chain.from_iterable(files.values())))
+    try:
+        return describe_data(config, distinct)
+    except Exception:  # formats and sources are a user's code, too
+        return ()
 
 
-def mixed_units(config: DataConfig, files: Files) -> str | None:
+def unit_warning(config: Config, files: Files) -> str | None:
+    """Returns a line about files whose scores have another unit than the network's output is to have, or different
+    ones; else None. A file with a score_scale is brought to the right unit by it."""
+    module = task_module(config.task)
+    unit, scales = getattr(module, "SCORE_UNIT", None), getattr(module, "SCORE_SCALES", {})
+    if unit is None:
+        return _mixed_units(config.data, files)
+    others: dict[str, DataFile] = {}  # the first file of each unit
+    for file in itertools.chain.from_iterable(files.values()):
+        kind = _kind(config.data, file)
+        if kind is not None and kind.unit and kind.unit != unit and kind.scale == 1.0:
+            others.setdefault(kind.unit, file)
+    if not others:
+        return None
+    named = " and ".join(f"{other} ({file.path.name})" for other, file in others.items())
+    scale = scales.get(next(iter(others)), "...")
+    return (
+        f"warning: scores are usually {named}, and the task {config.task} is for {unit}: "
+        f'{{files = "...", score_scale = {scale}}} brings an entry to that; '
+        f'score_unit = "{unit}" says that its scores have it already'
+    )
+
+
+def _mixed_units(config: DataConfig, files: Files) -> str | None:
     """Returns a line if files whose scores have different units are read with one score_scale; else None."""
     units: dict[float, dict[str, DataFile]] = {}  # the first file of each, by scale
     for file in itertools.chain.from_iterable(files.values()):
@@ -116,8 +137,3 @@ def _kind(config: DataConfig, file: DataFile) -> _Kind | None:
         return _Kind(format_name(config, file), score_unit(config, file), file.score_scale)
     except Exception:  # formats and sources are a user's code, too
         return None
-
-
-def _listed(files: Sequence[DataFile]) -> str:
-    more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
-    return f"{files[0].path.name}{more}"

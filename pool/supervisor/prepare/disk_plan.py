@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ class DiskPlan:
     more: int  # of them that will be there at a time, beside those that are there
     place: Path  # the folder, or the nearest one above it that is there
     free: int  # bytes
+    keeps_every: bool = False  # checkpoints stay that only train.keep_every keeps
 
 
 def disk_plan(run: RunPlan) -> DiskPlan:
@@ -43,7 +45,14 @@ def disk_plan(run: RunPlan) -> DiskPlan:
         space = os.statvfs(place)
     except OSError as error:
         raise RunError(f"{place}: {error.strerror}") from None
-    return DiskPlan(run.planned.state_nbytes + _STATE + data, more, place, space.f_bavail * space.f_frsize)
+    nbytes = run.planned.state_nbytes + _STATE + data
+    return DiskPlan(nbytes, more, place, space.f_bavail * space.f_frsize, keeps_every=train.keep_every > 0)
+
+
+def advice_for(plans: Iterable[DiskPlan]) -> str:
+    """Returns what takes less room: settings of the runs, or another disk."""
+    every = "raise train.keep_every, " if any(plan.keeps_every for plan in plans) else ""
+    return f"lower train.keep_checkpoints, {every}or choose another run.dir"
 
 
 def check_disk(plan: DiskPlan) -> None:
@@ -51,6 +60,5 @@ def check_disk(plan: DiskPlan) -> None:
     if plan.more * plan.nbytes > plan.free:
         raise ResourceError(
             f"not enough room on the disk of {plan.place}: {plan.more} more checkpoints of {mib(plan.nbytes)} are to "
-            f"be written, and {mib(plan.free)} are free; lower train.keep_checkpoints, raise train.keep_every, or "
-            "choose another run.dir"
+            f"be written, and {mib(plan.free)} are free; {advice_for([plan])}"
         )

@@ -185,6 +185,7 @@ def _plan_run(
             coordinator=Peer(COORDINATOR),
             train_files=files.train,
             validation_files=files.validation,
+            validation_digests=files.validation_digests,
             step=step or begins,
             cursor=cursor,
             checkpoint=checkpoint,

@@ -11,22 +11,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from loader.exit_codes import EXIT_DONE
 from loader.files.identity import DataFile
 from loader.section import Effect
 from loader.stream.interface import Cursor
 from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
-from pool.checkpoint.fingerprint import LAYOUT, differences
+from pool.checkpoint.fingerprint import LAYOUT, NATIVE_CODE, differences, differing_keys
 from pool.checkpoint.state import STATE, WEIGHTS, OptimizerNumbers, SavedState, read_header, read_state
 from pool.config.key_path import walk
 from pool.config.member_settings import differing, flat
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, UnavailableError
 from pool.exchange.layout import prefix
+from pool.run_folder.first_steps import STEPS
 from pool.run_folder.strict_json import ABSENT, changed_entry, not_ours, printable, said, same, same_entry, value_at
 from pool.supervisor.prepare.data_files import compare_files
+from pool.supervisor.prepare.repeated_steps import first_steps_agree
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.task.start import KEY
+from pool.telemetry.status import Status, read_status
 
 
 def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFile]) -> tuple[int, Cursor]:
@@ -131,8 +135,17 @@ def compare_numerics(run: RunPlan, checkpoint: Path, saved: SavedState, folder: 
     different = printable(differences(then, now), 1000)
     if not different:
         return
+    changed = {*differing_keys(then, now)}
+    if is_finished(run.config, saved, read_status(folder.inside)):
+        folder.note(f"other numerics: {different}; nothing is left to compute with them")
+        return
+    if not allowed and changed == {NATIVE_CODE} and first_steps_agree(folder.inside):
+        folder.note(
+            f"another build of sparsepool than that of {checkpoint}: the run's first {STEPS} steps, done again, have "
+            "the bits that they had"
+        )
+        return
     if not allowed:
-        changed = {key for key in then.keys() | now.keys() if then.get(key) != now.get(key)}
         of_config = changed & {*LAYOUT, *_OF_CONFIG}
         advice = (
             "go back to the checkpoint's pool.bucket_mb, pool.first_bucket_mb and optimizer"
@@ -144,6 +157,20 @@ def compare_numerics(run: RunPlan, checkpoint: Path, saved: SavedState, folder: 
             f"it would have had; {advice}"
         )
     folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {run.step}")
+
+
+def is_finished(config: Config, saved: SavedState, status: Status | None) -> bool:
+    """Tells whether no step is left: the last one is done, or the run has ended well before it (early stopping), and
+    nothing that decides that has changed since. `status`: of its last life."""
+    if saved.step >= config.train.steps:
+        return True
+    if status is None or status.exit_code != EXIT_DONE:
+        return False
+    train = config.train
+    return [value_at(saved.config, f"train.{key}") for key in ("steps", "early_stopping")] == [
+        train.steps,
+        train.early_stopping,
+    ]
 
 
 def compare_optimizer(

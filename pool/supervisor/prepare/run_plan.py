@@ -45,6 +45,7 @@ class RunPlan:
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
     deaths: tuple[DeathInBatch, ...] = ()  # of workers that ended the coordinator with them, in steps not done since
     place: MachinePlace | None = None  # of this machine among several
+    validation_digests: tuple[str, ...] = ()  # of the content of each validation file
     validation_samples: int | None = None  # of a pass, if a validation takes all
 
     @property
@@ -177,6 +178,7 @@ class RunPlan:
             start_from=self.start_from,
             deaths=self.deaths,
             place=self.place,
+            validation_digests=self.validation_digests,
         )
 
     def _running(self, peer: Peer, *, uses_device: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The folder of a run: made if it is not there, held by a descriptor, locked by its one supervisor.
 
 config.json   status.json   checkpoints/   nets/   metrics.jsonl   history.jsonl   tensorboard/   poison/   trace/
-logs/   lock
+logs/   lock   first-steps.json
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, UnavailableError, exit_code_of
 from pool.nets.record import NETS
 from pool.run_folder import access, files
-from pool.telemetry.status import LOCK, STATUS, Status, write_status
+from pool.run_folder.first_steps import FILE as FIRST_STEPS
+from pool.telemetry.status import LOCK, STATUS, Status, read_status, write_status
 
 LOGS = "logs"
 _LOOKING_SECONDS = 1.0  # more than those who look at the lock (`goes_on`) have it
-_NAMES = (CONFIG, STATUS, "metrics.jsonl", "history.jsonl", LOCK, LOGS, FOLDER, NETS, "tensorboard", "poison", "trace")
+_FILES = (CONFIG, STATUS, "metrics.jsonl", "history.jsonl", FIRST_STEPS, LOCK)
+_NAMES = (*_FILES, LOGS, FOLDER, NETS, "tensorboard", "poison", "trace")
 _OVERRIDES = TypeAdapter(list[Override])
 
 
@@ -174,7 +176,14 @@ class RunFolder:
             files.replace_file(self.inside / CONFIG, text.encode())
         except OSError as error:
             raise self._refusal(error) from None
-        self._say(self._status or Status(time.time()))
+        self._say(self._status or Status(time.time(), restarts=self._restarts_before()))
+
+    def _restarts_before(self) -> int:
+        """Returns the restarts of the run's earlier lives; a supervisor that was killed is one more."""
+        before = read_status(self.inside)
+        if before is None:
+            return 0
+        return before.restarts + (before.ended is None)
 
     def restarted(self) -> None:
         """Counts the restart of a process in status.json."""

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from loader.files.whole_file import temporary
 from loader.stream.schema import BatchSchema
+from pool.checkpoint import tensor_file
+from pool.checkpoint.store import tensor_bytes
 from pool.metrics.classification import AUC, Accuracy, GroupedAUC, LogLoss
 from pool.metrics.metric import Metric
 from pool.nn.batch import TensorBatch
@@ -90,7 +92,8 @@ class ClicksTask:
         return scores.sigmoid() if scores.ndim == 1 else scores.softmax(1)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
-        """Writes the tensors of the model, and in the header what makes scores of them."""
+        """Writes the tensors of the model, and in the header what makes scores of them; equal ones as equal bytes,
+        which the package safetensors does not promise: it orders the header's texts at random."""
         config = self._config
         about = {
             "format": FORMAT,
@@ -106,7 +109,12 @@ class ClicksTask:
         assert isinstance(model, Clicks)
         if model.numbers is not None:
             tensors |= {"numbers.mean": model.numbers.mean, "numbers.deviation": model.numbers.deviation}
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, about)
+        beside = temporary(path)
+        try:
+            tensor_file.write(beside, tensor_bytes(tensors), about)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
 
     def _log_loss(self, scores: Tensor, batch: TensorBatch) -> Tensor:
         """Returns the mean of weight x log-loss, in nats; of labels that are no class numbers a ValueError, or NaN on a

@@ -16,6 +16,8 @@ import numpy.typing as npt
 import typer
 
 from loader.chess.positions.entry import NO_SCORE
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.pgn_options import with_pgn_options
 from loader.cli.tool_options import (
     ALL_THREADS,
     AS_MANY_AS_CORES,
@@ -87,6 +89,7 @@ class Teacher:
         return np.where(before == NO_SCORE, before, np.clip(scores, -_LARGEST, _LARGEST).astype(np.int16))
 
 
+@with_pgn_options
 def rescore(
     net: Annotated[
         Path, typer.Argument(metavar="NET", help="network file as pool export writes it; or a checkpoint's folder")
@@ -125,6 +128,7 @@ def rescore(
     member: Member = None,
     averaged: Averaged = False,
     input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
     to: To = None,
     lossy: Lossy = False,
 ) -> None:
@@ -151,9 +155,9 @@ def rescore(
     rate = None if win_rate is None else _parse_win_rate(win_rate, scale)
     target = file_target(output, to)
     network = open_network(net, Choice(parse_member(member), averaged=averaged), config)
-    sources = open_sources(files, input_format)
+    sources = open_sources(files, input_format, comments=comments)
     refuse_empty(sources)
-    prepared(sources, target.format, lossy=lossy)
+    prepared(sources, target.format, lossy=lossy, keeps_scores=False)
     if scale == 1.0 and rate is None and network.in_centipawns != target.format.in_centipawns:
         units = "centipawns" if target.format.in_centipawns else "Stockfish's internal units"
         sys.stderr.write(

@@ -16,10 +16,21 @@ if TYPE_CHECKING:
 
 # late imports: the supervisor reads a task's settings, and never loads torch
 
-__all__ = ["EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "complete_model", "create_task"]
+__all__ = [
+    "EXPORT_SUFFIX",
+    "NETWORKS",
+    "SCORE_SCALES",
+    "SCORE_UNIT",
+    "LossConfig",
+    "ModelConfig",
+    "complete_model",
+    "create_task",
+]
 
 NETWORKS = "pool.tasks.perspective.network"
 EXPORT_SUFFIX = ".bin"
+SCORE_UNIT = "centipawns"  # of what its networks evaluate
+SCORE_SCALES = {"internal units": 0.277}  # that bring scores of other units to this one
 
 
 def create_task(model: ModelConfig, loss: ChessLossConfig) -> PerspectiveTask:

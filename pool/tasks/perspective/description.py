@@ -41,10 +41,16 @@ class Description(NamedTuple):
     model: ModelConfig
     loss: ChessLossConfig
     text: str
+    sha256: str | None = None  # of the file that is described
+
+    def check_content(self, file: Path, data: bytes) -> None:
+        """Raises DataError if the file's bytes are not those that are described."""
+        if self.sha256 != hashlib.sha256(data).hexdigest():
+            raise DataError(beside(file), f"belongs to another file than {file.name}: its sha256 differs")
 
 
-def read_description(file: Path, data: bytes) -> Description | None:
-    """Reads the description beside a file with these bytes; None if there is none. Raises DataError."""
+def read_description(file: Path) -> Description | None:
+    """Reads the description beside a file; None if there is none. Raises DataError."""
     path = beside(file)
     if not path.is_file():
         return None
@@ -54,11 +60,9 @@ def read_description(file: Path, data: bytes) -> Description | None:
         raise DataError(path, "is no description of a network: not JSON that can be read") from None
     if not isinstance(tree, dict) or tree.get("task") != TASK:
         raise DataError(path, f'is no description of a network: "task": "{TASK}" is expected')
-    if tree.get("sha256") != hashlib.sha256(data).hexdigest():
-        raise DataError(path, f"belongs to another file than {file.name}: its sha256 differs")
     try:
         model = ModelConfig.model_validate_json(json.dumps(tree.get("model")))
         loss = LossConfig.model_validate_json(json.dumps(tree.get("loss")))
     except ValidationError as error:
         raise DataError(path, strict_json.explained(error)) from None
-    return Description(model, loss, str(tree.get("description", "")))
+    return Description(model, loss, str(tree.get("description", "")), str(tree.get("sha256")))

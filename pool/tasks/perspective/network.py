@@ -22,7 +22,7 @@ from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.description import TASK, Description, beside, read_description
 from pool.tasks.perspective.export_list import export_list
 from pool.tasks.perspective.inference import check_evaluable, evaluate, first_activations, values_of
-from pool.tasks.perspective.network_file import net_of, read_bytes
+from pool.tasks.perspective.network_file import check_readable, net_of, read_bytes
 from pool.tasks.perspective.quantization import Net, roundings
 from pool.tasks.perspective.shape import factorised_features, shape_of
 
@@ -125,25 +125,29 @@ class PerspectiveNetwork:
 def read_network(path: Path, config: Config | None) -> PerspectiveNetwork:
     """Reads a file. Raises DataError; ConfigError if neither `config` nor what lies beside the file says what network
     it holds."""
-    data = read_bytes(path)
     if config is None:
-        described = read_description(path, data)
+        described = read_description(path)
     else:
         assert isinstance(config.model, ModelConfig)
         assert isinstance(config.loss, LossConfig)
         described = Description(config.model, config.loss, "")
     if described is None:
+        check_readable(path)
         raise ConfigError(
             f"{path} does not say what network it holds, and {beside(path).name} is not beside it: name a config "
             "of such a network with --config"
         )
-    model, loss, text = described
+    model, loss = described.model, described.loss
     try:
         shape = shape_of(model)
-        net = net_of(data, shape, export_list(model, shape), loss.output_unit, path)
+        entries = export_list(model, shape)
+        data = read_bytes(path, shape, entries)
+        if described.sha256 is not None:
+            described.check_content(path, data)
+        net = net_of(data, shape, entries, loss.output_unit, path)
         check_evaluable(net)
     except DataError:
         raise
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
-    return PerspectiveNetwork(net, description=text)
+    return PerspectiveNetwork(net, description=described.text)

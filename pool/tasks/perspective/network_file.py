@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.errors import DataError
-from loader.files.regular import open_regular
+from loader.files.compression import decompressor
+from loader.files.regular import open_regular, read_regular
 from pool.tasks.perspective.config import ExportTensor
 from pool.tasks.perspective.layout import from_file, laid_out
 from pool.tasks.perspective.quantization import TYPES, Net, dequantise, quantise
@@ -33,15 +35,35 @@ _COUNT = np.dtype("<u8")
 _LONGEST_NAME = 64
 
 
-def read_bytes(path: Path) -> bytes:
-    """Raises DataError."""
+def read_bytes(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> bytes:
+    """Reads the file of a network of this shape. Raises DataError, also for a file that is larger than any of them."""
+    largest = _largest_size(path, shape, entries)
+    with _naming(path):
+        data = read_regular(path, largest)
+    if len(data) != largest:  # else its numbers only look like the beginning of a compressed file
+        _refuse_compressed(path, data)
+    return data
+
+
+def check_readable(path: Path) -> None:
+    """Raises DataError for what is no regular file that can be read, and for a compressed one."""
+    with _naming(path), os.fdopen(open_regular(path), "rb") as file:
+        _refuse_compressed(path, file.read(16))
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
     try:
-        with os.fdopen(open_regular(path), "rb") as stream:
-            return stream.read()
+        yield
     except IsADirectoryError:
         raise DataError(path, "is a folder, not a network's file") from None
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
+
+
+def _refuse_compressed(path: Path, head: bytes) -> None:
+    if (program := decompressor(head)) is not None:
+        raise DataError(path, f"is compressed, and a network's file is read as it is: {program} {path} > NET.bin")
 
 
 def net_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], unit: float, path: Path) -> Net:
@@ -75,6 +97,16 @@ def file_size(shape: Shape, entries: Iterable[ExportTensor]) -> int:
     """Counts the bytes of a quantised file."""
     size = content_size(shape, entries)
     return size + -size % ALIGNMENT
+
+
+def _largest_size(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> int:
+    """Returns the most bytes that a file of this name may have."""
+    if path.name.endswith(RAW):
+        return _FLOAT.itemsize * sum(int(np.prod(shape.sizes(entry.weight))) for entry in entries)
+    if path.name.endswith(WEIGHTS):
+        floats = _FLOAT.itemsize * sum(int(np.prod(sizes)) for sizes in shape.tensors.values())
+        return floats + sum(len(name) + 1 + _COUNT.itemsize for name in shape.tensors)
+    return file_size(shape, entries)
 
 
 def quantised_bytes(net: Net) -> bytes:

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from loader.files.regular import read_regular
 from loader.stream.schema import BatchSchema
 from pool.errors import ConfigError
 from pool.nn.batch import TensorBatch
@@ -122,16 +123,19 @@ class PerspectiveTask(ChessTask):
             shape = shape_of(section)
             entries = export_list(section, shape)
         data = raw_bytes(floats, shape, entries) if raw else weights_bytes(floats)
-        write_whole(
-            path, data, lambda written: check_tensors(floats, floats_of(read_bytes(written), shape, entries, path))
-        )
+
+        def check(written: Path) -> None:
+            check_tensors(floats, floats_of(read_regular(written, len(data)), shape, entries, path))
+
+        write_whole(path, data, check)
         write_whole(beside(path), description(section, self._loss, data, text))
 
     def _export_quantised(self, net: Net, path: Path, text: str) -> None:
         data = quantised_bytes(net)
 
         def read(written: Path) -> PerspectiveNetwork:
-            return PerspectiveNetwork(parse_quantised(read_bytes(written), net.shape, net.entries, net.unit, written))
+            content = read_regular(written, len(data))
+            return PerspectiveNetwork(parse_quantised(content, net.shape, net.entries, net.unit, written))
 
         write_proved(path, data, PerspectiveNetwork(net), read)
         write_whole(beside(path), description(self._model, self._loss, data, text))
@@ -141,7 +145,8 @@ class PerspectiveTask(ChessTask):
         if self._model.start_from is None:
             return None
         path = Path(self._model.start_from)
-        return floats_of(read_bytes(path), shape, export_list(self._model, shape), path)
+        entries = export_list(self._model, shape)
+        return floats_of(read_bytes(path, shape, entries), shape, entries, path)
 
 
 def _perspective(model: nn.Module) -> PerspectiveModel:

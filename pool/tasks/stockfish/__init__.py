@@ -15,11 +15,23 @@ if TYPE_CHECKING:
 
 # late imports: the supervisor reads a task's settings, and never loads torch
 
-__all__ = ["COMMANDS", "EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "complete_model", "create_task"]
+__all__ = [
+    "COMMANDS",
+    "EXPORT_SUFFIX",
+    "NETWORKS",
+    "SCORE_SCALES",
+    "SCORE_UNIT",
+    "LossConfig",
+    "ModelConfig",
+    "complete_model",
+    "create_task",
+]
 
 COMMANDS = "pool.tasks.networks"
 NETWORKS = "pool.tasks.stockfish.network"
 EXPORT_SUFFIX = ".nnue"
+SCORE_UNIT = "internal units"  # of what its networks evaluate
+SCORE_SCALES = {"centipawns": 3.61}  # that bring scores of other units to this one
 
 
 def create_task(model: ModelConfig, loss: LossConfig) -> StockfishTask:

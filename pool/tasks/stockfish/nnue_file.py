@@ -7,7 +7,6 @@ expected and what was found (I8). Files appear whole or not at all.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,11 +18,13 @@ import numpy.typing as npt
 
 import pool.tasks.stockfish.leb128 as leb128
 from loader.errors import DataError
-from loader.files.regular import open_regular
+from loader.files.compression import decompressor
+from loader.files.regular import read_regular
 from pool.tasks.chess.proof import write_whole
 from pool.tasks.stockfish.versions import FC_1_OUT, L1_STEP, MAX_L1, NUM_BUCKETS, VERSIONS, Block, Encoding, Version
 
 _HEADER = struct.Struct("<III")  # version, network hash, length of the description
+_LARGEST = 1 << 32  # bytes: more than a file of any version has, whatever its width
 _STACK_NAMES = ("fc_0_bias", "fc_0_weight", "fc_1_bias", "fc_1_weight", "fc_2_bias", "fc_2_weight")
 
 # Of the hashes, which name the architecture.
@@ -61,8 +62,7 @@ def read_net(path: Path | str) -> Net:
     """Reads and checks a file. Raises DataError."""
     path = Path(path)
     try:
-        with os.fdopen(open_regular(path), "rb") as stream:
-            return _Reader(path, memoryview(stream.read())).net()
+        return _Reader(path, memoryview(read_regular(path, _LARGEST))).net()
     except IsADirectoryError:
         raise DataError(path, "is a folder, not a .nnue file (pool export makes one of a checkpoint)") from None
     except OSError as error:
@@ -133,6 +133,8 @@ class _Reader:
     def _check_word(self) -> None:
         word, words = bytes(self._data[:4]), {version.word for version in VERSIONS.values()}
         if not any(word == known.to_bytes(4, "little")[: len(word)] for known in words):
+            if (program := decompressor(bytes(self._data[:16]))) is not None:
+                raise self._error(f"is compressed, and a .nnue file is read as it is: {program} {self._file} > NET", 0)
             expected = " or ".join(f"{word:#010x}" for word in sorted(words, reverse=True))
             version = int.from_bytes(word, "little")
             raise self._error(f"not a .nnue file: version {version:#010x}, expected {expected}", 0)

@@ -15,9 +15,10 @@ of settings, optimizers and the model itself, become stand-ins; any other class 
 
 from __future__ import annotations
 
+import os
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,9 @@ import numpy.typing as npt
 
 import pool.tasks.stockfish.halfka as halfka
 from loader.errors import DataError
+from loader.files.compression import decompressor
+from loader.files.regular import open_regular
+from loader.plugins.error_text import in_words
 from pool.tasks.stockfish.quantization import Floats
 from pool.tasks.stockfish.versions import FC_1_OUT, L1_STEP, MAX_L1, NUM_BUCKETS, VERSIONS, Table, Version
 
@@ -47,10 +51,12 @@ _KNOWN_PACKAGES = (
     "torch", "numpy", "collections", "argparse", "pathlib", "enum", "lightning", "lightning_fabric", "torchmetrics",
     "lightning_utilities", "pytorch_lightning", "ranger", "ranger21", "schedulefree", "model", "nnue_pytorch",
     "feature_set", "feature_block", "features", "feature_transformer", "halfka_v2_hm", "data_loader", "config",
+    "datetime", "decimal", "fractions", "uuid",
 )  # fmt: skip
 _PLAIN = ("set", "frozenset", "list", "dict", "tuple", "slice", "range", "complex", "bytearray", "object")
 _KNOWN_NAMES = {f"{module}.{name}" for module in ("builtins", "__builtin__") for name in _PLAIN}
 _KNOWN_NAMES |= {f"{module}.{name}" for module in ("copyreg", "copy_reg") for name in ("_reconstructor", "__newobj__")}
+_CONTAINERS: Mapping[str, type] = {"collections.defaultdict": dict, "collections.deque": list}
 
 Array = npt.NDArray[np.float32]
 
@@ -199,10 +205,13 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
             warnings.simplefilter("ignore")  # of other protocols of pickle than torch's own
             # Mapped, a storage ends where the file does; read into memory, torch believes what the pickle claims.
             tree = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception:  # torch says in many ways that a file is not as it should be
+    except Exception as error:  # torch says in many ways that a file is not as it should be
         strange = [name for name in names if not _is_known(name)]
-        what = f"names code or a class that no checkpoint needs, {strange[0]}" if strange else "not a file of weights"
-        raise DataError(path, f"{what}, or damaged: it is not run, and the file not read") from None
+        if strange:
+            what = f"names code or a class that no checkpoint needs, {strange[0]}"
+        else:
+            what = f"has an entry that can't be read ({in_words(error):.200}; save the state_dict alone)"
+        raise DataError(path, f"{what}: it is not run, and the file not read") from None
     tensors = {name: value for name, value in _named_tensors(tree) if isinstance(value, torch.Tensor)}
     if not tensors:
         raise DataError(path, "has no tensors: a state_dict, or a checkpoint with one, is expected")
@@ -217,30 +226,56 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
 def _sizes_of_storages(path: Path) -> set[int]:
     """Reads a file through and returns the sizes of what lies in it, in bytes. Raises DataError for damage."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
-                if entry.compress_type != zipfile.ZIP_STORED:
-                    raise DataError(path, f"not a file that torch has saved: {entry.filename} is compressed")
-            if (damaged := archive.testzip()) is not None:
-                raise DataError(path, f"{damaged} is damaged")
-            return {entry.file_size for entry in archive.infolist()}
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError):
-        raise DataError(path, "not a file that torch has saved: a zip archive is expected") from None
+        descriptor = open_regular(path)
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        program = decompressor(file.read(16))
+        if program is not None and program != "unzip -p":
+            raise DataError(path, f"is compressed, and a checkpoint is read as it is: {program} {path} > CHECKPOINT")
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _check_archive(path, archive)
+        except DataError:
+            raise
+        except Exception:  # zipfile raises many kinds for bytes that are not as they should be
+            raise DataError(path, "not a file that torch has saved, or damaged: a zip archive is expected") from None
+
+
+def _check_archive(path: Path, archive: zipfile.ZipFile) -> set[int]:
+    """Returns the sizes of the entries, in bytes. Raises DataError for one that is compressed or damaged, and what
+    zipfile raises."""
+    for entry in archive.infolist():
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise DataError(path, f"not a file that torch has saved: {entry.filename} is compressed")
+    if (damaged := archive.testzip()) is not None:
+        raise DataError(path, f"{damaged} is damaged")
+    return {entry.file_size for entry in archive.infolist()}
 
 
 def _is_known(name: str) -> bool:
     return name.partition(".")[0] in _KNOWN_PACKAGES or name in _KNOWN_NAMES
 
 
-def _stand_in(name: str) -> type:
-    """Returns a class whose objects keep what pickle fills them with, and do nothing."""
+def _stand_in(name: str) -> Callable[..., object]:
+    """Returns a class whose objects keep the attributes that pickle fills them with, take any other state, and do
+    nothing; of containers with entries, which torch puts only into its own kinds, a function that makes such a one."""
+    if name in _CONTAINERS:
+        return lambda *_: _CONTAINERS[name]()
 
     def ignore(self: object, *_: object) -> None:
         pass
 
-    return type(name, (), {"__init__": ignore, "__new__": lambda cls, *_: object.__new__(cls)})
+    def set_state(self: object, state: object) -> None:
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, dict):
+                vars(self).update(part)
+
+    def new(cls: type, *_: object) -> object:
+        return object.__new__(cls)
+
+    methods: dict[str, object] = {"__init__": ignore, "__new__": new, "__setstate__": set_state}
+    return type(name, (), methods)
 
 
 def _named_tensors(tree: Any) -> Iterator[tuple[str, Any]]:

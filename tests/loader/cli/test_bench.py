@@ -39,7 +39,7 @@ def test_bench_shows_a_table(game_files: list[Path], capsys: Capture) -> None:
         (["{good}", "--features", "HalfKP"], 2, "'HalfKP' is none of"),
         (["{good}", "--threads", "0"], 2, "--threads"),
         (["{bad}"], 1, "bad.binpack: offset 0: expected a chunk, which begins with b'BINP'"),
-        (["{good}", "--skip-ply-up-to", "20000"], 1, "no entry that passes the filters"),
+        (["{good}", "--skip-ply-up-to", "20000"], 1, "no entry passes the filters"),
         (
             ["{moveless}", "--skip-captures"],
             2,

@@ -99,6 +99,24 @@ def test_the_file_does_not_depend_on_the_number_of_engines(engine: Path, folder:
     assert captured.err == ""
 
 
+@pytest.mark.parametrize("reported", ["nodes:6", "nodes:150"])
+def test_an_engine_that_ignores_nodes_is_named_once(
+    reported: str, folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    program = write_engine(tmp_path / "engine", reported)
+    made(folder / "1", program, "--nodes", "150", "--engines", "2")
+    warning = f"loader: warning: {program}: does not keep to `go nodes 150`: it reports nodes 6"
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("loader: warning")]
+    assert [line[: len(warning)] for line in warnings] == ([warning] if reported == "nodes:6" else [])
+
+
+def test_an_engine_that_complains_of_an_option_makes_nothing(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    program = write_engine(tmp_path / "engine", "complains")
+    assert main(command(folder / "1", program, "--option", "EvalFile=x.nnue")) == 1
+    assert "complains of its options: ERROR: the network file was not loaded" in capsys.readouterr().err
+    assert not (folder / "1").exists()
+
+
 @pytest.fixture(scope="module")
 def held_engine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One that stops answering after a few games, while there is a file `hold` beside it."""

@@ -155,6 +155,16 @@ def test_networks_go_to_the_engines_option(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out.startswith(f"{tmp_path / 'a.nnue'} against {engine}\n")
 
 
+def test_a_network_that_the_engine_can_not_load_plays_no_match(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = write_engine(tmp_path / "engine", "complains")
+    (tmp_path / "a.nnue").write_text("")
+    assert main(["match", str(tmp_path / "a.nnue"), f"--engine={engine}", "--games", "2", "--nodes", "10"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err == f"loader: {engine}: complains of its options: ERROR: the network file was not loaded\n"
+
+
 def test_a_book_with_too_few_openings_is_refused(
     tmp_path: Path, engines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -271,6 +271,7 @@ def test_an_engine_that_crashes_now_and_then_changes_nothing(
         (("crash:1",), (), "the engine has ended with exit code 5, no bestmove; its last words: segmentation fault"),
         (("hang:1",), ("--timeout", "2"), "no bestmove within 2 s"),
         (("unscored:1",), (), "bestmove without a score"),
+        (("complains",), ("--option", "EvalFile=x.nnue"), "complains of its options: ERROR: the network file was not"),
     ],
 )
 def test_an_engine_that_is_none_is_one_line_and_leaves_nothing(

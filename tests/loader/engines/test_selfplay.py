@@ -16,7 +16,7 @@ from loader.chess.positions.inputs import entries
 from loader.cli.main import main
 from loader.engines.book import Book
 from loader.engines.engine import Engine, EngineSettings, Limits, Search
-from loader.engines.game import GameSettings, Played, adjudicate, play_game, result_by_rules
+from loader.engines.game import GameSettings, Played, adjudicate, play_game, play_on, result_by_rules
 from loader.engines.opening import Openings
 from loader.errors import EngineError
 
@@ -86,6 +86,8 @@ def test_how_games_are_settled_is_a_matter_of_settings() -> None:
         ("7k/5K2/8/8/8/8/8/8 b - - 0 1", 0),
         ("7k/5K2/8/8/8/8/8/R7 b - - 100 90", 0),
         ("7k/5K2/8/8/8/8/8/R7 b - - 99 90", None),
+        ("7k/8/6K1/8/8/8/8/Q7 w - - 99 90", None),  # mate in one: nobody has claimed a draw
+        ("7k/6Q1/6K1/8/8/8/8/8 b - - 100 90", 1),  # mate goes before the fifty moves
     ],
 )
 def test_games_end_by_the_rules(fen: str, result: int | None) -> None:
@@ -95,6 +97,29 @@ def test_games_end_by_the_rules(fen: str, result: int | None) -> None:
 def test_a_position_seen_three_times_is_a_draw() -> None:
     assert result_by_rules(chess.Board(), Counter({"a": 2})) is None
     assert result_by_rules(chess.Board(), Counter({"a": 3})) == 0
+
+
+class Recital:
+    """Plays the given moves."""
+
+    def __init__(self, moves: list[str]) -> None:
+        self._moves = moves
+
+    def new_game(self) -> None: ...
+
+    def search(self, fen: str, moves: list[str], limits: Limits) -> Search:  # noqa: ARG002
+        return Search(self._moves[len(moves)], 2000)
+
+    def fault(self, reason: str) -> EngineError:
+        return EngineError(reason)
+
+
+def test_a_repetition_counts_from_a_pawns_double_step_that_only_a_pinned_pawn_could_take() -> None:
+    """As in python-chess and Stockfish; chess.js 1.4.0 and pyffish 0.0.90 take it for another position."""
+    pinned = chess.Board("8/8/8/8/k3p2Q/8/3P4/K7 w - - 0 1")  # d2d4 e4d3 would leave the rank to the queen
+    player = Recital(["d2d4", *["a4b5", "a1b1", "b5a4", "b1a1"] * 3])
+    played, result = play_on(player, player, GameSettings(win_plies=0), pinned)
+    assert (len(played), result) == (1 + 2 * 4, 0)
 
 
 def first(openings: Openings, number: int) -> chess.Board:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
 from pathlib import Path
 
 import chess
 import pytest
 
 from loader.engines.engine import Engine, EngineSettings, Limits, Search
+from loader.engines.engine_pool import try_engine
 from loader.engines.line_process import StoppedError
-from loader.engines.uci import Option, internal_score, parse_option, parse_score, parse_setting, setoption
-from loader.errors import EngineError, UsageError
+from loader.engines.uci import (
+    Info,
+    Option,
+    Score,
+    internal_score,
+    parse_complaint,
+    parse_info,
+    parse_option,
+    parse_setting,
+    setoption,
+)
+from loader.errors import EngineError, EngineStartError, UsageError
+from loader.files.interruption import interruptible
 from tests.support.programs.scripted_engine import write_engine
 from tests.support.wait import wait_for
 
@@ -45,21 +59,107 @@ def test_scores_become_internal_units(kind: str, value: int, score: int) -> None
 @pytest.mark.parametrize(
     ("line", "score"),
     [
-        ("info depth 3 score cp -12 nodes 5 pv e2e4", ("cp", -12, True)),
-        ("info score mate 2 upperbound depth 3", ("mate", 2, False)),
-        ("info multipv 1 score cp 5", ("cp", 5, True)),
+        ("info depth 3 score cp -12 nodes 5 pv e2e4", Score("cp", -12)),
+        ("info score mate 2 upperbound depth 3", Score("mate", 2, is_exact=False)),
+        ("info score cp 20 wdl 500 400 100 upperbound nodes 7", Score("cp", 20, is_exact=False)),
+        ("info score cp 20 lowerbound wdl 500 400 100 nodes 7", Score("cp", 20, is_exact=False)),
+        ("info score cp 20 ebf 1.9 lowerbound nodes 7 pv e2e4", Score("cp", 20, is_exact=False)),
+        ("info score lowerbound cp 20 nodes 7", Score("cp", 20, is_exact=False)),
+        ("info wdl 1 2 3 upperbound score cp 20", Score("cp", 20, is_exact=False)),
+        ("info score cp 20 wdl 500 400 100 nodes 7", Score("cp", 20)),
+        ("info score cp 20 string not a lowerbound", Score("cp", 20)),
+        ("info pv e2e4 e7e5 score cp 5 hashfull 3", Score("cp", 5)),
+        ("info multipv 1 score cp 5", Score("cp", 5)),
         ("info multipv 2 score cp 5", None),
+        ("info score cp 5 multipv 2 pv e2e4", None),
         ("info string no score here", None),
         ("info string the book has score cp 30", None),
+        ("info depth 3 string score cp 30", None),
+        ("information score cp 30", None),
         ("debug score cp 30", None),
         ("info score cp", None),
+        ("info score", None),
         ("info score cp x", None),
+        ("info score cp nodes 5", None),
         ("info score cp " + "9" * 5000, None),
         ("info currmove e2e4 currmovenumber 1", None),
     ],
 )
-def test_the_score_of_the_best_move_is_found_wherever_it_stands(line: str, score: tuple[str, int, bool] | None) -> None:
-    assert parse_score(line) == score
+def test_the_score_of_the_best_move_is_found_wherever_it_stands(line: str, score: Score | None) -> None:
+    info = parse_info(line)
+    assert (None if info is None else info.score) == score
+
+
+def test_the_order_of_keys_changes_nothing() -> None:
+    for order in itertools.permutations(("depth 3", "nodes 7", "score cp 20 wdl 1 2 3 upperbound", "ebf 2")):
+        assert parse_info(f"info {' '.join(order)} pv e2e4") == Info(Score("cp", 20, is_exact=False), 7, 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_complaint"),
+    [
+        ("info string ERROR: The network file x.nnue was not loaded successfully.", True),
+        ("info string error loading the book", True),
+        ("No such option: EvalFile", True),
+        ("info string could not open /nets/x.nnue", True),
+        ("info string EvalFile is not readable, the embedded network is used", True),
+        ("info string NNUE evaluation using /nets/x.nnue", False),
+        ("info string large pages are not available", False),
+        ("info string Found 510 tablebases, 0 errors", False),
+        ("", False),
+    ],
+)
+def test_complaints_about_options_are_told_from_remarks(line: str, is_complaint: bool) -> None:
+    assert (parse_complaint(line, [("EvalFile", "/nets/x.nnue")]) is not None) == is_complaint
+
+
+def test_an_engine_that_complains_of_an_option_is_not_played_with(tmp_path: Path) -> None:
+    program = str(write_engine(tmp_path / "engine", "complains"))
+    Engine(EngineSettings(program)).close()
+    words = "engine: complains of its options: ERROR: the network file was not loaded"
+    with pytest.raises(EngineStartError, match=words):
+        Engine(EngineSettings(program, (("EvalFile", "x.nnue"),)))
+
+
+@pytest.mark.parametrize(
+    ("script", "limits", "problem"),
+    [
+        ("nodes:6", Limits(nodes=150), "does not keep to `go nodes 150`: it reports nodes 6"),
+        ("nodes:2000000", Limits(nodes=150), "does not keep to `go nodes 150`: it reports nodes 2000000"),
+        ("nodes:140", Limits(nodes=150), None),
+        ("nodes:100", Limits(nodes=1), None),
+        ("nodes:6", Limits(depth=1), None),
+        ("nodes:6", Limits(depth=4), "does not keep to `go depth 4`: it reports depth 1"),
+        ("nodes:6", Limits(nodes=150, depth=1), None),
+        ("mute:0", Limits(nodes=150), None),
+    ],
+)
+def test_an_engine_that_does_not_keep_a_limit_is_told_of(
+    script: str, limits: Limits, problem: str | None, tmp_path: Path
+) -> None:
+    program = str(write_engine(tmp_path / "engine", script))
+    lines: list[str] = []
+    with interruptible() as interruption:
+        try_engine(EngineSettings(program), limits, interruption, lines.append)
+    start = f"warning: {program}: {problem}: its scores and games are not those"
+    assert [line[: len(start)] for line in lines] == ([] if problem is None else [start])
+
+
+@pytest.mark.engine
+def test_stockfishes_bounds_behind_wdl_are_no_scores() -> None:
+    """The scores that it prints with and without UCI_ShowWDL are the same: so must be those that are read."""
+    stockfish = shutil.which("stockfish", path=f"{os.environ['PATH']}:/usr/games")
+    if stockfish is None:
+        pytest.skip("stockfish is not installed")
+    scores: list[list[int | None]] = []
+    for shows_wdl in ("false", "true"):
+        with Engine(EngineSettings(stockfish, (("UCI_ShowWDL", shows_wdl),))) as engine:
+            scores.append([])
+            for moves in ([], ["e2e4"], ["e2e4", "e7e5"], ["d2d4", "g8f6", "c2c4"], ["f2f3", "e7e5"]):
+                for nodes in (150, 700, 2000):
+                    engine.new_game()
+                    scores[-1].append(engine.search(chess.STARTING_FEN, moves, Limits(nodes=nodes)).score)
+    assert scores[0] == scores[1]
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,14 @@ from loader.errors import DataError
 from loader.files.identity import identify
 from loader.files.regular import open_regular
 from loader.files.user_file import read_user_file
+from pool.checkpoint.digest import start_digest
 from pool.config.load import load_config
-from pool.errors import ConfigError
+from pool.errors import CheckpointError, ConfigError
+from pool.machines.key import read_key
+from pool.stages.key import start_of
+from pool.tasks.perspective.network_file import check_readable
 from pool.tasks.stockfish.nnue_file import read_net
+from pool.tasks.stockfish.nnue_pytorch import read_checkpoint
 
 
 def pipe(path: Path) -> Path:
@@ -42,23 +47,47 @@ def named_socket(path: Path) -> Path:
 
 ODD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "pipe without a writer": (pipe, "is a pipe that nobody writes to|is not a regular file"),
-    "folder": (folder, "(?i)is (a (directory|folder)|no folder of a run)"),
+    "folder": (folder, "(?i)is (a (directory|folder)|no folder of a run|no checkpoint folder)"),
     "device": (device, "is (neither|not) a regular file"),
     "socket": (named_socket, "is not a regular file"),
+}
+
+
+Errors = type[Exception] | tuple[type[Exception], ...]
+READERS: dict[str, tuple[Callable[[Path], Any], Errors]] = {
+    "text": (read_user_file, OSError),
+    "binary": (open_regular, OSError),
+    "config": (load_config, ConfigError),
+    "net": (read_net, DataError),
+    "checkpoint of torch": (read_checkpoint, DataError),
+    "start of a run": (start_digest, (OSError, CheckpointError)),
+    "start of a recipe": (lambda path: start_of(str(path)), (ConfigError, CheckpointError)),
+    "key": (read_key, ConfigError),
+    "network of one task": (check_readable, DataError),
 }
 
 
 @pytest.mark.parametrize(("make", "complaint"), ODD.values(), ids=ODD.keys())
 @pytest.mark.parametrize(
     ("read", "error"),
-    [(read_user_file, OSError), (open_regular, OSError), (load_config, ConfigError), (read_net, DataError)],
-    ids=["text", "binary", "config", "net"],
+    READERS.values(),
+    ids=READERS.keys(),
 )
 def test_what_is_no_file_is_refused_at_once(
-    read: Callable[[Path], Any], error: type[Exception], make: Callable[[Path], Path], complaint: str, tmp_path: Path
+    read: Callable[[Path], Any], error: Errors, make: Callable[[Path], Path], complaint: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=complaint):
         read(make(tmp_path / "odd"))
+
+
+@pytest.mark.parametrize("name", ["text", "config", "net", "checkpoint of torch"])
+def test_a_file_that_memory_does_not_hold_is_refused_before_it_is_read(name: str, tmp_path: Path) -> None:
+    read, error = READERS[name]
+    huge = tmp_path / "huge"
+    huge.touch()
+    os.truncate(huge, 1 << 42)  # a hole: no block of the disk
+    with pytest.raises(error, match=r"has (4,398,046,511,104 bytes|more than 2 GiB)|a zip archive is expected"):
+        read(huge)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ODD if kind != "folder"])

@@ -184,7 +184,7 @@ def one_chunk(path: Path) -> Path:
         ([{"files": [], "share": 1}], "entry 1: files: "),
         ([{"files": 7, "share": 1}], "entry 1: files: input should be a valid tuple, not 7"),
         ([{"files": "x", "share": 1}, "y"], "'y' has no share, and other entries have: write {files = ..., share = "),
-        ([{"files": "x", "share": 1}, 7], "entry 2: must be a table of files, share, score_scale, not 7"),
+        ([{"files": "x", "share": 1}, 7], "entry 2: must be a table of files, share, score_scale, score_unit, not 7"),
     ],
 )
 def test_what_is_no_entry_is_refused_in_one_line(given: list[Any], said: str) -> None:

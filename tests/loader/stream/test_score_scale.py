@@ -22,7 +22,7 @@ from loader.stream.mixture_entries import train_files, validation_files
 from loader.stream.mixture_files import find_entries, with_entries
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
-from loader.stream.sources import data_config, open_stream, open_validation, score_unit
+from loader.stream.sources import data_config, describe_data, open_stream, open_validation, score_unit
 from tests.loader.stream.test_stream import KEEP_ALL
 
 NO_SCORE = 32002
@@ -136,11 +136,25 @@ def test_a_file_has_one_scale(files: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is in entry 1 and entry 2: a file has one score_scale"):
         find_entries(train_files([name, {"files": name, "score_scale": 2.0}]), "data.train")
     assert len(find_entries(train_files([name, {"files": name}]), "data.train")[0]) == 2
+    with pytest.raises(ValueError, match="is in entry 1 and entry 2: a file has one score_unit"):
+        find_entries(train_files([name, {"files": name, "score_unit": "internal units"}]), "data.train")
     other = tmp_path / "p.bf"
     other.hardlink_to(name)
     paths, known = find_entries(train_files([name, {"files": str(other), "score_scale": 2.0}]), "data.train")
     with pytest.raises(ValueError, match=f"is in entry 1 and entry 2: a file has one score_scale: it is {name}, too"):
         with_entries(identify(paths), known, "data.train")
+
+
+def test_an_entry_states_the_unit_of_its_scores(files: dict[str, Path]) -> None:
+    path = files["games.binpack"]
+    paths, known = find_entries(train_files([{"files": str(path), "score_unit": "centipawns"}]), "data.train")
+    (file,) = with_entries(identify(paths), known, "data.train")
+    assert score_unit(CONFIG, file) == "centipawns"
+    assert scores(CONFIG, [file]).tolist() == scores(CONFIG, identify([path])).tolist()
+    (fact,) = (fact for fact in describe_data(CONFIG, [file]) if fact.topic == "score unit")
+    assert fact.text == f"centipawns (binpack: {path.name})"
+    with pytest.raises(ValueError, match="entry 1: score_unit: input should be 'centipawns' or 'internal units'"):
+        train_files([{"files": "a", "score_unit": "pawns"}])
 
 
 def test_samples_without_scores_can_not_be_scaled(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from csv import reader as csv_reader
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from pool.errors import ConfigError, PoolError
 from pool.export.load import load_trained
 from pool.nn.batch import TensorBatch
 from pool.task.factory import make_task
+from pool.tasks.clicks.task import ClicksTask
 from tests.loader.conftest import write_random_games
 from tests.support.crafted import reseal
 from tests.support.toy_model import ToyTask
@@ -264,7 +267,7 @@ def test_lines_begin_with_a_column_of_the_data_below_their_names_also_on_standar
     command = ("predict", tmp_path / "run", "--data", tmp_path / name, "--data", tmp_path / name)
     plain = call_pool(*command, "-o", "-")
     assert plain.returncode == 0, plain.stderr
-    assert plain.stderr.endswith(f": {2 * len(ROWS)} samples, from {tmp_path}/run/checkpoints/step-000000001\n")
+    assert f": {2 * len(ROWS)} samples, from {tmp_path}/run/checkpoints/step-000000001\n" in plain.stderr
     named = call_pool(*command, "--id", "name", "--header", "-o", "-")
     assert named.returncode == 0, named.stderr
     lines = [line.split("\t") for line in named.stdout.splitlines()]
@@ -289,6 +292,68 @@ def test_what_is_no_name_of_rows_is_one_line(name: str, content: str, complaint:
     assert done.stderr.count("\n") == 1
     assert done.returncode in (2, 65)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_ending_of_the_output_says_its_format(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    saved(tmp_path / "run", OF_COLUMNS)
+    csv(tmp_path / "x.csv", labels=False)
+    (tmp_path / "x.csv").write_text((tmp_path / "x.csv").read_text().replace("ü3", '"a, ""b"""'))
+    names = [row[0].replace("ü3", 'a, "b"') for row in ROWS]
+    predictor = Predictor.open(tmp_path / "run", None, "predict")
+
+    def predicted(name: str, **words: Any) -> Path:
+        assert predict_file(predictor, [str(tmp_path / "x.csv")], tmp_path / name, **words).samples == len(ROWS)
+        return tmp_path / name
+
+    plain = predicted("a.tsv").read_text()
+    assert predicted("a.txt").read_text() == predicted("a").read_text() == predicted("a.csv").read_text() == plain
+    numbers = np.array(plain.split(), np.float32)
+    with predicted("b.csv", ids="name", header=True).open(newline="") as file:
+        lines = list(csv_reader(file))
+    assert lines == [["name", "prediction"], *([name, text] for name, text in zip(names, plain.split(), strict=True))]
+    table = parquet.read_table(predicted("a.PARQUET"))
+    assert table.schema.equals(pyarrow.schema([("prediction", pyarrow.float32())]))
+    assert table["prediction"].to_numpy().tolist() == numbers.tolist()
+    table = parquet.read_table(predicted("b.parquet", ids="name"))
+    assert table.schema.names == ["name", "prediction"]
+    assert table["name"].to_pylist() == names
+    with predicting_probabilities(3):
+        predictor = Predictor.open(tmp_path / "run", None, "predict")
+        table = parquet.read_table(predicted("c.parquet"))
+    assert table.schema.names == ["prediction_0", "prediction_1", "prediction_2"]
+    assert table.num_rows == len(ROWS)
+
+
+@contextmanager
+def predicting_probabilities(count: int) -> Iterator[None]:
+    own = ClicksTask.predict
+    ClicksTask.predict = lambda _self, _model, batch: torch.zeros(len(batch.sparse["word"].offsets) - 1, count)  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        ClicksTask.predict = own  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("name", ["p.feather", "p.parquet.gz", "p.npy", "p.json", "p.xlsx"])
+def test_an_ending_of_no_format_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
+    saved(tmp_path / "run", OF_COLUMNS)
+    csv(tmp_path / "x.csv", labels=False)
+    done = call_pool("predict", tmp_path / "run", "--data", tmp_path / "x.csv", "-o", tmp_path / name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"pool: {tmp_path / name}: predictions end in .tsv, .csv, .txt or .parquet, and {Path(name).suffix} is "
+        f"something else; name it {Path(name).stem}.tsv\n"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "x.csv"]
+
+
+def test_parquet_without_the_package_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path / "run", OF_COLUMNS)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(ConfigError, match=r"p.parquet: needs the package pyarrow: pip install 'sparsepool\[parquet\]'"):
+        predict_file(Predictor.open(tmp_path / "run", None, "predict"), ["x"], tmp_path / "p.parquet")
 
 
 def test_a_task_that_needs_labels_is_not_trained_without() -> None:

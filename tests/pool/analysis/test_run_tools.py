@@ -135,7 +135,8 @@ def test_a_lock_and_what_the_supervisor_wrote_say_how_a_run_is(
     ended = status is not None and status.exit_code is not None and not locked
     assert found["state"] == state
     assert (found["exit_code"], found["restarts"]) == ((status.exit_code, 2) if ended and status else (None, 0))
-    assert (found["step"], found["steps"], found["last_loss"]) == (3, 9, 1)
+    done = 3 if last is None else max(3, last)  # metrics may be lost where a disk stays full
+    assert (found["step"], found["steps"], found["last_loss"]) == (done, 9, 1)
     assert (found["eta_seconds"] is not None) == locked
     assert text.startswith(f"{run}: {state}")
     assert ("x.bf: is damaged" in text) == (found["reason"] != "")

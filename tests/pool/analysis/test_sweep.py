@@ -151,11 +151,32 @@ def test_the_best_comes_first_and_what_is_no_number_last(tmp_path: Path) -> None
     assert (
         plain(rows(found, [LR])).split()
         == (
-            f"member {LR} validation loss validation auc step frozen at "
-            "2 0.4 0.200000 0.800000 1 0 0.1 0.300000 0.700000 1 1 0.2 nan nan 1 1"
+            f"member {LR} validation loss validation auc step frozen at diverged at "
+            "2 0.4 0.200000 0.800000 1 0 0.1 0.300000 0.700000 1 1 0.2 nan nan 1 1 1"
         ).split()
     )
-    assert found.note == "ordered by the best validation auc of each, train.best_metric"
+    assert found.note == (
+        "ordered by the best validation auc of each, train.best_metric; last and no candidates: member 1 (diverged at "
+        "step 1)"
+    )
+
+
+def test_what_has_diverged_is_last_whatever_its_metric_is(tmp_path: Path) -> None:
+    save(tmp_path / "run", TREE, validations=validated(0.7, 0.75, 0.8), goal=Goal("auc", "max"))
+
+    def later(tree: dict[str, Any]) -> None:
+        """A second validation, in which two members have the best auc and losses far beyond those of the start."""
+        for member, loss in zip(tree["validations"]["members"], (0.2, 1e6, 7.0), strict=True):
+            member.update(newest={"step": 3, "loss": loss, "metrics": {"auc": 0.9}})
+        for member in (1, 2):
+            tree["validations"]["members"][member]["diverged_at"] = 3
+        tree["step"] = 3
+
+    reseal(tmp_path / "run/checkpoints/step-000000001", later)
+    found = look_at(tmp_path / "run")
+    data = as_data(found, [LR])
+    assert [(row["member"], row["diverged_at"], row["step"]) for row in data] == [(0, None, 1), (1, 3, 3), (2, 3, 3)]
+    assert "member 1 (diverged at step 3), member 2 (diverged at step 3)" in found.note
 
 
 def test_each_member_stands_with_its_best_validation_not_its_last(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import math
 import mmap
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -21,7 +22,15 @@ import torch
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.stream.interface import Cursor
 from pool.checkpoint import snapshot, store
-from pool.checkpoint.folder import checkpoints, linked_step, remove_old, step_path
+from pool.checkpoint.folder import (
+    checkpoints,
+    keep_former_best,
+    linked_step,
+    locate,
+    remove_old,
+    step_of,
+    step_path,
+)
 from pool.checkpoint.schedule import FINAL_SECONDS, Schedule
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, FOLDER, LAST, OptimizerNumbers, read_state
@@ -78,6 +87,56 @@ def test_a_number_that_is_not_finite_hides_no_other_members() -> None:
         found = [Validation(4, value, {"auc": value}) for value in (infinite, math.nan, 0.25, 0.5)]
         known = NONE.after(found, goal)
         assert known.best == (found[2] if goal.best == "min" else found[3])
+
+
+AUC = Goal("auc", "max")
+
+
+def validation(step: int, loss: float, auc: float = 0.5) -> Validation:
+    return Validation(step, loss, {"auc": auc})
+
+
+@pytest.mark.parametrize(
+    ("losses", "diverged_at"),
+    [
+        ([0.7, 0.6, 2.79], None),
+        ([0.7, 0.6, 2.81], 2),
+        ([0.7, 3.0, 0.6], None),
+        ([0.7, 3.0, 100.0, math.inf], 1),
+        ([0.7, math.nan], 1),
+        ([-2.0, 3.9], None),
+        ([-2.0, 4.1], 1),
+        ([0.0, 100.0], None),
+        ([math.inf, 100.0], None),
+    ],
+    ids=["worse", "four times", "a peak", "ever since", "NaN", "below 0", "below 0, far", "no start", "bad start"],
+)
+def test_a_loss_far_beyond_that_of_the_start_has_diverged(losses: Sequence[float], diverged_at: int | None) -> None:
+    known = NONE
+    for step, loss in enumerate(losses):
+        known = known.after([Validation(step, loss)])
+    assert known.diverged_at == diverged_at
+
+
+def test_what_has_diverged_is_never_the_best_whatever_its_metric_is() -> None:
+    known = NONE.after([validation(0, 0.7), validation(0, 0.7)], AUC)
+    known = known.after([validation(5, 0.6, 0.7), validation(5, 9.0, 0.8)], AUC)
+    assert known.best == validation(5, 0.6, 0.7)
+    assert known.diverged_at is None
+    assert [member.diverged_at for member in known.members] == [None, 5]
+    alone = NONE.after([validation(0, 0.7)], AUC).after([validation(5, 9.0, 0.8)], AUC)
+    assert (alone.best, alone.record, alone.since) == (None, None, 1)
+
+
+def test_a_best_of_a_member_that_diverges_later_gives_way_to_that_of_the_others() -> None:
+    known = NONE.after([validation(0, 0.7), validation(0, 0.7)], AUC)
+    known = known.after([validation(5, 0.6, 0.7), validation(5, 0.6, 0.9)], AUC)
+    assert known.best == validation(5, 0.6, 0.9)
+    known = known.after([validation(10, 0.6, 0.75), validation(10, math.inf, 0.9)], AUC)
+    assert known.best == known.record == validation(10, 0.6, 0.75)
+    assert known.without_diverged(validation(5, 0.6, 0.9)) is None
+    alone = NONE.after([validation(0, 0.7)], AUC).after([validation(5, 0.6, 0.9)], AUC)
+    assert alone.after([validation(10, 99.0, 0.9)], AUC).best == validation(5, 0.6, 0.9), "a run of one network"
 
 
 class SlowWriter:
@@ -174,7 +233,7 @@ def test_what_is_due_at_a_validated_step_waits_for_the_result_and_holds_it() -> 
     run.validate(5.0)
     assert run.writer.in_work is not None
     first = Validation(1, 2.0)
-    assert run.writer.in_work.validations == Validations(Validation(2, 5.0), first, first, 1)
+    assert run.writer.in_work.validations == Validations(Validation(2, 5.0), first, first, 1, start_loss=2.0)
 
 
 def test_the_best_waits_in_memory_while_another_is_written() -> None:
@@ -496,3 +555,46 @@ def test_a_successor_at_the_step_of_a_net_writes_its_checkpoint() -> None:
     other = Run(SlowWriter(), step=5, export_every=2)
     other.resume()
     assert other.writer.begun == []
+
+
+# --- other validation data ---
+
+
+def test_what_was_the_best_by_other_validations_stays_under_a_name(tmp_path: Path) -> None:
+    for step in (1, 2, 3):
+        store.save(tmp_path, state(step, Validations(None, Validation(1, 0.5))))
+    assert linked_step(tmp_path, BEST) == 1
+    name = keep_former_best(tmp_path)
+    assert name == "former-best-step-000000001"
+    store.save(tmp_path, state(4, Validations(None, Validation(4, 0.5))))
+    remove_old(tmp_path, 1)
+    assert [step_of(path) for path in checkpoints(tmp_path)] == [1, 4]
+    assert locate(tmp_path / name) == step_path(tmp_path, 1)
+    (tmp_path / name).unlink()
+    remove_old(tmp_path, 1)
+    assert [step_of(path) for path in checkpoints(tmp_path)] == [4]
+    assert keep_former_best(tmp_path / "empty") is None
+
+
+MOVED = {**RISING, "train.steps": 8, "train.keep_checkpoints": 1}
+
+
+@pytest.mark.runs
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_validation_file_is_known_by_its_content(is_same: bool, tmp_path: Path) -> None:
+    """Neither its name nor its folder says what is measured: the best checkpoint of a run that is moved stays."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    first, second = tmp_path / "one/validation.rows", tmp_path / "two/other.rows"
+    first.write_bytes(b"rows")
+    second.write_bytes(b"rows" if is_same else b"other rows")
+    ended = run_well(tmp_path / "run", {**MOVED, "data.validation": [str(first)]})
+    before = linked_step(ended.dir / FOLDER, BEST)
+    shutil.copytree(ended.dir, tmp_path / "moved", symlinks=True)
+    first.unlink()
+    resumed = run_well(tmp_path / "moved", {**MOVED, "train.steps": 16, "data.validation": [str(second)]}, "--resume")
+    folder, name = resumed.dir / FOLDER, f"former-best-{step_path(Path(), before).name}"
+    line = f"the best checkpoint is chosen anew; the former best is kept: checkpoints/{name}"
+    assert (line in resumed.out) == ("can't be compared any more" in resumed.out) == (not is_same)
+    assert (folder / name).is_symlink() == (not is_same)
+    assert step_path(folder, before).is_dir() == (not is_same or linked_step(folder, BEST) == before)

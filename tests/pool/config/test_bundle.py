@@ -64,9 +64,9 @@ def test_the_command_lists_prints_and_copies(
 @pytest.mark.parametrize("name", bundle.names())
 def test_every_config_is_accepted_says_what_it_is_and_finds_the_sample(name: str) -> None:
     for settings in configs_in(bundle.text(name), name):
-        for file in (*settings.data.train, *settings.data.validation):
-            assert isinstance(file, str)
-            assert "*" in file or Path(file).is_file()
+        for entry in (*settings.data.train, *settings.data.validation):
+            for file in (entry,) if isinstance(entry, str) else entry.files:
+                assert "*" in file or Path(file).is_file()
     assert bundle.about(name).endswith(".")
     assert not re.search(r"`make |docs/|configs/[^s]", bundle.text(name)), "only a checkout has these"
 

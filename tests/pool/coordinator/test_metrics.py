@@ -16,6 +16,8 @@ import pytest
 from tensorboard.backend.event_processing.directory_watcher import DirectoryWatcher
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as ServedEvents
+from tensorboard.compat.proto.event_pb2 import SessionLog
 
 from loader.stream.interface import Cursor
 from pool.checkpoint.validations import Validation
@@ -83,10 +85,16 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost(tmp_path: Path, monkeypatc
         metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     assert said_of(METRICS) == [f"{tmp_path / METRICS} can't be written: No space left on device; training goes on"]
     assert len(said_of(TENSORBOARD)) == 1
+    assert (tmp_path / METRICS).read_bytes() == b"", "no line is torn"
+    assert (metrics.unwritten, metrics.waits) == (3, False)
+    assert not metrics.finish(), "the end of the run waits"
+    assert metrics.waits
+    assert "3 lines of" in said[-1]
+    assert "make room" in said[-1]
     monkeypatch.setattr(os, "write", write)
     metrics.committed(Commit(3, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
-    assert said_of(METRICS)[1:] == [f"{tmp_path / METRICS} is written again"]
+    assert said_of(METRICS)[-1] == f"{tmp_path / METRICS} is written again"
     assert [step for step, _ in records(tmp_path)] == [1, 2, 3, 4]
 
 
@@ -241,6 +249,24 @@ def test_curves_never_run_backwards_whatever_a_session_does_again(
     seen.Reload()
     assert [point.step for point in seen.Scalars("loss/train")] == [*range(1, 10)]
     assert [point.step for point in seen.Scalars("loss/validation")] == [2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("resumed_at", [0, 4])
+def test_the_first_file_of_a_run_begins_with_the_start_of_a_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resumed_at: int
+) -> None:
+    """Without one TensorBoard's server (`--load_fast=false`) shows the void points of a resumed run."""
+    monkeypatch.setattr(tensorboard, "EVENT_SECONDS", 0.0)
+    write(tmp_path, 0, 7)
+    (path,) = (tmp_path / TENSORBOARD).iterdir()
+    version, start, *_ = EventFileLoader(str(path)).Load()
+    assert version.file_version
+    assert start.HasField("session_log")
+    assert (start.session_log.status, start.step) == (SessionLog.START, 0)
+    write(tmp_path, resumed_at, 9)
+    seen = ServedEvents(str(tmp_path / TENSORBOARD), tensor_size_guidance={"scalars": 0})
+    seen.Reload()
+    assert [point.step for point in seen.Tensors("loss/train")] == [*range(1, 10)]
 
 
 def test_a_sink_of_the_users_is_told_where_the_run_goes_on(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_the_next_version_says_that_it_is_there_before_anything_is_made_of_the_o
         Snapshots(areas), anything, schedule, state=lambda: state(1), say=log.append, copies=anything
     )
     trace, models = Trace(Path(), Peer(COORDINATOR), on=False), cast(Models, Calls(log))
-    record = StepRecord(anything, checkpoints, trace, anything, None, first_step=-1, traffic=Traffic)
+    record = StepRecord(anything, checkpoints, trace, anything, None, anything, first_step=-1, traffic=Traffic)
     executor = Executor(anything, models, anything, record, anything, anything, anything, log.append, None)
     executor.act([Commit(0, (), Cursor())])
     assert log[log.index("commit") :] == ["commit", "publish", "average", "ahead", "copied"]

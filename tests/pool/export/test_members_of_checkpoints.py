@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,16 @@ def test_the_average_is_that_of_the_weights_of_members_that_began_with_the_same(
     assert_same({name: tensor.numpy() for name, tensor in model.state_dict().items()}, found)
 
 
+def test_a_member_that_has_diverged_is_no_part_of_the_average(tmp_path: Path, capsys: Any) -> None:
+    checkpoint = save(tmp_path / "run", RATES, validations=validations(0.3, math.nan, 0.2))
+    arrays = {name: array.copy() for name, array in load_file(checkpoint / "weights.safetensors").items()}
+    found = exported(tmp_path / "run", "--average")
+    assert "the average of 2 members, without member 1 (diverged at step 1)\n" in capsys.readouterr().out
+    for name, array in found.items():
+        each = [arrays[f"member.{m}.{name}"].astype(np.float64) for m in (0, 2)]
+        np.testing.assert_array_equal(array, np.mean(each, axis=0).astype(np.float32))
+
+
 def test_buffers_are_averaged_and_whole_numbers_are_those_of_the_first(tmp_path: Path) -> None:
     tree = {**TOY, "model": {"batch_norm": True}, "ensemble": {"member": [{}, {"optimizer": {"args": {"lr": 1.0}}}]}}
 
@@ -223,7 +234,8 @@ def test_a_config_that_the_tensors_are_not_of_is_refused(
 
 def test_predictions_are_the_mean_of_the_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     members = [{"model": {"deadly_batch": -2 - m}} for m in range(3)]
-    save(tmp_path / "run", {**TOY, "ensemble": {"member": members}}, validations=validations(0.3, 0.1, 0.2))
+    tree = {**TOY, "ensemble": {"member": members}}
+    save(tmp_path / "run", tree, validations=validations(0.3, 0.1, 0.2))
 
     def answer(_task: object, model: Any, batch: TensorBatch) -> torch.Tensor:
         numbers: torch.Tensor = batch.dense["number"].float() * (-1 - model.deadly_batch)
@@ -244,6 +256,10 @@ def test_predictions_are_the_mean_of_the_members(tmp_path: Path, monkeypatch: py
     assert asked("--member", "2") == [3.0 * number for number in range(10)]
     assert asked("--member", "best") == [2.0 * number for number in range(10)]
     assert "member 1, the best" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "run")
+    save(tmp_path / "run", tree, validations=validations(math.inf, 0.1, 0.2))
+    assert asked() == [2.5 * number for number in range(10)], "of the members that have not diverged"
+    assert capsys.readouterr().out.endswith(", the mean of 2 members, without member 0 (diverged at step 1)\n")
 
 
 def test_class_numbers_have_no_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

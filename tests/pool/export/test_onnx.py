@@ -4,6 +4,8 @@ exported ends in one line."""
 from __future__ import annotations
 
 import importlib.util
+import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,7 +105,18 @@ def check_equal(tree: dict[str, Any], data: Path, folder: Path) -> Any:
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE * max(1, np.abs(expected).max()))
     assert len(np.unique(found)) > 50
-    return onnx.load(out)
+    model = onnx.load(out)
+    assert not lossy_sums(model)
+    return model
+
+
+def lossy_sums(model: Any) -> list[Any]:
+    """The nodes by which onnxruntime loses additions with several threads."""
+    graphs = [model.graph, *model.functions]
+    nodes = [node for graph in graphs for node in graph.node]
+    assert not any(attribute.HasField("g") for node in nodes for attribute in node.attribute)
+    reduced = {"add", "mul", "max", "min"}
+    return [node for node in nodes if node.op_type == "ScatterND" and {a.s.decode() for a in node.attribute} & reduced]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +136,8 @@ def test_rows_get_the_predictions_of_pool_predict(tree: dict[str, Any], tmp_path
     model = check_equal(tree, write_rows(tmp_path / "rows.npz", 150, values=rows["values"]), tmp_path)
     onnx.checker.check_model(model)
     assert model.doc_string == "made here"
+    assert model.ir_version <= 10  # what runtimes of two years take; onnx's own default is a newer one
+    assert {opset.version for opset in model.opset_import if not opset.domain} == {20}
     wanted = {f"{field}.{name}" for field in FIELDS for name in ("offsets", "features")}
     wanted |= {f"{field}.values" for field in FIELDS} if rows["values"] else set()
     inputs = {value.name: value.type.tensor_type for value in model.graph.input}
@@ -151,6 +166,48 @@ def test_batches_may_have_any_size_and_no_features_at_all(size: int, tmp_path: P
     assert len(np.unique(nothing)) == 1
 
 
+def exported(folder: Path, tree: dict[str, Any], threads: int = 1) -> Any:
+    """onnxruntime's session of a network with drawn weights, on so many threads."""
+    if not (folder / "net.onnx").exists():
+        saved(folder / "run", tree, draw)
+        assert main(["export", str(folder / "run"), "--onnx", "-o", str(folder / "net.onnx")]) == 0
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(folder / "net.onnx", options, providers=["CPUExecutionProvider"])
+
+
+OUT_OF_BOUNDS: dict[str, tuple[list[int], list[int]]] = {
+    "a feature of -1": ([0, 1, 2], [3, -1]),
+    "one below all that count from the end": ([0, 1, 2], [3, -10_000_000]),
+    "one behind the last": ([0, 1, 2], [3, 500]),
+    "offsets that go down": ([0, 2, 1], [3, 4]),
+    "offsets that go down in between": ([0, 2, 1, 2], [3, 4]),
+    "offsets that go down, of no feature": ([0, 1, 0], []),
+    "a negative offset": ([0, -1, 2], [3, 4]),
+    "a first offset that is not 0": ([1, 1, 2], [3, 4]),
+    "a last offset before the end": ([0, 1, 1], [3, 4]),
+    "a last offset behind the end": ([0, 1, 3], [3, 4]),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_BOUNDS)
+def test_numbers_out_of_bounds_are_refused_by_the_runtime(name: str, onnx_logistic: Any) -> None:
+    offsets, features = OUT_OF_BOUNDS[name]
+    inputs: dict[str, npt.NDArray[np.int64]] = {}
+    for field in FIELDS:
+        inputs |= {f"{field}.offsets": np.zeros(len(offsets), np.int64), f"{field}.features": np.zeros(0, np.int64)}
+    onnx_logistic.run(None, inputs)
+    inputs |= {"user.offsets": np.array(offsets), "user.features": np.array(features, np.int64)}
+    with pytest.raises(Exception, match=r"(?i)out of.*bounds|invalid index found|indices element"):
+        onnx_logistic.run(None, inputs)
+
+
+@pytest.fixture(scope="module")
+def onnx_logistic(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return exported(tmp_path_factory.mktemp("bounds"), clicks("logistic", dense=False))
+
+
 WRONG: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "operation": (
         lambda scores: torch.linalg.svd(scores[:, None] * scores)[1],
@@ -162,6 +219,15 @@ WRONG: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     ),
     "len": (lambda scores: scores * torch.ones(len(scores)), "it fixes the number of samples of a batch"),
     "numpy": (lambda scores: torch.from_numpy(scores.numpy() * 2), ".numpy() is not supported"),
+    "index_add": (
+        lambda scores: scores.index_add(0, torch.zeros_like(scores, dtype=torch.int64), scores),
+        "the model adds by index_add or index_put, which onnxruntime computes wrongly with several threads; use "
+        "scatter_add",
+    ),
+    "index_put": (
+        lambda scores: scores.index_put((torch.zeros_like(scores, dtype=torch.int64),), scores, accumulate=True),
+        "the model adds by index_add or index_put",
+    ),
     "random": (
         lambda scores: scores + torch.rand(scores.shape),
         "as ONNX the model gives other numbers than the network",
@@ -229,3 +295,30 @@ def test_the_made_up_batch_fits_its_schema() -> None:
     assert len(batch.dense["price"]) == 20
     for view in batch.sparse.values():
         assert 0 < view.offsets[-1] == len(view.features)
+
+
+def test_many_rows_on_several_threads_get_the_predictions_of_pool_predict(tmp_path: Path) -> None:
+    from tests.pool.export.onnx_threads import check_threads  # late: it imports this
+
+    check_threads(tmp_path, "logistic", rows=100_000, threads=(2, 4), calls=2)
+
+
+def test_the_documentation_turns_texts_into_the_inputs_that_pool_predict_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("xxhash")
+    pages = Path(__file__).parents[3] / "docs"
+    example = re.search(r'```python title="ask.py"\n(.*?)```', (pages / "reference/clicks.md").read_text(), re.DOTALL)
+    config = re.search(r'```toml title="clicks.toml"\n(.*?)```', (pages / "how-to/columns.md").read_text(), re.DOTALL)
+    assert example is not None
+    assert config is not None
+    monkeypatch.chdir(tmp_path)
+    saved(tmp_path / "run", tomllib.loads(config[1]), draw)
+    Path("later.csv").write_text("user id,item,colour,price\nu17,item 4,red,0.25\nu3,item 9,,0.5\n")
+    assert main(["export", "run", "--onnx", "-o", "clicks.onnx"]) == 0
+    assert main(["predict", "run", "--data", "later.csv", "-o", "told.tsv"]) == 0
+    capsys.readouterr()
+    exec(example[1], {})
+    found = np.array(capsys.readouterr().out.strip("[]\n").split(), float)
+    np.testing.assert_allclose(found, np.loadtxt("told.tsv"), rtol=0, atol=TOLERANCE)
+    assert found[0] != found[1]

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from loader.exit_codes import EXIT_USAGE
 from pool.errors import ConfigError, UnavailableError
+from pool.machines import group as group_module
+from pool.machines.addresses import Endpoint, own_address, parse_endpoint, resolve
+from pool.machines.group import MachineGroup
 from pool.machines.key import read_key, write_key
-from pool.machines.start import Given, join
+from pool.machines.place import MachinePlace
+from pool.machines.start import Given, join, lone_machine_line
+from pool.protocol.tcp_endpoint import with_scope_of, without_scope
+from tests.support.wait import wait_for
 
 
 @pytest.fixture
@@ -33,6 +42,10 @@ TORCHRUN = {
     "MASTER_PORT": "29500",
     "TORCHELASTIC_MAX_RESTARTS": "0",
 }
+SLURM_STEP = {
+    **{"SLURM_JOB_NUM_NODES": "9", "SLURM_NODEID": "1", "SLURM_JOB_NODELIST": "gpu[1-9]"},
+    **{"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "local[]host"},
+}
 SLURM = {"SLURM_JOB_NUM_NODES": "4", "SLURM_NODEID": "2", "SLURM_JOB_NODELIST": "localhost,gpu[03-05]"}
 KUBERNETES = {"JOB_COMPLETION_INDEX": "1"}
 
@@ -42,13 +55,14 @@ KUBERNETES = {"JOB_COMPLETION_INDEX": "1"}
     [
         (TORCHRUN, Given(), 3, 1),
         (SLURM, Given(), 4, 2),
+        ({**SLURM_STEP, "SLURM_STEP_NODELIST": "local[0-1],x"}, Given(first="localhost"), 2, 1),
         (KUBERNETES, Given(machines=2, first="localhost"), 2, 1),
         ({}, Given(2, 1, "localhost:4711"), 2, 1),
         ({}, Given(2, 1, "localhost", "lo"), 2, 1),
     ],
 )
 def test_number_and_index(environment: dict[str, str], given: Given, machines: int, machine: int, key: Path) -> None:
-    group = join(Given(given.machines, given.machine, given.first, given.interface, key), environment)
+    group = join(replace(given, key=key), environment)
     assert (group.place.machines, group.place.machine) == (machines, machine)
     assert group.place.host == "127.0.0.1"
     group.close()
@@ -66,11 +80,18 @@ def test_number_and_index(environment: dict[str, str], given: Given, machines: i
         ({}, Given(2, 0, "no-such-host.invalid"), "--first: no-such-host.invalid: "),
         ({**TORCHRUN, "TORCHELASTIC_MAX_RESTARTS": "3"}, Given(), "--max-restarts=0"),
         ({**TORCHRUN, "LOCAL_WORLD_SIZE": "2"}, Given(), "--nproc-per-node=1"),
+        (SLURM_STEP, Given(), r"SLURM_STEP_NODELIST: local\[\]host: .* name the first machine by --first"),
+        ({}, Given(2, 0, ""), "--first: the host of machine 0 is expected"),
+        (
+            {},
+            Given(2, 0, "localhost:29600", port=29601),
+            "--port: 29601; machine 0 listens at the port of --first",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(environment: dict[str, str], given: Given, what: str, key: Path) -> None:
     with pytest.raises(ConfigError, match=what.replace("?", ".")):
-        join(Given(given.machines, given.machine, given.first, given.interface, key), environment)
+        join(replace(given, key=key), environment)
 
 
 @pytest.mark.parametrize("machine", [0, 1])
@@ -82,6 +103,116 @@ def test_a_name_that_is_this_machine_s_own_loopback_is_refused(
     monkeypatch.setattr(socket, "getaddrinfo", lambda _, *rest, **more: known("127.0.1.1", *rest, **more))
     with pytest.raises(ConfigError, match=r"--first: a is 127\.0\.[01]\.1 on this machine"):
         join(Given(2, machine, "a", key=key), {})
+
+
+@pytest.mark.parametrize(
+    ("first", "endpoint"),
+    [
+        ("a", "a:29500"),
+        ("a:4711", "a:4711"),
+        ("[fd00::1]:4711", "[fd00::1]:4711"),
+        ("[fd00::1]", "[fd00::1]:29500"),
+        ("[fe80::1%eth0]:4711", "[fe80::1%eth0]:4711"),
+        ("::1", "[::1]:29500"),
+        ("fe80::abcd", "[fe80::abcd]:29500"),
+    ],
+)
+def test_where_the_first_machine_is(first: str, endpoint: str) -> None:
+    assert str(parse_endpoint(first)) == endpoint
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["", ":1", "a:", "a:0", "a:65536", "a:b", "a:²", "[::1", "[a]:1", "[::1]1", "[::1]:x", "fd00::1:4711", "a:b:1"],
+)
+def test_what_can_be_read_two_ways_or_none_is_refused(first: str) -> None:
+    with pytest.raises(ConfigError, match="--first: ") as refused:
+        parse_endpoint(first)
+    assert refused.value.exit_code == EXIT_USAGE
+
+
+def test_ipv6_also_with_an_interface(key: Path) -> None:
+    for given in (Given(2, 1, "[::1]:4711", key=key), Given(2, 1, "[::1]:4711", "lo", key=key)):
+        group = join(given, {})
+        assert group.place.host == "::1"
+        assert group.member.report.address.startswith("tcp://[::1]:")
+        group.close()
+
+
+def known_as(monkeypatch: pytest.MonkeyPatch, name: str, *addresses: str) -> None:
+    """Makes a host's name known."""
+    lookup = socket.getaddrinfo
+
+    def answers(host: Any, *rest: Any, **more: Any) -> list[Any]:
+        hosts = addresses if host == name else (host,)
+        return [answer for each in hosts for answer in lookup(each, *rest, **more)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", answers)
+
+
+def test_all_addresses_of_a_name_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One has no way from here, one is a loopback's; machines with and without IPv6 choose the same."""
+    known_as(monkeypatch, "a", "::1", "127.0.0.2", "255.255.255.255", "127.0.0.1")
+    assert resolve("a") == ["127.0.0.2", "255.255.255.255", "127.0.0.1", "::1"]
+    assert own_address(None, "127.0.0.1", ["255.255.255.255", "127.0.0.1"]) == "127.0.0.1"
+
+
+def test_the_first_machine_is_found_at_any_of_its_addresses(key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name stands for several, and it listens at one of them."""
+    monkeypatch.setattr(group_module, "NEXT_ADDRESS", 0.1)
+    port = free_port()
+    first = MachineGroup(MachinePlace(2, 0, "127.0.0.2", read_key(key)), Endpoint("127.0.0.2", port), ["127.0.0.2"])
+    addresses = ["127.0.0.3", "127.0.0.2"]
+    second = MachineGroup(MachinePlace(2, 1, "127.0.0.1", read_key(key)), Endpoint("127.0.0.3", port), addresses)
+
+    def are_connected() -> bool:
+        first.hear()
+        second.hear()
+        return first.waits_for == second.waits_for == ""
+
+    wait_for(are_connected, "a connection", 20)
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "interface"), [("no-such-host.invalid", None), ("255.255.255.255", None), ("[::1]", "tunl7")]
+)
+def test_what_may_still_come_is_tried_again(first: str, interface: str | None, key: Path, monkeypatch: Any) -> None:
+    """Names that are not known yet, networks without a way, interfaces without an address."""
+    known = socket.if_nameindex()
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [*known, (99, "tunl7")])
+    with pytest.raises(UnavailableError, match=r"--first: |--interface: tunl7 has no IPv6 address now"):
+        join(Given(2, 1, first, interface, key), {})
+
+
+def test_a_link_local_address_needs_its_interface(key: Path) -> None:
+    with pytest.raises(ConfigError, match=r"link-local address needs its interface, such as \[fe80::1%eth0\]"):
+        join(Given(2, 1, "[fe80::1]:1", key=key), {})
+    assert without_scope("tcp://[fe80::1%eth0]:4711") == "tcp://[fe80::1]:4711"
+    assert without_scope("tcp://10.0.0.1:4711") == "tcp://10.0.0.1:4711"
+    assert with_scope_of("fe80::2%ib1", "tcp://[fe80::1]:4711") == "tcp://[fe80::1%ib1]:4711"
+    assert with_scope_of("fe80::2%ib1", "tcp://[fd00::1]:4711") == "tcp://[fd00::1]:4711"
+    assert with_scope_of("fd00::2", "tcp://[fe80::1]:4711") == "tcp://[fe80::1]:4711"
+
+
+@pytest.mark.parametrize(
+    ("environment", "machines"),
+    [
+        ({}, 0),
+        ({"SLURM_JOB_NUM_NODES": "2"}, 2),
+        ({"SLURM_NNODES": "3"}, 3),
+        ({"SLURM_JOB_NUM_NODES": "4", "SLURM_STEP_NUM_NODES": "1"}, 0),
+        (TORCHRUN, 3),
+        ({"SLURM_JOB_NUM_NODES": "1", "SLURM_NNODES": "1"}, 0),
+    ],
+)
+def test_one_of_several_machines_without_a_key_says_that_it_trains_alone(
+    environment: dict[str, str], machines: int
+) -> None:
+    line = lone_machine_line(environment)
+    assert line.startswith(f"{machines} machines were started here, and each trains on its own") == bool(machines)
+    assert ("--key" in line) == bool(machines)
 
 
 def test_a_port_in_use(key: Path) -> None:

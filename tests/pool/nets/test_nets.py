@@ -105,7 +105,35 @@ def test_an_export_says_by_its_exit_code_whether_the_disk_was_full(
 
     monkeypatch.setattr(export, "write_nets", fails)
     monkeypatch.setattr(lifeline, "die_with_parent", lambda _: None)
-    assert export.main(["1", *Export(Path("run"), 5, ".nnue", "clicks", 1, "").arguments()]) == code
+    arguments = ["1", *Export(Path("run"), 5, ".nnue", "clicks", 1, "").arguments()]
+    assert export.main(arguments) == code
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)  # the log is on the same disk
+    assert export.main(arguments) == code
+
+
+def test_a_library_that_says_in_its_own_words_that_the_disk_is_full_is_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And attempts that fail alike say the same, whatever the name of the file that was being written."""
+    said = []
+
+    def fails(_checkpoint: Path, output: Path, *_: object) -> None:
+        raise RuntimeError(f"cannot write {output}: IoError")
+
+    monkeypatch.setattr("pool.export.export.export_checkpoint", fails)
+    monkeypatch.setattr(export, "takes_average", lambda *_: False)
+    for room, kind in ((False, PoolError), (False, PoolError), (True, RuntimeError)):
+        monkeypatch.setattr(export, "has_room", lambda _, room=room: room)
+        with pytest.raises(kind) as error:
+            export.write_nets(Export(tmp_path, 5, ".nnue", "clicks", 1, ""))
+        said.append(str(error.value))
+        assert getattr(error.value, "exit_code", EXIT_RESOURCES) == EXIT_RESOURCES
+    assert said[0] == said[1]
+    assert not list((tmp_path / "nets").iterdir())
 
 
 def test_a_run_that_is_stopped_begins_nothing_and_waits_for_nothing() -> None:

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,6 +116,20 @@ def test_layer_agrees_with_embedding_bag(width: int, dtype: torch.dtype) -> None
     torch.testing.assert_close(out, (wanted + layer.bias).detach(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(grad, bag.weight.grad, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(bias_grad, grad_out.sum(0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("simd_level")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_outputs_are_those_of_scipy_to_the_bit(width: int) -> None:
+    """Which multiplies, then adds, feature after feature. EmbeddingBag and torch's sparse products fuse the two."""
+    torch.manual_seed(width)
+    sparse = random_values(random_input(90, 50, seed=width), seed=width)
+    assert sparse.values is not None
+    arrays = (sparse.values.numpy(), sparse.features.numpy(), sparse.offsets.numpy())
+    matrix = scipy.sparse.csr_matrix(arrays, shape=(90, 50))
+    weight, out = torch.randn(50, width), torch.empty(90, width)
+    _native.sparse_forward(weight, None, sparse.offsets, sparse.features, out, values=sparse.values)
+    assert out.numpy().tobytes() == (matrix @ weight.numpy()).tobytes()
 
 
 def test_gradcheck_in_double_precision() -> None:

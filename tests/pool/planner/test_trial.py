@@ -22,6 +22,7 @@ from pool.errors import ConfigError, RunError
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.optim.buckets import BucketOptimizers
 from pool.planner import trial
+from pool.planner.small_plan import small_plan
 from pool.planner.trial import state_nbytes
 
 SHAPES = {"table.weight": (1000, 32), "bias": (32,), "scale": (1,), "deep.weight": (7, 300)}
@@ -54,7 +55,7 @@ def config(tree: dict[str, Any]) -> Any:
         {"name": "pool.optim.RowwiseAdagrad"},
         {"name": "pool.optim.FTRL"},
         {"name": "torch.optim.Adafactor"},
-        {"name": "pytorch_optimizer.Ranger21", "args": {"num_iterations": 100}},
+        {"name": "pytorch_optimizer.StableSPAM"},
     ],
     ids=lambda optimizer: optimizer["name"],
 )
@@ -167,7 +168,7 @@ def test_weights_are_looked_at_where_lookahead_ends() -> None:
 
 def test_weights_are_looked_at_where_an_overridden_lookahead_ends() -> None:
     ranger = config({**RANGER, "train": SHOWN})
-    small = trial._small(plan())
+    small = small_plan(plan())
     tensors, plain = trial._after_one_step(ranger, small)
     header: Any = {name: SimpleNamespace(dtype="F32") for name in tensors}
 

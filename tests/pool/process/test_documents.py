@@ -68,6 +68,7 @@ def full(run_dir: Path) -> RunPlan:
         deaths=(DeathInBatch("train", 5, 11, f"KeyError; traceback in {NO_UTF8}"),),
         place=MachinePlace(3, 1, "10.0.0.2", "a" * 40, 7),
         validation_samples=12,
+        validation_digests=("a1", "b2"),
     )
 
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loader.files.fingerprint import content_digest
 from pool.errors import ConfigError
-from pool.stages.key import content_digest, digest, keys
+from pool.stages.key import digest, keys
 from pool.stages.recipe import parse_recipe
 from tests.support.paths import SAMPLE
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from loader.chess.filters import FilterConfig
+from loader.chess.positions.format import target_of
+from loader.chess.positions.input import open_sources
+from loader.chess.tools.convert import convert
+from loader.files.identity import identify
 from loader.stream.sources import data_config, samples_per_epoch
 from pool.config.load import parse_config
+from pool.supervisor.prepare.data_size import unit_warning
 from tests.pool.tasks.stockfish.test_training import validation_losses
 from tests.support.paths import ROOT, SAMPLE
 from tests.support.runs import STOCKFISH, run, run_well
@@ -135,17 +141,62 @@ def test_the_page_and_the_start_name_data_files_and_the_units_of_scores_and_mixe
     page, start = run(tmp_path / "page", settings, "--check").out, run_well(tmp_path / "run", settings).out
     lines = [line.strip() for line in page.splitlines()]
     internal, centipawns = "binpack, scores usually in internal units", "viriformat, scores usually in centipawns"
+    for shown in (page, start):
+        assert "how your data was read:\n  score unit   usually internal units (binpack: train" in shown
     for named in (f"{TRAIN}, {internal}, 1 MiB", f"{other}, {centipawns}, 0 MiB", f"{VALIDATION}, {internal}, 0 MiB"):
         assert named in lines
-    assert f"data.train: train.binpack: {internal}; games.viri: {centipawns}" in start
-    assert f"data.validation: validation.binpack: {internal}" in start
-    warning = "warning: scores of different units are mixed: internal units (train.binpack) and centipawns (games.viri)"
+    assert "how your data was read:\n" in start
+    assert "  score unit   usually internal units (binpack: train.binpack and 1 more)\n" in start
+    assert "               usually centipawns (viriformat: games.viri)\n" in start
+    assert "  score view   the mover's (binpack: train.binpack and 1 more); material agrees: 9" in start
+    warning = (
+        "warning: scores are usually centipawns (games.viri), and the task stockfish is for internal units: "
+        '{files = "...", score_scale = 3.61} brings an entry to that'
+    )
     assert warning in page
     assert warning in start
     scaled = {**settings, "data.train": [str(TRAIN), {"files": [str(other)], "score_scale": 2.08}]}
     page = run(tmp_path / "page", scaled, "--check").out
     assert "warning" not in page
     assert f"{centipawns}, multiplied by 2.08" in page
+    stated = {**settings, "data.train": [str(TRAIN), {"files": [str(other)], "score_unit": "internal units"}]}
+    assert "warning" not in run(tmp_path / "page", stated, "--check").out
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "warned"),
+    [
+        ("stockfish", "a.binpack", False),
+        ("stockfish", "a.viri", True),
+        ("perspective", "a.viri", False),
+        ("perspective", "a.binpack", True),  # as loader generate writes it, of any engine
+    ],
+)
+def test_scores_of_another_unit_than_the_tasks_are_named(task: str, file: str, warned: bool, tmp_path: Path) -> None:
+    path = tmp_path / file
+    convert(open_sources([VALIDATION]), target_of(path), path)
+    (entry,) = identify([path])
+    config = parse_config({"task": task}, "here")
+    warning = unit_warning(config, {"data.train": [entry]})
+    assert (warning is not None) == warned
+    if warning is not None:
+        assert f"({file}), and the task {task} is for " in warning
+        scale = float(warning.partition("score_scale = ")[2].partition("}")[0])
+        assert scale == pytest.approx({"perspective": 1 / 3.61, "stockfish": 3.61}[task], rel=1e-3)
+    assert unit_warning(config, {"data.train": [replace(entry, score_scale=2.0)]}) is None
+    unit = {"perspective": "centipawns", "stockfish": "internal units"}[task]
+    assert unit_warning(config, {"data.train": [replace(entry, score_unit=unit)]}) is None
+
+
+def test_mixed_units_are_named_for_a_task_that_states_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("pool.tasks.stockfish.SCORE_UNIT")
+    other = tmp_path / "a.viri"
+    convert(open_sources([VALIDATION]), target_of(other), other)
+    files = {"data.train": identify([VALIDATION]), "data.validation": identify([other])}
+    config = parse_config({"task": "stockfish"}, "here")
+    mixed = "warning: scores of different units are mixed: internal units (validation.binpack) and centipawns (a.viri)"
+    assert (unit_warning(config, files) or "").startswith(mixed)
+    assert unit_warning(config, {"data.train": files["data.train"]}) is None
 
 
 def test_many_files_are_not_all_named(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pool.errors import ConfigError
 from pool.run_folder import access
 from pool.supervisor.resources.logs import KEPT, cut_log, open_log
 from pool.supervisor.resources.run_folder import RunFolder
+from pool.telemetry.status import read_status
 
 NOBODY = 65_534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files away")
@@ -264,3 +265,23 @@ def test_a_logs_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:
 def test_an_error_that_names_no_path_of_a_descriptor_is_shown_as_it_is() -> None:
     text = f"/proc/self/fd/999999/x: {os.strerror(errno.ENOENT)}"
     assert access.shown(text) == text
+
+
+def test_restarts_of_all_lives_are_counted_and_a_supervisor_that_was_killed_is_one(tmp_path: Path) -> None:
+    config = parse_config({"task": "tests.support.toy", "run": {"dir": str(tmp_path / "run")}}, "test")
+
+    def restarts_after(deaths: int, *, ends: bool) -> int:
+        folder = entered(tmp_path / "run")
+        folder.record(config)
+        for _ in range(deaths):
+            folder.restarted()
+        if ends:
+            folder.ended(143)
+        folder.close()
+        status = read_status(tmp_path / "run")
+        assert status is not None
+        return status.restarts
+
+    assert restarts_after(2, ends=True) == 2
+    assert restarts_after(1, ends=False) == 3
+    assert restarts_after(0, ends=True) == 4

@@ -34,6 +34,9 @@ def test_each_further_death_without_progress_waits_longer_until_the_budget_is_sp
     decisions = [policy.died(WORKER_0) for _ in range(7)]
     assert [decision.pause for decision in decisions[:6]] == [*PAUSES, PAUSES[-1]]
     assert [decision.restart for decision in decisions] == [True] * 6 + [False]
+    assert (
+        decisions[2].why == "restarted in 0.5 s: death 3 since the last step; more than 6 end the run (pool.restarts)"
+    )
     assert "it died 7 times without a step done (pool.restarts = 6)" in decisions[-1].why
     assert policy.died(Peer(FEEDER)).restart, "every place has a budget of its own"
 
@@ -286,7 +289,7 @@ def test_the_service_manager_hears_that_we_are_ready_and_then_only_of_progress(
             b"WATCHDOG=1",
             b"STATUS=step 12/12, waits for nets to be exported and tried",
             b"WATCHDOG=1",
-            b"STATUS=step 12/12, the last checkpoint can't be written: waits for room on the disk",
+            b"STATUS=step 12/12, waits for room on the disk, to write what is left",
             b"STOPPING=1",
         ]
 

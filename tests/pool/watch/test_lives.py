@@ -53,7 +53,7 @@ def test_lanes_and_deaths_are_what_the_supervisor_has_logged(tmp_path: Path) -> 
     with logged(tmp_path):
         places = begun([coordinator, worker])
         places.died(worker, "was killed by SIGKILL", 1.0)
-        begin(places, places.again(worker, 1.0, "restarted (death 1 of 5 without a step done)"), 1.0)
+        begin(places, places.again(worker, 1.0, "restarted: death 1 since the last step"), 1.0)
         for second in range(2, 100):
             places.stuck(float(second))
         places.died(coordinator, "was killed by SIGKILL", 100.0)
@@ -70,7 +70,7 @@ def test_lanes_and_deaths_are_what_the_supervisor_has_logged(tmp_path: Path) -> 
     ]
     killed = "it was silent for 61.0 s (pool.hang_timeout)"
     assert [(death.process, death.incarnation, death.why, death.then) for death in deaths(changes)] == [
-        ("worker 10", 1, "it was killed by SIGKILL", "restarted (death 1 of 5 without a step done)"),
+        ("worker 10", 1, "it was killed by SIGKILL", "restarted: death 1 since the last step"),
         ("coordinator", 1, f"{killed}, it was killed by SIGKILL", ""),
     ]
     assert read_changes(tmp_path, since=time.time() + 1) == []

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import http.server
 import json
 import math
+import re
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,15 +21,18 @@ from urllib.parse import urlsplit
 import pytest
 
 from pool.commands.main import main
-from pool.errors import UnavailableError
+from pool.errors import ConfigError, UnavailableError
+from pool.telemetry import web
 from pool.telemetry.status import Status, write_status
 from pool.watch import server
 from pool.watch.contents import Watch
 from pool.watch.lives import LOG
 from pool.watch.page import page_of
 from pool.watch.server import PageServer
+from pool.watch.token import token_in
 from tests.pool.analysis.test_run_tools import made, supervised
 from tests.support.chromium import page_in_browser
+from tests.support.wait import wait_for
 
 EVIL = "x</script><script>document.title='run'</script><!--&\"'${title}"
 
@@ -193,12 +199,41 @@ def test_a_browser_shows_the_report(choice: str, chosen: str, losses: list[float
     assert "<title>run" not in page
 
 
+NOTES_CUT_LABELS = """<script>
+const fillText = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  const width = this.measureText(text).width;
+  const left = x - width * ({right: 1, end: 1, center: 0.5}[this.textAlign] ?? 0);
+  const label = document.createElement("p");
+  label.textContent = `label ${text} ${left < 0 || left + width > this.canvas.width ? "is cut" : "is whole"}`;
+  document.body.append(label);
+  fillText.apply(this, arguments);
+};
+</script>"""
+
+
+def test_labels_of_millions_are_whole(tmp_path: Path) -> None:
+    run = made(tmp_path / "one", 0.1, [], {}, task="a")
+    records = [
+        {"step": 1_500_000 * at, "time": 9.0 + at, "loss": 4e6 - at, "samples_per_second": 2.5e7 + 1e6 * at}
+        for at in range(1, 4)
+    ]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    page = page_of(Watch([run]).look())
+    page = re.sub(r"<meta http-equiv=.*>", "", page).replace("<script type", f"{NOTES_CUT_LABELS}<script type", 1)
+    (tmp_path / "report.html").write_text(page)
+    shown = page_in_browser((tmp_path / "report.html").as_uri(), tmp_path / "profile")
+    assert "label 3,000,000 is whole" in shown
+    assert re.search("label 2[5-8],[0-9]{3},000 is whole", shown)
+    assert re.findall("label .* is cut", shown) == []
+
+
 # --- from the server ---
 
 
 @contextmanager
-def served(*folders: Path, host: str = "127.0.0.1") -> Iterator[PageServer]:
-    made = PageServer(Watch(folders), host, 0)
+def served(*folders: Path, host: str = "127.0.0.1", **more: Any) -> Iterator[PageServer]:
+    made = PageServer(Watch(folders), host, 0, **more)
     thread = threading.Thread(target=made.serve)
     thread.start()
     try:
@@ -310,12 +345,136 @@ def test_whoever_does_not_know_the_token_sees_nothing(host: str, tmp_path: Path)
                 assert get(page, path, token=wrong).status == 403
                 assert get(page, f"{path}?token={wrong}", token="").status == 403
         entered = get(page, f"/?token={token}", token="")
-        assert (entered.status, entered.getheader("Location")) == (303, "/")
+        assert (entered.status, entered.getheader("Location")) == (303, "./")
         cookie = str(entered.getheader("Set-Cookie"))
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
         assert get(page, "/contents.json", Cookie=cookie.partition(";")[0]).status == 200
         assert get(page, "/contents.json", "192.0.2.1:80").status == 200  # an address that leads here, behind a router
+
+
+@contextmanager
+def proxy_at(prefix: str, port: int) -> Iterator[str]:
+    """A proxy that shows a server at a path of its own, as nginx's `location /pool/ { proxy_pass http://...:PORT/; }`.
+    Everything else there is another site."""
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if not self.path.startswith(prefix):
+                self.send_error(404, "another site")
+                return
+            server = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
+            server.request("GET", self.path[len(prefix) - 1 :], headers=headers)
+            answer = server.getresponse()
+            body = answer.read()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+            server.close()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        yield f"http://localhost:{proxy.server_address[1]}{prefix}"
+        proxy.shutdown()
+        thread.join()
+
+
+def test_a_browser_follows_a_run_behind_a_path_of_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "LOOK_SECONDS", 0.0)
+    with served(made(tmp_path / "one", 0.1, [3, 2], {}, task="a")) as page:
+        port, token = urlsplit(page.url).port or 0, urlsplit(page.url).query
+        with proxy_at("/some/pool/", port) as address:
+            shown = page_in_browser(f"{address}?{token}", tmp_path / "profile")
+    assert "2/9" in shown
+    assert ">read 20" in shown  # by its script, from beside the page
+
+
+def test_names_that_are_allowed_are_answered(tmp_path: Path) -> None:
+    with served(made(tmp_path / "one", 0.1, [3], {}), allowed_names=["Hub.example"]) as page:
+        assert get(page, host="hub.example").status == 200
+        assert get(page, host="HUB.example:8088").status == 200
+        refused = get(page, host="evil.hub.example")
+        assert (refused.status, b"--allow-host" in refused.body) == (421, True)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["", "hub.example:80", "http://hub.example", "hub.example/pool", "*", ".x"])
+def test_a_name_that_no_host_has_is_refused(name: str, tmp_path: Path, capfd: Any) -> None:
+    run = made(tmp_path / "one", 0.1, [3], {})
+    assert main(["watch", str(run), "--allow-host", name]) == 2
+    assert "--allow-host: " in capfd.readouterr().err
+
+
+def test_a_token_stays_the_same_in_a_file_that_nobody_else_reads(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    token = token_in(path)
+    assert len(token) >= 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert token_in(path) == token
+    with served(made(tmp_path / "one", 0.1, [3], {}), token=token) as page:
+        assert page.url.endswith(f"?token={token}")
+        assert get(page, f"/?token={token}", token="").status == 303
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match=f"--token-file: {path} may be read by others than its owner: chmod 600"):
+        token_in(path)
+    path.chmod(0o600)
+    for text in ("", "short", "with a space in the line", "a&b" * 10, "a" * 300):
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=r"--token-file: .* holds no token"):
+            token_in(path)
+    with pytest.raises(ConfigError, match=r"--token-file: .*No such file"):
+        token_in(tmp_path / "missing/token")
+
+
+@pytest.fixture
+def slow_clients() -> Iterator[Callable[[int, int], None]]:
+    """Opens connections that begin a request, and never end it."""
+    opened: list[socket.socket] = []
+
+    def open_some(port: int, count: int) -> None:
+        for _ in range(count):
+            opened.append(socket.create_connection(("127.0.0.1", port)))
+            opened[-1].sendall(b"G")
+
+    yield open_some
+    for connection in opened:
+        connection.close()
+
+
+def test_clients_that_send_a_byte_now_and_then_lock_nobody_out(
+    tmp_path: Path, slow_clients: Callable[[int, int], None]
+) -> None:
+    with served(made(tmp_path / "one", 0.1, [3], {})) as page:
+        slow_clients(urlsplit(page.url).port or 0, 3 * web.MOST_CONNECTIONS)
+        for _ in range(5):
+            assert get(page).status == 200
+
+
+def test_a_request_has_a_limit_however_its_bytes_are_spread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "REQUEST_SECONDS", 0.5)
+    with served(made(tmp_path / "one", 0.1, [3], {})) as page:
+        connection = socket.create_connection(("127.0.0.1", urlsplit(page.url).port or 0))
+        connection.settimeout(0.05)
+        ended: list[bytes] = []
+
+        def send_a_byte() -> bool:
+            with suppress(TimeoutError):
+                try:
+                    connection.sendall(b"G")
+                    ended.append(connection.recv(1))
+                except ConnectionError:
+                    ended.append(b"")
+            return bool(ended)
+
+        wait_for(send_a_byte, "the end of the connection", 20)
+        assert ended == [b""]
+        connection.close()
 
 
 def test_an_address_that_can_not_be_had_is_one_line(tmp_path: Path) -> None:

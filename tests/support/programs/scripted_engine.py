@@ -14,6 +14,8 @@ Usable as a program: `write_engine` makes one. Its script is a list of words, ea
     held            does not answer from search 100 on while there is a file `hold` beside the program
     lost            every score is 30 pawns   unscored:N      no score
     loses           every score is -30 pawns
+    nodes:N         reports N nodes of each search, whatever it was asked for
+    complains       can't load the file of EvalFile, says so, and goes on
 """
 
 from __future__ import annotations
@@ -72,6 +74,8 @@ def main(script: list[str]) -> None:
                 say("readyok")
             case ["setoption", *_]:
                 remember(line)
+                if "complains" in script and "EvalFile" in line:
+                    say("info string ERROR: the network file was not loaded")
             case ["position", "fen", *_]:
                 position = line.strip().removeprefix("position fen ")
             case ["go", *_]:
@@ -87,11 +91,16 @@ def main(script: list[str]) -> None:
                     fail("hang")
                 if "garbage" in script:
                     sys.stdout.buffer.write(b"\xff\xfe info score cp\ninfo score mate x\n\n\tinfo score\n")
-                answer(position, {"lost": 3000, "loses": -3000}.get(script[0] if script else ""), at.get("mute", 0))
+                answer(
+                    position,
+                    {"lost": 3000, "loses": -3000}.get(script[0] if script else ""),
+                    at.get("mute", 0),
+                    at.get("nodes"),
+                )
 
 
-def answer(position: str, score: int | None, mute: int) -> None:
-    """A move and a score that depend on the position alone."""
+def answer(position: str, score: int | None, mute: int, nodes: int | None) -> None:
+    """A move and a score that depend on the position alone; `nodes`: reported, if it is given."""
     import chess
 
     fen, _, moves = position.partition(" moves ")
@@ -103,7 +112,7 @@ def answer(position: str, score: int | None, mute: int) -> None:
     cp = digest % 401 - 200 if score is None else score
     best = legal[digest % len(legal)].uci() if legal else "(none)"
     if digest % 100 >= mute:
-        say(f"info depth 1 score cp {cp}")
+        say(f"info depth 1 score cp {cp}" + ("" if nodes is None else f" nodes {nodes}"))
     say(f"bestmove {best}")
 
 

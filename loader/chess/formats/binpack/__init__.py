@@ -11,6 +11,7 @@ from loader.chess.positions.format import PositionFormat, with_packed
 
 FAMILY = "chess"
 SCORE_UNIT = "internal units"
+SCORE_VIEW = RESULT_VIEW = "mover"
 SUFFIXES = with_packed(".binpack")
 FORMAT = PositionFormat("binpack", (CHESS960,), partial(struct.pack, "<4sI", b"BINP"))
 

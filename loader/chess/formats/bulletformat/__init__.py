@@ -10,6 +10,7 @@ from loader.chess.positions.format import PositionFormat, with_packed
 
 FAMILY = "chess"
 SCORE_UNIT = "centipawns"
+SCORE_VIEW = RESULT_VIEW = "mover"
 SUFFIXES = with_packed(".bf", ".bulletformat")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = (MOVE, PLY, SIDE, CASTLING, EN_PASSANT, CLOCK)

@@ -9,6 +9,7 @@ from loader.chess.positions.format import PositionFormat, with_packed
 
 FAMILY = "chess"
 SCORE_UNIT = "centipawns"
+SCORE_VIEW = RESULT_VIEW = "white"
 SUFFIXES = with_packed(".jsonl")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = ()

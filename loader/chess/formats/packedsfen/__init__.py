@@ -10,6 +10,7 @@ from loader.chess.positions.format import PositionFormat, with_packed
 
 FAMILY = "chess"
 SCORE_UNIT = "internal units"
+SCORE_VIEW = RESULT_VIEW = "mover"
 SUFFIXES = with_packed(".psv", ".bin")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = (CHESS960,)

@@ -9,6 +9,7 @@ from loader.chess.positions.format import PositionFormat, with_packed
 
 FAMILY = "chess"
 SCORE_UNIT = "internal units"
+SCORE_VIEW = RESULT_VIEW = "mover"
 SUFFIXES = with_packed(".plain")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = ()

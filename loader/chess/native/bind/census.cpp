@@ -2,11 +2,15 @@
 #include <nanobind/ndarray.h>
 
 #include <memory>
+#include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "chess/native/bind/bind.h"
 #include "chess/native/census/census_writer.h"
+#include "chess/native/reader.h"
+#include "stream/records.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -43,6 +47,14 @@ RecordBytes take_records(CensusWriter& self) {
     return RecordBytes(data, {size, sizeof(Record)}, owner);
 }
 
+void add_chunk(CensusWriter& self, const PositionReader& reader, std::size_t chunk) {
+    if (chunk >= reader.num_chunks()) throw std::out_of_range("there is no such chunk");
+    stream::RecordBuffer records(sizeof(Record));
+    PositionReader::Reading reading{.chunk = chunk, .records = &records, .fault = {}, .left_out = {}};
+    reader.read(std::span(&reading, 1), true, [](std::size_t) {});
+    self.add(records.as<Record>());
+}
+
 }  // namespace
 
 void bind_census(nb::module_& module) {
@@ -51,6 +63,8 @@ void bind_census(nb::module_& module) {
              "most_keys: different positions that are held to estimate how many there are.")
         .def("take_records", &take_records,
              "With keeps_records: those added before the last `finish` (record.h), uint8 [entries, 32].")
+        .def("add_chunk", &add_chunk, "reader"_a, "chunk"_a, nb::call_guard<nb::gil_scoped_release>(),
+             "Counts the entries of a reader's chunk, up to damage.")
         .def(
             "add_census", [](CensusWriter& self, const CensusWriter& other) { self.add(other); }, "other"_a,
             nb::call_guard<nb::gil_scoped_release>(), "What the other one has counted.")
@@ -69,6 +83,9 @@ void bind_census(nb::module_& module) {
         .def_prop_ro("plies", &counts<&Census::plies>, "by ply")
         .def_prop_ro("score_plies", &rows<&Census::score_plies, Census::kPlySteps>,
                      "[160, 31]: by score in steps of 25 from -2000 on, by ply in steps of 8")
+        .def_prop_ro("score_signs", &rows<&Census::score_signs, Census::kSigns>,
+                     "[2, 3]: White, Black to move; against, level, with the mover's material where that is clear")
+        .def_prop_ro("result_signs", &rows<&Census::result_signs, Census::kSigns>, "the same of results")
         .def_prop_ro("lengths", &counts<&Census::lengths>, "games and chains by their entries; 65535: that and more")
         .def_prop_ro(
             "one_in", [](const CensusWriter& self) { return self.keys().one_in(); },

@@ -24,7 +24,7 @@
 #include "chess/native/files/reader.h"
 #include "chess/native/files/unit_file.h"
 #include "chess/native/formats/rescoring_writer.h"
-#include "chess/native/scaled_reader.h"
+#include "chess/native/relabelled_reader.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -303,6 +303,9 @@ void bind_entry_files(nb::module_& module) {
         .def("copy_to", &copy_to, "writer"_a, "scale"_a = 1.0,
              "Adds all more entries to the writer, their scores times `scale`. The fault, if any, or None.")
         .def_prop_ro("left_out", &ChunkWalk::left_out, "so far, by kind, as loader.stream.left_out.LeftOut")
+        .def_prop_ro(
+            "unscored", [](ChunkWalk& self) { return self.walk().unscored(); },
+            "entries without a score so far: (reason, how many), of formats that know a reason")
         .def_prop_ro("units", &ChunkWalk::units, "records, lines or games begun")
         .def_prop_ro(
             "fault", [](const ChunkWalk& self) { return as_tuple(self.fault()); },

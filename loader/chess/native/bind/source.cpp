@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "chess/native/bind/bind.h"
-#include "chess/native/scaled_reader.h"
+#include "chess/native/relabelled_reader.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -45,8 +45,11 @@ void bind(nb::module_& module) {
         .def_prop_ro("num_chunks", &PositionReader::num_chunks)
         .def_prop_ro("in_file_order", &PositionReader::in_file_order, "chunks are best read one after the other")
         .def_prop_ro("name", &PositionReader::name, "of the files, for messages");
-    nb::class_<ScaledReader, PositionReader>(module, "ScaledReader", "Another reader's files, scores multiplied.")
-        .def(nb::init<std::shared_ptr<PositionReader>, double>(), "reader"_a, "scale"_a);
+    nb::class_<LabelChange>(module, "LabelChange", "How scores and results differ from what their format means.")
+        .def(nb::init<double, bool, bool>(), "scale"_a = 1.0, "flips_score"_a = false, "flips_result"_a = false,
+             "flips_score, flips_result: those of positions with Black to move have the other sign.");
+    nb::class_<RelabelledReader, PositionReader>(module, "RelabelledReader", "Another reader's files, labels changed.")
+        .def(nb::init<std::shared_ptr<PositionReader>, LabelChange>(), "reader"_a, "change"_a);
     module.def("scaled_score", &scaled_score, "score"_a, "scale"_a,
                "Rounded to nearest even, at most 32000 in size; 32002, no score, stays what it is.");
     bind_filters(module);

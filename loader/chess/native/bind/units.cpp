@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -54,7 +55,8 @@ nb::object units_of_file(const EntryFile& file, std::size_t chunk) {
     std::vector<LeftOutTuple> left_out;
     for (const stream::LeftOut& kind : block.left_out) left_out.push_back(sparsepool::as_tuple(kind));
     const bool cuts_units = block.cuts_units;
-    return nb::make_tuple(unit_tuple(std::move(block)), left_out, cuts_units);
+    const std::vector<CountedReason> unscored = std::move(block.unscored);
+    return nb::make_tuple(unit_tuple(std::move(block)), left_out, cuts_units, unscored);
 }
 
 nb::object units_of_bytes(const Codec& codec, const Bytes& bytes) {
@@ -157,8 +159,8 @@ void bind_units(nb::module_& module) {
     module.def(
         "read_units", &units_of_file, "file"_a, "chunk"_a,
         "The records, lines or games of a chunk, each decoded once: (bytes, ends, entries, fault), what was left\n"
-        "out, by kind, as loader.stream.left_out.LeftOut, and whether units have lost some of their entries, so\n"
-        "that these bytes can't be used.");
+        "out, by kind, as loader.stream.left_out.LeftOut, whether units have lost some of their entries, so that\n"
+        "these bytes can't be used, and entries without a score, as ChunkWalk.unscored.");
     module.def("cut_units", &units_of_bytes, "codec"_a, "bytes"_a, "Those of a whole file that a writer has written.");
     module.def(
         "first_entries", &first_entries_of, "codec"_a, "bytes"_a, "begins"_a,

@@ -1,6 +1,7 @@
 #include "chess/native/census/census.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "chess/native/board/position.h"
 #include "chess/native/filters/pieces.h"
@@ -36,6 +37,20 @@ void count_score(Census& census, const Record& record) {
     ++census.score_plies[column * Census::kPlySteps + row];
 }
 
+void count_sign(Census::Counts& signs, unsigned mover, int label, int more_material) {
+    const int sign = (label > 0) - (label < 0);
+    const int with_material = more_material > 0 ? sign : -sign;
+    ++signs[mover * Census::kSigns + static_cast<std::size_t>(with_material + 1)];
+}
+
+void count_signs(Census& census, const Record& record, const Pieces& pieces) {
+    const unsigned mover = record.flags & kBlackToMove;
+    const int more_material = pieces.material(mover) - pieces.material(mover ^ 1U);
+    if (std::abs(more_material) < Census::kClearMaterial) return;
+    if (record.score != kNoScore) count_sign(census.score_signs, mover, record.score, more_material);
+    if (record.result() != kNoResult) count_sign(census.result_signs, mover, record.result(), more_material);
+}
+
 void add_counts(Census::Counts& to, const Census::Counts& from) {
     for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
 }
@@ -55,6 +70,7 @@ void Census::add(std::span<const Record> records) {
         count_kings(*this, record, pieces);
         count_move(*this, record);
         count_score(*this, record);
+        count_signs(*this, record, pieces);
     }
 }
 
@@ -68,7 +84,8 @@ void Census::add(const Census& other) {
     no_move += other.no_move;
     for (const auto counts :
          {&Census::move_types, &Census::piece_counts, &Census::phases, &Census::materials, &Census::own_kings,
-          &Census::opponent_kings, &Census::scores, &Census::plies, &Census::score_plies, &Census::lengths}) {
+          &Census::opponent_kings, &Census::scores, &Census::plies, &Census::score_plies, &Census::lengths,
+          &Census::score_signs, &Census::result_signs}) {
         add_counts(this->*counts, other.*counts);
     }
 }

@@ -23,6 +23,8 @@ struct Census {
     static constexpr int kLastScore = 2000;
     static constexpr unsigned kPlyStep = 8;
     static constexpr std::size_t kPlySteps = 31;
+    static constexpr int kClearMaterial = 3;  // pawns
+    static constexpr std::size_t kSigns = 3;
     static constexpr std::size_t kScoreSteps = 2 * kLastScore / kScoreStep;
 
     std::uint64_t entries = 0;
@@ -40,6 +42,10 @@ struct Census {
     Counts plies = Counts(kPlies);                         // of entries whose ply is known
     Counts score_plies = Counts(kScoreSteps * kPlySteps);  // of these, those with a score in the plane
     Counts lengths = Counts(kPlies);                       // entries of games and chains
+    // Of positions in which one side has clearly more material: White or Black to move; the label's sign is against the
+    // mover's material, level, with it. From them follows whose view labels are.
+    Counts score_signs = Counts(2 * kSigns);
+    Counts result_signs = Counts(2 * kSigns);
 
     void add(std::span<const Record> records);
     void add_length(std::uint64_t entries);

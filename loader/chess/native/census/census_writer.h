@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,12 @@ class CensusWriter final : public EntryWriter {
 
     // Of the chunk that was ended last.
     [[nodiscard]] std::vector<Record> take_records() { return std::exchange(kept_, {}); }
+
+    // Counts records without their keys.
+    void add(std::span<const Record> records) {
+        census_.add(records);
+        entries_ += records.size();
+    }
 
     // Of the chunks that were ended.
     void add(const CensusWriter& other) {

@@ -23,6 +23,8 @@ struct Damage {
     bool cut = false;  // only that the bytes end too early
 };
 
+using CountedReason = std::pair<std::string, std::uint64_t>;
+
 // What is asked of entries while they are read.
 struct Demands {
     unsigned needed = 0;  // EntryPart: an entry that lacks one of these is damage
@@ -95,9 +97,11 @@ class Walk {
         return entries;
     }
 
-    [[nodiscard]] virtual std::uint64_t units() const = 0;               // begun so far
-    [[nodiscard]] virtual std::uint64_t at() const = 0;                  // bytes walked through
-    [[nodiscard]] virtual const LeftOutTally& left_out() const = 0;      // so far
+    [[nodiscard]] virtual std::uint64_t units() const = 0;           // begun so far
+    [[nodiscard]] virtual std::uint64_t at() const = 0;              // bytes walked through
+    [[nodiscard]] virtual const LeftOutTally& left_out() const = 0;  // so far
+    // Entries without a score so far, by the reason; of formats that know one.
+    [[nodiscard]] virtual std::vector<CountedReason> unscored() const { return {}; }
     [[nodiscard]] virtual std::optional<Damage> damage() const = 0;      // at which the walk has ended
     [[nodiscard]] virtual Damage refusal(std::string reason) const = 0;  // of the entry read last, as damage has it
 };

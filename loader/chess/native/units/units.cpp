@@ -75,6 +75,7 @@ UnitBlock cut(const Codec& codec, Walk& walk, std::string& bytes) {
     if (!left_out.extents.empty()) drop_extents(left_out.extents, codec.is_text(), block);
     if (codec.sought() != nullptr) find_ends(*codec.sought(), block);
     block.cuts_units = left_out.cuts_units;
+    block.unscored = walk.unscored();
     return block;
 }
 

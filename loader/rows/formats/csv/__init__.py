@@ -11,6 +11,7 @@ from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
     from loader.formats.format import OnProgress, Verdict
+    from loader.rows.category_sample import CategorySample
     from loader.rows.formats.csv.reader import CsvReader
     from loader.rows.statistics.columns import ColumnStatistics
     from loader.stream.config import DataConfig
@@ -42,6 +43,12 @@ def texts(config: DataConfig, file: DataFile, column: str) -> Iterator[str]:
     from loader.rows.formats.csv.reader import texts
 
     return texts(file, config.settings, column, may_grow=config.may_grow)
+
+
+def category_sample(config: DataConfig, file: DataFile) -> CategorySample:
+    from loader.rows.formats.csv.reader import category_sample
+
+    return category_sample(file, config.settings, may_grow=config.may_grow)
 
 
 def whole_size(file: DataFile) -> int:

@@ -3,6 +3,7 @@ comma, or a tab in .tsv files; any texts are good."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,10 +100,11 @@ def dump(path: Path, limit: int | None) -> Iterator[bytes]:
 
 
 def _add(column: Column, texts: Sequence[bytes]) -> None:
-    different = {text.decode() for text in set(texts)}
-    there = different - {""}
+    counts = {text.decode(): count for text, count in Counter(texts).items()}
+    missing = counts.pop("", 0)
+    there = set(counts)
     column.add_texts(there)
-    missing = sum(not text for text in texts)
+    column.spellings.add(counts)
     longest = max(map(len, there), default=None)
     try:
         numbers = [float(text) for text in there if "_" not in text]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from loader import _native
+from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import Place
 from loader.formats.readers import usable
 from loader.rows.block import Rows
+from loader.rows.category_sample import SAMPLED_ROWS, CategorySample, column_names, present_texts, refuse_float_ids
 from loader.rows.chunks import read_chunk
 from loader.rows.fields import row_shape
 from loader.rows.formats.csv.table import (
@@ -84,4 +86,42 @@ def _open(known: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may
     """Raises DataError for a file that can't be used, or whose header lacks what the settings ask for."""
     file = _native.LineFile(known.path, known.identity, may_grow)
     with naming_first_line(known.path):
-        return known, file, columns_of(settings, shape, known.path.name, file.first_line())
+        columns = columns_of(settings, shape, known.path.name, file.first_line())
+    refuse_float_ids(known.path, settings, _sampled(file, columns, settings, shape))
+    return known, file, columns
+
+
+def category_sample(known: DataFile, settings: RowsConfig, *, may_grow: bool) -> CategorySample:
+    """Returns the categories of the first rows. Raises DataError."""
+    if not known.size:
+        return {}
+    file = _native.LineFile(known.path, known.identity, may_grow)
+    shape = row_shape(settings)
+    with naming_first_line(known.path):
+        columns = columns_of(settings, shape, known.path.name, file.first_line())
+    return _sampled(file, columns, settings, shape)
+
+
+def _sampled(
+    file: _native.LineFile, columns: _native.CsvColumns, settings: RowsConfig, shape: _native.RowShape
+) -> CategorySample:
+    """Leaves out what is damaged: whoever reads it says so."""
+    names = column_names(
+        {field.name: [*map(str, settings.columns.columns_of_field(field.name))] for field in shape.fields}
+    )
+    texts: dict[str, list[str]] = {name: [] for name in names}
+    numbers = [number for field in columns.fields for number in field]
+    try:
+        text = file.text(0).removeprefix(MARK)
+    except DataError:
+        return {}
+    lines = [line for line in text.split(b"\n", SAMPLED_ROWS + 1)[:SAMPLED_ROWS] if line.removesuffix(b"\r")]
+    for line in lines[int(has_header(settings)) :]:
+        try:
+            cells = columns.cut.split(line)
+        except ValueError:
+            continue
+        if len(cells) == columns.width:
+            for name, number in zip(names, numbers, strict=True):
+                texts[name].append(cells[number].decode(errors="replace"))
+    return {name: present_texts(each, settings.columns.missing) for name, each in texts.items()}

@@ -75,6 +75,7 @@ def columns_of(settings: RowsConfig, shape: _native.RowShape, name: str, first_l
     found.seed = columns.seed
     found.missing = list(columns.missing)
     found.missing_number = columns.missing_number
+    found.float_ids_are_integers = columns.float_ids == "integer"
     found.missing_is_feature = columns.missing_category == "feature"
     return found
 

@@ -10,6 +10,7 @@ from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
     from loader.formats.format import OnProgress, Verdict
+    from loader.rows.category_sample import CategorySample
     from loader.rows.formats.parquet.reader import ParquetReader
     from loader.rows.statistics.columns import ColumnStatistics
     from loader.stream.config import DataConfig
@@ -41,6 +42,12 @@ def texts(config: DataConfig, file: DataFile, column: str) -> Iterator[str]:  # 
     from loader.rows.formats.parquet.reader import texts
 
     return texts(file, column)
+
+
+def category_sample(config: DataConfig, file: DataFile) -> CategorySample:
+    from loader.rows.formats.parquet.reader import category_sample
+
+    return category_sample(file, config.settings)
 
 
 def rows_nbytes(file: DataFile) -> tuple[int, int]:

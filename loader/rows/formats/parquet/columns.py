@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,12 +12,14 @@ import pyarrow.compute
 from pyarrow import types
 
 from loader.rows.block import Array, Rows, Sparse
+from loader.rows.category_sample import CategorySample, column_names, present_texts
 from loader.rows.columns import Column
 from loader.rows.feature_hash import Texts, hashed_field
 from loader.rows.fields import LABEL, QID, WEIGHT, dense_names, left_out
 from loader.rows.settings import RowsConfig
 
 Read = TypeVar("Read")
+_EXACT = 1 << 53  # below it, each whole number is a float64 of its own
 
 
 class Columns:
@@ -44,7 +47,8 @@ class Columns:
     def _numbers(self, name: str, column: Any) -> Array:
         kind = column.type
         mapped = name == LABEL and bool(self._settings.label_map)
-        known = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind)
+        real = types.is_floating(kind) or types.is_decimal(kind)
+        known = real or types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
         if not (known or mapped):
             words = "; data.rows.label_map says what words mean" if name == LABEL else ""
             raise ValueError(f"a column of numbers is expected, not of {kind}{words}")
@@ -55,7 +59,7 @@ class Columns:
         if mapped and not types.is_floating(kind):
             return np.array(_as_texts(column), dtype=str)
         if name == QID:
-            return np.asarray(column.cast(pyarrow.int64()).to_numpy())
+            return _query_numbers(column)
         numbers = column.cast(pyarrow.float64(), safe=False)
         if name not in (LABEL, WEIGHT):
             numbers = pyarrow.compute.if_else(numbers.is_nan(), None, numbers)
@@ -68,8 +72,29 @@ class Columns:
                 raise ValueError(f"a column of lists of integers is a field alone, and {len(columns)} are named")
             return _features(columns[0].combine_chunks())
         begin, end = self._settings.ranges()[field]
-        texts = [_texts(column) for column in columns]
+        texts = [self._texts(column) for column in columns]
         return hashed_field(texts, end - begin, self._settings.columns)
+
+    def _texts(self, column: Any) -> Texts:
+        """Reads categories; a list that is missing is one that is empty."""
+        offsets = None
+        if _is_list(column.type):
+            offsets, column = _flat(column.combine_chunks())
+        if self._settings.columns.float_ids == "integer":
+            column = _integers_of_floats(column)
+        return _as_texts(column), offsets
+
+    def category_sample(self, table: Any) -> CategorySample:
+        """Returns the texts of categories. Leaves out columns of other kinds, and feature numbers."""
+        sample: dict[str, Sequence[str]] = {}
+        columns = [name for names in self._sparse.values() for name in names]
+        for shown, name in zip(column_names(self._sparse), columns, strict=True):
+            column = table.column(name)
+            if _is_list(column.type) and types.is_integer(column.type.value_type):
+                continue
+            with suppress(ValueError):
+                sample[shown] = present_texts(self._texts(column)[0], self._settings.columns.missing)
+        return sample
 
 
 def _named(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
@@ -78,6 +103,16 @@ def _named(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
         return read(name, *arguments)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+
+
+def _query_numbers(column: Any) -> Array:
+    """Raises ValueError for one that is no whole number, or for a float that several whole numbers may have become."""
+    if types.is_floating(column.type) and (np.abs(column.to_numpy()) >= _EXACT).any():
+        raise ValueError(
+            f"the column is of {column.type}, which can't tell whole numbers of {_EXACT:,} (2^53) or more apart; write "
+            "the column as int64"
+        )
+    return np.asarray(column.cast(pyarrow.int64()).to_numpy())
 
 
 def _is_list(kind: Any) -> bool:
@@ -102,25 +137,49 @@ def _flat(column: Any) -> tuple[Array, Any]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), column.flatten()
 
 
-def _texts(column: Any) -> Texts:
-    """Reads categories; a list that is missing is one that is empty."""
-    if _is_list(column.type):
-        offsets, inside = _flat(column.combine_chunks())
-        return _as_texts(inside), offsets
-    return _as_texts(column), None
+def _integers_of_floats(column: Any) -> Any:
+    """Reads floats as integers, NaN as missing, and texts as "17.0" as "17"; others as they stand. Raises ValueError
+    for a float with a fraction, or so large that it may stand for several integers."""
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if _is_text(column.type):
+        texts = column.cast(pyarrow.large_string())
+        whole = pyarrow.compute.replace_substring_regex(texts, r"^(-?[0-9]+)\.0+$", r"\1")
+        changed = whole.filter(pyarrow.compute.not_equal(whole, texts).fill_null(False))
+        _require_exact(changed.cast(pyarrow.int64()))
+        return whole
+    if not types.is_floating(column.type):
+        return column
+    column = column.cast(pyarrow.float64())
+    column = pyarrow.compute.if_else(column.is_nan(), None, column)
+    _require_exact(column)
+    return column.cast(pyarrow.int64())
+
+
+def _require_exact(ids: Any) -> None:
+    """Raises ValueError for an id that a float can't tell from another one."""
+    if pyarrow.compute.any(pyarrow.compute.greater_equal(pyarrow.compute.abs(ids), _EXACT)).as_py():
+        raise ValueError(
+            f"expected ids below {_EXACT:,} (2^53), as floats can't tell larger ones apart; write the column as int64"
+        )
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _as_texts(column: Any) -> list[str | None]:
-    """Integers as their decimal digits, booleans as true and false, dates and times as in ISO 8601, in UTC if they have
-    a time zone; a fraction of a second has as many digits as it needs, whatever the unit."""
+    """Integers (decimals without a fraction, too) as their digits, booleans as true and false, dates and times as
+    in ISO 8601, in UTC if they have a time zone; a fraction of a second has as many digits as it needs, whatever the
+    unit."""
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    whole = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
+    whole = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind) or _is_whole_decimal(kind)
     time = types.is_date(kind) or types.is_timestamp(kind)
-    if not (text or whole or time):
+    if not (_is_text(kind) or whole or time):
+        advice = '; data.rows.columns.float_ids = "integer" reads 17.0 as 17' if types.is_floating(kind) else ""
         raise ValueError(
             "a column of text, integers, booleans or dates is expected, one of lists of them, or of lists of integers, "
-            f"not of {column.type}"
+            f"not of {column.type}{advice}"
         )
     if not time:
         found: list[str | None] = column.cast(pyarrow.string()).to_pylist()
@@ -130,6 +189,10 @@ def _as_texts(column: Any) -> list[str | None]:
     written = pyarrow.compute.replace_substring_regex(column.cast(pyarrow.string()), r"(\.\d*[1-9])0+|\.0+", r"\1")
     times: list[str | None] = written.to_pylist()
     return times
+
+
+def _is_whole_decimal(kind: Any) -> bool:
+    return bool(types.is_decimal(kind)) and kind.scale == 0
 
 
 def _name(key: str, column: Column, names: Sequence[str]) -> str:

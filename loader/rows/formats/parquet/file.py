@@ -15,7 +15,8 @@ from loader.command_line.json_line import json_line
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.formats.format import OnProgress, Verdict
-from loader.rows.formats.parquet.reader import ask
+from loader.rows.formats.parquet.reader import ask, read_group
+from loader.rows.spellings import INTEGER
 from loader.rows.statistics.columns import Column, ColumnStatistics
 from loader.rows.statistics.verdict import verdict
 
@@ -28,13 +29,9 @@ def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
     count, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
     yield schema
     for group in range(count):
-        yield ask(file, partial(_read_group, group))
+        yield ask(file, partial(read_group, group=group))
         if progress is not None:
             progress(file.size * (group + 1) // count, file.size)
-
-
-def _read_group(group: int, opened: pyarrow.parquet.ParquetFile) -> Any:
-    return opened.read_row_group(group)
 
 
 def verify(path: Path, progress: OnProgress | None) -> Verdict:
@@ -98,9 +95,10 @@ def _add(column: Column, chunked: Any) -> None:
     kind = chunked.type
     types, compute = pyarrow.types, pyarrow.compute
     value = kind.value_type if types.is_dictionary(kind) else kind
+    text_values = types.is_string(value) or types.is_large_string(value) or types.is_string_view(value)
     if types.is_floating(kind):  # what is missing is that for `Columns`
         chunked = compute.if_else(chunked.is_nan(), None, chunked)
-    elif types.is_string(value) or types.is_large_string(value) or types.is_string_view(value):
+    elif text_values:
         texts = chunked.cast(pyarrow.large_string())
         kind, chunked = texts.type, compute.if_else(compute.equal(texts, ""), None, texts)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -109,7 +107,9 @@ def _add(column: Column, chunked: Any) -> None:
         numbers = _extremes(inside) if types.is_integer(kind.value_type) or types.is_floating(kind.value_type) else []
         column.add("list", chunked.null_count, numbers, compute.max(lengths).as_py())
         return
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+    if types.is_decimal(kind):
+        chunked = chunked.cast(pyarrow.decimal256(kind.precision, kind.scale))  # others lack `unique`
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
         column.add("number", chunked.null_count, _extremes(chunked.cast(pyarrow.float64(), safe=False)))
     elif types.is_null(kind):
         column.add("empty", chunked.null_count)
@@ -119,8 +119,18 @@ def _add(column: Column, chunked: Any) -> None:
         column.add("text" if text else str(kind), chunked.null_count)
         if types.is_nested(kind) or isinstance(kind, pyarrow.BaseExtensionType):  # pyarrow can't compare their values
             return
+    if types.is_integer(value):
+        column.spellings.add_plain(INTEGER, len(chunked) - chunked.null_count)
+    elif text_values:
+        column.spellings.add(_counts(chunked))
     values = chunked.unique()
     column.add_texts({str(value) for value in values.cast(_printable_type(kind)).to_pylist() if value is not None})
+
+
+def _counts(texts: Any) -> dict[str, int]:
+    """Counts each text."""
+    counted = texts.drop_null().value_counts()
+    return dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
 
 
 def _extremes(numbers: Any) -> list[float]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import IO, TypeVar
 
 from loader import _native
 from loader.errors import DataChangedError, DataError
@@ -14,6 +15,7 @@ from loader.formats.format import Place
 from loader.formats.readers import usable
 from loader.plugins.error_text import LONGEST_TEXT, shortened
 from loader.rows.block import Rows
+from loader.rows.category_sample import SAMPLED_ROWS, CategorySample, refuse_float_ids
 from loader.rows.settings import RowsConfig
 
 try:
@@ -66,13 +68,26 @@ class _File:
             self._columns = Columns(settings, names)
         except ValueError as error:
             raise DataError(file.path, str(error)) from None
+        refuse_float_ids(file.path, settings, self.category_sample())
+
+    def category_sample(self) -> CategorySample:
+        """Returns the categories of the first rows; none if they are damaged: whoever reads them says so."""
+        try:
+            return self._columns.category_sample(ask(self.file, partial(_first_rows, columns=self._columns.names)))
+        except DataError:
+            return {}
 
     def read(self, group: int) -> Rows:
-        table = ask(self.file, lambda opened: opened.read_row_group(group, self._columns.names, use_threads=False))
+        table = ask(self.file, lambda opened: read_group(opened, group, self._columns.names))
         try:
             return self._columns.rows(table)
         except ValueError as error:
             raise DataError(self.file.path, f"row group {group}: {error}") from None
+
+
+def category_sample(file: DataFile, settings: RowsConfig) -> CategorySample:
+    """Returns the categories of the first rows. Raises DataError."""
+    return _File(file, settings).category_sample()
 
 
 def texts(file: DataFile, column: str) -> Iterator[str]:
@@ -83,7 +98,7 @@ def texts(file: DataFile, column: str) -> Iterator[str]:
         what = "no column" if column not in names else "more than one column"
         raise DataError(file.path, f"{what} {column!r} (--id); there are {', '.join(names[:40])}")
     for group in range(groups):
-        table = ask(file, lambda opened, group=group: opened.read_row_group(group, [column], use_threads=False))  # type: ignore[misc]
+        table = ask(file, partial(read_group, group=group, columns=[column]))
         try:
             found = table.column(0).cast(pyarrow.string()).to_pylist()
         except pyarrow.ArrowException:
@@ -100,6 +115,27 @@ def rows_nbytes(file: DataFile) -> tuple[int, int]:
     return _MEMORY * max(sizes, default=0), _MEMORY * sum(sizes)
 
 
+def read_group(opened: pyarrow.parquet.ParquetFile, group: int, columns: Sequence[str] | None = None) -> pyarrow.Table:
+    """Reads a row group, or these columns of it, without threads: one of Arrow's that lets go of a buffer of Python's
+    while the process ends aborts it."""
+    return opened.read_row_group(group, columns, use_threads=False)
+
+
+def _first_rows(opened: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pyarrow.Table:
+    batch = next(opened.iter_batches(SAMPLED_ROWS, columns=columns, use_threads=False), None)
+    if batch is None:
+        return opened.schema_arrow.empty_table().select(columns)
+    return pyarrow.Table.from_batches([batch])
+
+
+def _parquet_file(opened: IO[bytes]) -> pyarrow.parquet.ParquetFile:
+    """Opens a file without threads that read ahead, see `read_group`. INT96 timestamps are read in microseconds, in
+    which year 9999 is still itself: in nanoseconds it wraps around to 1816."""
+    return pyarrow.parquet.ParquetFile(
+        opened, page_checksum_verification=True, pre_buffer=False, coerce_int96_timestamp_unit="us"
+    )
+
+
 def ask(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:
     """Asks the file as it was identified: one that has changed is not said to be damaged. Raises DataError."""
     fault: Exception | None = None
@@ -109,7 +145,7 @@ def ask(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]
         raise DataError(file.path, error.strerror or str(error)) from None
     with os.fdopen(fd, "rb") as opened:
         try:
-            answer = question(pyarrow.parquet.ParquetFile(opened, page_checksum_verification=True))
+            answer = question(_parquet_file(opened))
         except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise

@@ -24,7 +24,7 @@ from loader.files.identity import identify
 from loader.formats.registry import format_by_name, format_of_file
 from loader.stream.interface import Cursor
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream, origin_of, samples_per_epoch, start_notes, window_nbytes
+from loader.stream.sources import data_config, describe_data, open_stream, origin_of, samples_per_epoch, window_nbytes
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import samples_of
 from tests.support.positions import FORMATS, GAMES, RECORDS, SUFFIXES, encode, read_file, sample, write_samples
@@ -156,9 +156,8 @@ def test_compressed_files_give_the_same_entries(
         pytest.skip("the program zstd is not installed")
     assert read_file(name, packed) == read_file(name, plain)
     assert format_of_file(packed) == name
-    assert (
-        "are compressed: positions are read in the order of the files" in start_notes(config(), identify([packed]))[0]
-    )
+    order = next(fact.text for fact in describe_data(config(), identify([packed])) if fact.topic == "order")
+    assert "are compressed: positions are read in the order of the files" in order
     cut = packed.read_bytes()
     packed.write_bytes(cut[: len(cut) * 2 // 3])
     assert main(["verify", str(packed)]) == 1

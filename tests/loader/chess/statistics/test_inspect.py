@@ -32,6 +32,7 @@ PHASE = {chess.PAWN: 0, chess.KNIGHT: 1, chess.BISHOP: 1, chess.ROOK: 2, chess.Q
 MIRRORED = [rank * 4 + file for rank in range(8) for file in range(4)]
 NEEDED = {"plies": PLY, "ply": PLY, "moves": MOVE, "captures": MOVE, "white_to_move": SIDE, "duplicates": CASTLING}
 OWN = {"file", "format", "lacks", "bytes", "chunks", "bytes_per_entry", "unit", "units", "length"}  # of each file
+OWN |= {"score_unit", "score_view", "result_view", "read"}
 Found = dict[str, Any]
 
 

@@ -114,6 +114,8 @@ def test_one_position_many_times_needs_no_more_memory(tmp_path: Path, monkeypatc
         ("4k3/8/8/3p4/8/8/8/4K3 w - d6 0 2", "4k3/8/8/3p4/8/8/8/4K3 w - - 0 2", True),
         ("4k3/8/8/8/8/8/8/R3K2R w KQ - 0 1", "4k3/8/8/8/8/8/8/R3K2R w K - 0 1", False),
         ("4k3/8/8/8/8/8/8/4KRR1 w F - 0 1", "4k3/8/8/8/8/8/8/4KRR1 w G - 0 1", False),
+        ("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1", "r3k2r/8/8/8/8/8/8/R3K2R w HAha - 0 1", True),
+        ("8/8/8/8/k2Pp2Q/8/8/K7 b - d3 0 1", "8/8/8/8/k2Pp2Q/8/8/K7 b - - 0 1", True),  # the taking pawn is pinned
     ],
 )
 def test_what_makes_a_position(one: str, other: str, same: bool) -> None:

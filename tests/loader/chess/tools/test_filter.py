@@ -161,9 +161,9 @@ def test_what_can_not_be_done_is_one_line(
     (tmp_path / "filter.toml").write_text("")
     names = {"viri": files["viriformat"], "bf": files["bulletformat"], "there": "there.psv", "toml": "filter.toml"}
     assert run("filter", *(argument.format(**names) for argument in arguments)) in (1, 2)
-    error = capsys.readouterr().err
+    lines = capsys.readouterr().err.splitlines()
+    (error,) = [line for line in lines if not line.startswith("loader: scores keep their numbers")]
     assert said in error
-    assert error.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["filter.toml", "there.psv"]
 
 

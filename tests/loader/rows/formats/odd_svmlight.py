@@ -78,6 +78,7 @@ FILES: dict[str, bytes] = {
     "gzip members": PACKED + gzip.compress(b"1 2:1\n", mtime=0),
     "gzip members that part a line": gzip.compress(TWO[:5], mtime=0) + gzip.compress(TWO[5:], mtime=0),
     "gzip and zeros": PACKED + bytes(100),
+    "gzip members with zeros between them": PACKED + bytes(100) + gzip.compress(b"1 2:1\n", mtime=0),
     "gzip and rubbish": PACKED + b"rubbish",
     "gzip cut in its data": PACKED[:-12],
     "gzip cut in its trailer": PACKED[:-4],

@@ -43,6 +43,7 @@ READ: dict[str, list[Row]] = {
     "gzip members": [(1.0, {0: 0.5, 3: 2.0}), (0.0, {1: 1.0}), (1.0, {2: 1.0})],
     "gzip members that part a line": [(1.0, {0: 0.5, 3: 2.0}), (0.0, {1: 1.0})],
     "gzip and zeros": [(1.0, {0: 0.5, 3: 2.0}), (0.0, {1: 1.0})],
+    "gzip members with zeros between them": [(1.0, {0: 0.5, 3: 2.0}), (0.0, {1: 1.0}), (1.0, {2: 1.0})],
     "a line longer than a block": [
         (1.0, {0: 0.5, 3: 2.0}),
         (1.0, dict.fromkeys(range(300_000), 1.0)),

@@ -232,7 +232,7 @@ def test_odd_files_are_read_or_refused(
         return
     if rows == 0:
         with pytest.raises(
-            DataError, match=r"a whole epoch has no entry|there is nothing to read: no file has a chunk"
+            DataError, match=r"a whole epoch has no entry|there is nothing to read: no file has an entry"
         ):
             read(config(), [path], 1)
         return
@@ -280,7 +280,8 @@ def test_text_is_utf_8_as_python_takes_it(data: bytes) -> None:
         file.write(line + b"\n")
         file.flush()
         rows = {"num_features": 9, "values": False, "columns": {"header": False, "label": 0, "sparse": {"features": 1}}}
-        used = data_config(source="rows", batch_size=1, rows=rows | {"columns": rows["columns"] | {"quote": ""}})  # type: ignore[operator]
+        more = {"quote": "", "float_ids": "text"}
+        used = data_config(source="rows", batch_size=1, rows=rows | {"columns": rows["columns"] | more})  # type: ignore[operator]
         try:
             line.decode()
             read_one = True
@@ -381,3 +382,30 @@ def test_settings_that_make_no_sense_are_refused(columns: dict[str, Any], said: 
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the text is compared)
         config(columns)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("word", ["null", "NaN", "NULL", "None", "<NA>", "n/a", "\\N", "-"])
+def test_a_word_for_missing_is_named_with_the_setting_for_it(word: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"label,price,features\n1,2,a\n0,{word},b\n")
+    rows: dict[str, Any] = {"dense": ["price"], "values": False}
+    with pytest.raises(DataError, match=r"line 3, byte 3: price: .*: if that stands .* data.rows.columns.missing"):
+        read_all(path, rows)
+    rows["columns"] = {"missing": ["", word], "missing_number": 7}
+    with closing(open_stream(data_config(source="rows", batch_size=2, shuffle=False, rows=rows), [path], 3)) as stream:
+        (batch,) = read_batches(stream, 1)
+        assert batch.dense["price"].tolist() == [2, 7]
+
+
+@pytest.mark.parametrize("content", ["label,features\n", "label,features", "", "\n\n"])
+def test_a_file_without_rows_says_so(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    message = r"a.csv: (a whole epoch has no entry: there is none|there is nothing to read|line 1: no column)"
+    with pytest.raises(DataError, match=message):
+        read_all(path, {"values": False})
+
+
+def read_all(path: Path, rows: dict[str, Any]) -> None:
+    with closing(open_stream(data_config(source="rows", batch_size=2, rows=rows), [path], 3)) as stream:
+        list(read_batches(stream, 1))

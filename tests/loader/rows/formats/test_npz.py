@@ -104,9 +104,9 @@ def test_a_generator_is_said_to_be_one_block(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.WARNING):
         open_stream(of_code("generator"), [], 3).close()
     assert "is a generator: its rows are one block" in caplog.text
-    (note,) = RowsSource().start_notes(of_code("generator"), [])
-    assert note.startswith(f"{MODULE}:generator is a generator")
-    assert not any(RowsSource().start_notes(of_code(name), []) for name in ("matrix", "nothing"))
+    (fact,) = RowsSource().describe_data(of_code("generator"), [])
+    assert fact.text.startswith(f"{MODULE}:generator is a generator")
+    assert not any(RowsSource().describe_data(of_code(name), []) for name in ("matrix", "nothing"))
 
 
 def test_validations_have_blocks_of_their_own() -> None:

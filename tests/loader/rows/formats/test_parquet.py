@@ -128,6 +128,8 @@ def test_columns_of_every_kind_of_text_and_list_are_read_alike(tmp_path: Path) -
         {"name": pyarrow.array(same["name"], pyarrow.large_string())},
         {"name": pyarrow.array(same["name"], pyarrow.string_view())},
         {"name": pyarrow.array(same["name"]).dictionary_encode()},
+        {"name": pyarrow.array(same["name"]).cast(pyarrow.dictionary(pyarrow.uint8(), pyarrow.large_string()))},
+        {"name": pyarrow.array(same["name"]).cast(pyarrow.dictionary(pyarrow.uint32(), pyarrow.large_string()))},
     ):
         other = write(tmp_path / "b.parquet", **same | {"number": pyarrow.nulls(COUNT)} | changed)
         assert digests(config(), other) == digests(config(), path)
@@ -173,3 +175,13 @@ def test_a_package_that_is_not_installed_is_told(tmp_path: Path, monkeypatch: py
     monkeypatch.delitem(sys.modules, "loader.rows.formats.parquet.reader", raising=False)
     with pytest.raises(ValueError, match=r"needs the package pyarrow: pip install 'sparsepool\[parquet\]'"):
         open_stream(config(), [path], seed=3)
+
+
+def test_a_file_without_rows_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    schema = pyarrow.schema([("label", pyarrow.int64()), ("features", pyarrow.string())])
+    pyarrow.parquet.write_table(schema.empty_table(), path)
+    used = data_config(source="rows", batch_size=2, rows={"values": False})
+    message = r"a.parquet: (a whole epoch has no entry: there is none|there is nothing to read)"
+    with pytest.raises(DataError, match=message), closing(open_stream(used, [path], 3)) as stream:
+        list(read_batches(stream, 1))

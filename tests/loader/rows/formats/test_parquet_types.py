@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from loader import _native
 from loader.errors import DataError
 from loader.rows.columns import ColumnsConfig
 from loader.rows.feature_hash import hashed_field
-from loader.rows.formats.parquet.file import inspect
+from loader.rows.formats.parquet.file import dump, inspect
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream
 
@@ -58,6 +59,10 @@ def hashes(*rows: list[str], seed: int = 0) -> list[set[int]]:
         (pyarrow.array([NOON], pyarrow.timestamp("ms")), [["2024-01-31 12:00:00.25"]]),
         (pyarrow.array([NOON], pyarrow.timestamp("ns")), [["2024-01-31 12:00:00.25"]]),
         (pyarrow.array([NOON_IN_BERLIN], pyarrow.timestamp("us", "+01:00")), [["2024-01-31 11:00:00.25Z"]]),
+        (pyarrow.array([17, None], pyarrow.decimal128(10, 0)), [["17"], []]),
+        (pyarrow.array([17, -3], pyarrow.decimal32(5, 0)), [["17"], ["-3"]]),
+        (pyarrow.array([(1 << 64) - 1], pyarrow.uint64()), [[str((1 << 64) - 1)]]),
+        (pyarrow.array([17, None, 17]).dictionary_encode(), [["17"], [], ["17"]]),
         (pyarrow.array([["a", "b", "a"], [], None, ["", None]]), [["a", "b"], [], [], []]),
         (pyarrow.array([["a", "b"], None], pyarrow.list_(pyarrow.string(), 2)), [["a", "b"], []]),
         (pyarrow.array([["a"], ["b", "a"]], pyarrow.large_list(pyarrow.large_string())), [["a"], ["b", "a"]]),
@@ -152,3 +157,57 @@ def test_a_field_has_each_feature_of_its_texts_once(
             if text or absent
         }
         assert features[offsets[row] : offsets[row + 1]].tolist() == sorted(expected)
+
+
+def test_timestamps_of_int96_beyond_2262_are_themselves(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    times = [datetime(9999, 12, 31), datetime(2024, 1, 31, 12, 0, 0, 250000), datetime(1000, 1, 1), None]
+    table = pyarrow.table({"label": [0] * 4, "features": pyarrow.array(times, pyarrow.timestamp("us"))})
+    pyarrow.parquet.write_table(table, path, use_deprecated_int96_timestamps=True)
+    assert "optional int96" in str(pyarrow.parquet.ParquetFile(path).metadata.schema)
+    used = data_config(source="rows", batch_size=4, shuffle=False, rows={"num_features": SIZE, "values": False})
+    with closing(open_stream(used, [path], seed=1)) as stream:
+        (batch,) = read_batches(stream, 1)
+        found = batch.sparse["features"].features.tolist()
+    texts = ["9999-12-31 00:00:00", "2024-01-31 12:00:00.25", "1000-01-01 00:00:00"]
+    assert found == [_native.xxh64(text.encode(), 0) % SIZE for text in texts]
+    assert b"9999-12-31" in b"".join(dump(path, None))
+
+
+@pytest.mark.parametrize("make", [pyarrow.decimal32, pyarrow.decimal64, pyarrow.decimal128, pyarrow.decimal256])
+def test_decimals_are_numbers(make: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    prices = pyarrow.array([Decimal("1.25"), None, Decimal("-2.50"), Decimal("1.25")], make(5, 2))
+    pyarrow.parquet.write_table(pyarrow.table({"label": [0, 1, 0, 1], "price": prices}), path)
+    (_, column) = inspect(path, None).columns
+    assert (column.kind, column.missing, column.smallest, column.largest, column.distinct) == (
+        "number",
+        1,
+        -2.5,
+        1.25,
+        2,
+    )
+    rows = {"dense": ["price"], "values": False, "columns": {"missing_number": -1, "sparse": {"features": "label"}}}
+    used = data_config(source="rows", batch_size=4, shuffle=False, rows=rows)
+    with closing(open_stream(used, [path], seed=1)) as stream:
+        (batch,) = read_batches(stream, 1)
+        assert batch.dense["price"].tolist() == [1.25, -1, -2.5, 1.25]
+
+
+def test_a_query_number_that_a_float_cannot_tell_from_others_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    used = data_config(
+        source="rows",
+        batch_size=2,
+        shuffle=False,
+        rows={"qid": True, "columns": {"sparse": {"features": "label"}}, "values": False},
+    )
+    for largest in (float((1 << 53) - 1), float(1 << 53), -float(1 << 60)):
+        pyarrow.parquet.write_table(pyarrow.table({"label": [0, 1], "qid": [1.0, largest]}), path)
+        with closing(open_stream(used, [path], seed=1)) as stream:
+            if abs(largest) < 1 << 53:
+                (batch,) = read_batches(stream, 1)
+                assert batch.dense["qid"].tolist() == [1, int(largest)]
+                continue
+            with pytest.raises(DataError, match=r"qid: the column is of double, .* write the column as int64"):
+                list(read_batches(stream, 1))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from loader.cli.main import main
+from tests.loader.rows.formats.parquet_exits import COMMANDS, exit_codes, write_table
 
 Capture = pytest.CaptureFixture[str]
 CSV = 'clicked,user,price\n1,u1,2.5\n0,"a, b",\n\n1,ü,-1e3\n'
@@ -182,3 +185,26 @@ def test_damage_is_told_with_its_place(tmp_path: Path, capsys: Capture) -> None:
             assert reason in error
             assert error.count("\n") == 1
     assert said(capsys, "dump", text)[1] == CSV.partition("\n")[2].replace("\n\n", "\n")
+
+
+THREADS = """
+import sys
+from pathlib import Path
+import loader.rows.formats.parquet.file  # and what begins threads of its own: numpy's
+from loader.cli.main import main
+before = set(Path("/proc/self/task").iterdir())
+assert main(sys.argv[1:]) == 0
+after = {(path / "comm").read_text().strip() for path in set(Path("/proc/self/task").iterdir()) - before}
+assert after <= {"jemalloc_bg_thd"}, after  # of a library in C, which knows no memory of Python
+"""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_thread_of_another_library_holds_memory_of_python_when_a_command_ends(command: str, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "a.parquet")
+    done = subprocess.run([sys.executable, "-c", THREADS, command, path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_commands_on_parquet_end_with_their_exit_code_on_a_busy_machine(tmp_path: Path) -> None:
+    assert exit_codes(write_table(tmp_path / "a.parquet"), calls=1) == {0}

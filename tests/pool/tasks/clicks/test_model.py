@@ -133,6 +133,13 @@ def test_an_exported_model_gives_the_scores_that_the_task_trains(
     assert task.loss(model, batch, START).item() == loss.item()
 
 
+def test_equal_models_are_exported_as_equal_bytes(tmp_path: Path) -> None:
+    for number in range(20):
+        task = task_of("dcn", dense=list(NUMBERS))
+        task.export(trained_model(task), tmp_path / f"{number}.safetensors", "ü")
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+
+
 def test_groups_of_rows_have_an_auc_of_their_own() -> None:
     with_groups = replace(schema(), dense=(*schema().dense, DenseField("qid", "int64")))
     task = task_of("logistic")

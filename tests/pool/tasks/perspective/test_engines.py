@@ -176,7 +176,7 @@ def test_a_network_of_blocks_and_shared_layers_begins_where_its_file_ended(name:
     task = task_of(ENGINES["Viridithas"])
     model = spread_out(task)
     task.export(model, tmp_path / name, "")
-    described = read_description(tmp_path / name, (tmp_path / name).read_bytes())
+    described = read_description(tmp_path / name)
     assert described is not None
     again = create_task(described.model.model_copy(update={"start_from": str(tmp_path / name)}), described.loss)
     started = again.build_model()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from pool.commands.main import PROGRAM
@@ -132,7 +133,7 @@ def test_an_exported_file_is_the_network_wherever_it_is_read(rung: str, name: st
     task.export(model, tmp_path / name, "")
     read = open_network(tmp_path / name)
     assert isinstance(read, PerspectiveNetwork)
-    described = read_description(tmp_path / name, (tmp_path / name).read_bytes())
+    described = read_description(tmp_path / name)
     assert described is not None
     again = create_task(described[0].model_copy(update={"start_from": str(tmp_path / name)}), described[1])
     started = again.build_model()
@@ -199,7 +200,7 @@ def test_eval_knows_a_file_by_what_lies_beside_it_or_by_a_config(tmp_path: Path)
     [
         ("{", "not JSON that can be read"),
         ('{"task": "clicks"}', '"task": "perspective" is expected'),
-        ('{"task": "perspective", "sha256": "0"}', "belongs to another file than net.bin"),
+        ('{"task": "perspective", "sha256": "0"}', "the whole: input should be an object"),
     ],
 )
 def test_a_description_that_is_none_is_named(text: str, said: str, tmp_path: Path) -> None:
@@ -207,6 +208,19 @@ def test_a_description_that_is_none_is_named(text: str, said: str, tmp_path: Pat
     task.export(model_of(task), tmp_path / "net.bin", "")
     (tmp_path / "net.bin.json").write_text(text)
     with pytest.raises(ValueError, match=f"net.bin.json: .*{said}"):
+        open_network(tmp_path / "net.bin")
+
+
+def test_a_description_of_another_file_is_named(tmp_path: Path) -> None:
+    task = task_of(SIMPLE)
+    model = model_of(task)
+    task.export(model, tmp_path / "net.bin", "")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.5)
+    task.export(model, tmp_path / "other.bin", "")
+    (tmp_path / "other.bin.json").replace(tmp_path / "net.bin.json")
+    with pytest.raises(ValueError, match=r"net\.bin\.json: belongs to another file than net\.bin"):
         open_network(tmp_path / "net.bin")
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
+import datetime
+import decimal
 import os
 import pickle
+import random
 import sys
 import types
 import zipfile
@@ -212,6 +216,43 @@ def test_settings_of_known_classes_are_passed_over(tmp_path: Path) -> None:
     assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.float64(1.5),
+        np.int64(3),
+        np.bool_(True),
+        np.arange(5.0),
+        np.array(["a", None], dtype=object),
+        np.zeros(2, dtype=[("a", "i4"), ("b", "f8")]),
+        np.datetime64("2020-01-01"),
+        np.dtype("f8"),
+        np.random.RandomState(1).get_state(),
+        np.random.default_rng(1),
+        np.ma.masked_array([1, 2], mask=[False, True]),
+        argparse.Namespace(lr=np.float64(1e-3)),
+        collections.defaultdict(list, a=[1]),
+        collections.deque([1, 2], maxlen=3),
+        datetime.datetime(2026, 11, 29),
+        decimal.Decimal("0.1"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_numbers_stand_beside_the_weights_these_are_read(value: Any, tmp_path: Path) -> None:
+    """A callback keeps the best loss as a number of numpy, a loop the step, a seeded run its generators."""
+    beside = {"callbacks": {"best": value}, "loops": [{"state": {"count": value}}], "rng": (value, [value])}
+    found = read_tensors(save(tmp_path, {"state_dict": {"input.bias": torch.ones(3)}, **beside}))
+    assert found["input.bias"].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_an_entry_that_torch_does_not_read_is_not_called_damage(tmp_path: Path) -> None:
+    torch.save({"x": torch.ones(3)}, tmp_path / "x.ckpt", pickle_protocol=4)
+    with pytest.raises(
+        DataError, match=r"has an entry that can't be read \(UnpicklingError: .*save the state_dict alone"
+    ):
+        read_tensors(tmp_path / "x.ckpt")
+
+
 class Attack:
     def __init__(self, call: tuple[Any, ...]) -> None:
         self._call = call
@@ -292,6 +333,16 @@ def test_tensors_that_claim_more_than_there_is_are_refused(tmp_path: Path) -> No
         read_checkpoint(tmp_path / "z.ckpt")
 
 
+def test_a_flipped_bit_in_a_tensor_is_damage(tmp_path: Path) -> None:
+    """torch.load does not look at the checksums that torch.save writes."""
+    path = save(tmp_path, of_2022(VERSIONS["SFNNv5"]))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x40
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"x/data/\d+ is damaged"):
+        read_checkpoint(path)
+
+
 @pytest.mark.parametrize(
     "claimed", [b"J\x00\x00\x00\x7f", b"J\x00\x00\x00\xf0", b"K\xff"], ids=["huge", "below 0", "255"]
 )
@@ -307,6 +358,19 @@ def test_sizes_that_a_pickle_claims_are_not_believed(claimed: bytes, place: tupl
                 new.writestr(name, old.read(name))
     with pytest.raises(DataError):
         read_tensors(tmp_path / "y.ckpt")
+
+
+def test_damage_anywhere_in_the_archive_is_refused_in_one_line(tmp_path: Path) -> None:
+    """Its directory, with names that are no text any more, as well as what it holds."""
+    good = save(tmp_path, {"input.weight": drawn(4, 9)}).read_bytes()
+    rng = random.Random(3)
+    for _ in range(400):
+        data = bytearray(good)
+        for at in rng.choices(range(len(data)), k=rng.choice((1, 1, 2, 8))):
+            data[at] = rng.choice((0, 0xFF, rng.randrange(256)))
+        (tmp_path / "y.pt").write_bytes(data)
+        with contextlib.suppress(DataError):
+            read_tensors(tmp_path / "y.pt")
 
 
 def test_damage_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -330,5 +394,5 @@ def test_damage_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="can't be read: No such file"):
         read_checkpoint(tmp_path / "none.ckpt")
     torch.save({"x": torch.zeros(1)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
-    with pytest.raises(DataError, match="not a file that torch has saved: a zip archive"):
+    with pytest.raises(DataError, match="not a file that torch has saved, or damaged: a zip archive"):
         read_checkpoint(tmp_path / "old.pt")

@@ -30,7 +30,8 @@ class PgnGames final : public chess::SoughtUnits {
 
 class PgnWalk final : public chess::Walk {
   public:
-    PgnWalk(std::string_view bytes, const chess::Demands& demands) : bytes_(bytes), demands_(demands) {}
+    PgnWalk(std::string_view bytes, const chess::Demands& demands, const CommentSettings& settings)
+        : bytes_(bytes), demands_(demands), settings_(settings) {}
 
     [[nodiscard]] const chess::Entry* next() override {
         while (!damage_) {
@@ -61,6 +62,13 @@ class PgnWalk final : public chess::Walk {
     [[nodiscard]] std::uint64_t units() const override { return games_; }
     [[nodiscard]] std::uint64_t at() const override { return end_; }
     [[nodiscard]] const chess::LeftOutTally& left_out() const override { return left_out_; }
+    [[nodiscard]] std::vector<chess::CountedReason> unscored() const override {
+        std::vector<chess::CountedReason> counts;
+        for (std::size_t i = 0; i < kNumNoScore; ++i) {
+            if (unscored_.at(i) != 0) counts.emplace_back(words_of(static_cast<NoScore>(i)), unscored_.at(i));
+        }
+        return counts;
+    }
     [[nodiscard]] std::optional<chess::Damage> damage() const override { return damage_; }
     [[nodiscard]] chess::Damage refusal(std::string reason) const override {
         return {begin_, games_, std::move(reason), false};
@@ -72,14 +80,17 @@ class PgnWalk final : public chess::Walk {
         end_ = std::min(end_of_game(bytes_, begin_, true), bytes_.size());
         number_ = 0;
         const std::string_view text = bytes_.substr(begin_, end_ - begin_);
-        read_game(text, demands_.needed, game_);
+        read_game(text, demands_.needed, settings_, game_);
         const std::uint64_t before = games_;
         games_ += game_.begun ? 1 : 0;
         chess::Damage damage{begin_ + game_.fault_at, games_, game_.fault, false};
         chess::Illegal illegal = game_.illegal;
         if (game_.fault.empty()) {
             if (!demands_.every && !game_.entries.empty()) illegal = judged(game_.entries.front().position);
-            if (illegal == chess::Illegal::kNone) return;
+            if (illegal == chess::Illegal::kNone) {
+                for (std::size_t i = 0; i < kNumNoScore; ++i) unscored_.at(i) += game_.unscored.at(i);
+                return;
+            }
             damage = {begin_, games_, words_of(illegal), false};
         }
         if (!may_leave_out(demands_, illegal)) {
@@ -109,12 +120,14 @@ class PgnWalk final : public chess::Walk {
 
     std::string_view bytes_;
     chess::Demands demands_;
+    CommentSettings settings_;
     std::size_t begin_ = 0;  // of the game
     std::size_t end_ = 0;
     std::uint64_t games_ = 0;
     std::size_t number_ = 0;  // of the next entry of the game
     Game game_;
     chess::LeftOutTally left_out_;
+    NoScoreCounts unscored_{};
     std::optional<chess::Damage> damage_;
 };
 
@@ -199,6 +212,8 @@ class Writer final : public chess::GameWriter {
 
 class PgnCodec final : public chess::Codec {
   public:
+    explicit PgnCodec(const CommentSettings& settings) : settings_(settings) {}
+
     [[nodiscard]] const Units& units() const override { return units_; }
     [[nodiscard]] const chess::SoughtUnits* sought() const override { return &units_; }
     [[nodiscard]] bool has_games() const override { return true; }
@@ -206,21 +221,32 @@ class PgnCodec final : public chess::Codec {
     [[nodiscard]] bool begins_a_file(std::string_view head) const override { return begins_with_tag(head); }
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
                                                     const chess::Demands& demands) const override {
-        return std::make_unique<PgnWalk>(bytes, demands);
+        return std::make_unique<PgnWalk>(bytes, demands, settings_);
     }
     [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
         return std::make_unique<Writer>();
     }
 
   private:
+    CommentSettings settings_;
     PgnGames units_;
 };
 
 }  // namespace
 
-const chess::Codec& codec() {
-    static const PgnCodec instance;
-    return instance;
+const chess::Codec& codec() { return codec_of({}); }
+
+const chess::Codec& codec_of(const CommentSettings& settings) {
+    constexpr Unit kNone = Unit::kNotSet;
+    static const PgnCodec codecs[3][3] = {
+        {PgnCodec({View::kNotSet, kNone}), PgnCodec({View::kNotSet, Unit::kPawns}),
+         PgnCodec({View::kNotSet, Unit::kCentipawns})},
+        {PgnCodec({View::kMover, kNone}), PgnCodec({View::kMover, Unit::kPawns}),
+         PgnCodec({View::kMover, Unit::kCentipawns})},
+        {PgnCodec({View::kWhite, kNone}), PgnCodec({View::kWhite, Unit::kPawns}),
+         PgnCodec({View::kWhite, Unit::kCentipawns})},
+    };
+    return codecs[static_cast<std::size_t>(settings.view)][static_cast<std::size_t>(settings.unit)];
 }
 
 }  // namespace sparsepool::pgn

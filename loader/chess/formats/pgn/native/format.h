@@ -1,5 +1,6 @@
 #pragma once
 
+#include "chess/formats/pgn/native/evaluations.h"
 #include "chess/native/files/walk.h"
 
 namespace sparsepool::chess {
@@ -11,5 +12,8 @@ class Codec;
 namespace sparsepool::pgn {
 
 [[nodiscard]] const chess::Codec& codec();
+
+// The format with comments read by these settings.
+[[nodiscard]] const chess::Codec& codec_of(const CommentSettings& settings);
 
 }  // namespace sparsepool::pgn

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "chess/formats/pgn/native/evaluations.h"
 #include "chess/formats/pgn/native/san.h"
@@ -62,21 +63,6 @@ std::optional<std::int8_t> result_of(std::string_view word) {
     return std::nullopt;
 }
 
-// Whether the tag Variant names chess; `chess960`: the one of Fischer.
-bool is_chess(std::string_view variant, bool& chess960) {
-    std::string name;
-    for (const char letter : variant) {
-        if (is_letter(lower(letter)) || is_digit(letter)) name += lower(letter);
-    }
-    constexpr std::string_view kOrthodox[] = {"",          "chess",        "standard", "normal",
-                                              "classical", "fromposition", "orthodox"};
-    constexpr std::string_view kFischers[] = {"chess960",          "fischerandom",       "fischerrandom",
-                                              "fischerandomchess", "fischerrandomchess", "freestyle",
-                                              "freestylechess"};
-    chess960 = std::ranges::find(kFischers, name) != std::end(kFischers);
-    return chess960 || std::ranges::find(kOrthodox, name) != std::end(kOrthodox);
-}
-
 // Where a tag of Event begins within a line, as a program leaves it that was killed and began again: a whole one,
 // behind whose line another tag begins. `last`: no bytes follow.
 std::size_t find_event(std::string_view bytes, std::size_t begin, std::size_t end, bool last) {
@@ -106,14 +92,18 @@ bool looks_like_move(std::string_view word) {
 
 class Reading {
   public:
-    Reading(std::string_view text, unsigned needed, Game& game) : text_(text), needed_(needed), game_(game) {}
+    Reading(std::string_view text, unsigned needed, const CommentSettings& settings, Game& game)
+        : text_(text), needed_(needed), settings_(settings), game_(game) {}
 
     void read() {
         if (!read_tags() || !set_up() || !read_moves()) {
             game_.entries.clear();
             return;
         }
-        for (chess::Entry& entry : game_.entries) {
+        correct_scores();
+        for (std::size_t i = 0; i < game_.entries.size(); ++i) {
+            chess::Entry& entry = game_.entries[i];
+            if (entry.score == chess::kNoScore) ++game_.unscored.data()[static_cast<std::size_t>(moves_[i].reason)];
             entry.result = static_cast<std::int8_t>(entry.position.side == chess::kWhite ? result_ : -result_);
         }
     }
@@ -210,19 +200,60 @@ class Reading {
         const std::string_view comment = text_.substr(at_ + 1, end - at_ - 1);
         const std::size_t begin = std::exchange(at_, end + (braces ? 1 : 0));
         if (!braces || !counts) return true;
-        const Evaluation found = evaluation_in(comment, entry_.position.side);
+        const Evaluation found = evaluation_in(comment, entry_.position.side, settings_.unit);
         if (found.wrong) {
             const std::string_view shown = comment.substr(comment.find("[%eval"));
             return stop(begin, "an evaluation is [%eval 0.17] in pawns or [%eval #-3], not " +
-                                   quoted(shown.substr(0, std::min(shown.find(']'), shown.size() - 1) + 1)));
+                                   quoted(shown.substr(0, std::min(shown.find(']'), shown.size() - 1) + 1)) +
+                                   "; of whole numbers data.chess.pgn.unit (--pgn-unit) says what they are");
         }
         if (found.score) white_score_ = found.score;
-        if (game_.entries.empty() || scored_) return true;
-        if (const auto score = engine_score_in(comment)) {
-            game_.entries.back().score = *score;
-            scored_ = true;
+        return game_.entries.empty() || moves_.back().is_scored || read_score(comment, begin);
+    }
+
+    // The score that the comment gives the last move; else why it has none.
+    bool read_score(std::string_view comment, std::size_t begin) {
+        Move& move = moves_.back();
+        CommentScore found = score_in(comment, game_.entries.back().position.side, settings_);
+        has_unsigned_ = has_unsigned_ || found.form == CommentScore::Form::kUnsigned;
+        has_mates_not_in_plies_ = has_mates_not_in_plies_ || found.form == CommentScore::Form::kNotPlies;
+        switch (found.kind) {
+            case CommentScore::Kind::kDamage: return stop(begin, std::move(found.fault));
+            case CommentScore::Kind::kWhitesBehind: white_score_ = found.score; break;
+            case CommentScore::Kind::kNone: move.reason = std::max(move.reason, found.reason); break;
+            case CommentScore::Kind::kMovers:
+                game_.entries.back().score = found.score;
+                move.is_scored = true;
+                move.form = found.form;
+                break;
         }
         return true;
+    }
+
+    // Takes scores back that other comments of the game make doubtful: who writes 8.50 for White writes -1.20 for
+    // White; who counts one mate in moves counts all so.
+    void correct_scores() {
+        const bool by_annotator = has_unsigned_ && settings_.view != View::kMover;
+        if (!by_annotator && !has_mates_not_in_plies_) return;
+        std::optional<std::int16_t> before;  // White's score that the comment behind the move before gives
+        for (std::size_t i = 0; i < game_.entries.size(); ++i) {
+            chess::Entry& entry = game_.entries[i];
+            const std::optional<std::int16_t> white = std::exchange(before, std::nullopt);
+            if (by_annotator && moves_[i].form == CommentScore::Form::kSigned) {
+                before = static_cast<std::int16_t>(entry.position.side == chess::kWhite ? entry.score : -entry.score);
+                take_back(i, NoScore::kNoSignOrDepth);
+            } else if (has_mates_not_in_plies_ && moves_[i].form == CommentScore::Form::kPlies) {
+                take_back(i, NoScore::kMate);
+            }
+            if (settings_.view == View::kWhite && white && entry.score == chess::kNoScore) {
+                (void)chess::turn_score(*white, entry.position.side, entry.score);
+            }
+        }
+    }
+
+    void take_back(std::size_t move, NoScore reason) {
+        game_.entries[move].score = moves_[move].score_before;
+        moves_[move].reason = reason;
     }
 
     bool skip_variation() {
@@ -267,8 +298,8 @@ class Reading {
         entry_.score = chess::kNoScore;
         if (white_score_) (void)chess::turn_score(*white_score_, before.side, entry_.score);
         white_score_.reset();
-        scored_ = false;
         game_.entries.push_back(entry_);
+        moves_.push_back({.score_before = entry_.score});
         (void)chess::play<chess::Variant::kChess960>(entry_.position, entry_.move);
         entry_.ply = chess::one_more(entry_.ply);
         return true;
@@ -289,19 +320,44 @@ class Reading {
 
     using Value = std::pair<std::string_view, std::size_t>;  // of a tag, and its place
 
+    // What the comments behind a move say.
+    struct Move {
+        std::int16_t score_before = chess::kNoScore;  // of its position, by the comment behind the move before
+        NoScore reason = NoScore::kNoComment;
+        CommentScore::Form form = CommentScore::Form::kPlain;
+        bool is_scored = false;  // by its player
+    };
+
     std::string_view text_;
     unsigned needed_;
+    const CommentSettings& settings_;
     Game& game_;
     std::size_t at_ = 0;
     Value fen_, variant_, said_;
     chess::Entry entry_;                       // the next one
     std::optional<std::int16_t> white_score_;  // of its position
-    bool scored_ = false;                      // the last one, by its player
+    std::vector<Move> moves_;                  // of each entry
+    bool has_unsigned_ = false;
+    bool has_mates_not_in_plies_ = false;
     bool ended_ = false;
     std::int8_t result_ = chess::kNoResult;  // White's
 };
 
 }  // namespace
+
+bool is_chess(std::string_view variant, bool& chess960) {
+    std::string name;
+    for (const char letter : variant) {
+        if (is_letter(lower(letter)) || is_digit(letter)) name += lower(letter);
+    }
+    constexpr std::string_view kOrthodox[] = {"",          "chess",        "standard", "normal",
+                                              "classical", "fromposition", "orthodox"};
+    constexpr std::string_view kFischers[] = {"chess960",          "fischerandom",       "fischerrandom",
+                                              "fischerandomchess", "fischerrandomchess", "freestyle",
+                                              "freestylechess"};
+    chess960 = std::ranges::find(kFischers, name) != std::end(kFischers);
+    return chess960 || std::ranges::find(kOrthodox, name) != std::end(kOrthodox);
+}
 
 std::size_t end_of_game(std::string_view bytes, std::size_t begin, bool last) {
     bool tags = false;
@@ -354,12 +410,13 @@ std::size_t count_moves(std::string_view text) {
     return moves;
 }
 
-void read_game(std::string_view text, unsigned needed, Game& game) {
+void read_game(std::string_view text, unsigned needed, const CommentSettings& settings, Game& game) {
     game.entries.clear();
     game.fault.clear();
     game.illegal = chess::Illegal::kNone;
     game.begun = false;
-    Reading(text, needed, game).read();
+    game.unscored = {};
+    Reading(text, needed, settings, game).read();
 }
 
 }  // namespace sparsepool::pgn

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "chess/formats/pgn/native/evaluations.h"
 #include "chess/native/board/legality.h"
 #include "chess/native/board/position.h"
 
@@ -29,7 +30,11 @@ struct Game {
     std::size_t fault_at = 0;  // bytes of the text before it
     chess::Illegal illegal{};  // what the fault says of the first position, if that is it
     bool begun = false;        // whether there is anything but blanks
+    NoScoreCounts unscored{};  // entries without a score
 };
+
+// Whether the tag Variant names chess; `chess960`: the one of Fischer.
+[[nodiscard]] bool is_chess(std::string_view variant, bool& chess960);
 
 // About how many moves the text of a game has that can't be read: words that look like one, comments and variations
 // aside.
@@ -37,6 +42,6 @@ struct Game {
 
 // All of a game or nothing: its result, which all entries have, may be known at its end alone. `needed`: a FEN
 // without a move number is a fault.
-void read_game(std::string_view text, unsigned needed, Game& game);
+void read_game(std::string_view text, unsigned needed, const CommentSettings& settings, Game& game);
 
 }  // namespace sparsepool::pgn

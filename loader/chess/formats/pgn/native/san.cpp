@@ -1,6 +1,7 @@
 #include "chess/formats/pgn/native/san.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "chess/native/board/destinations.h"
 
@@ -14,6 +15,7 @@ using chess::Position;
 
 constexpr std::string_view kPieces = "PNBRQK";  // by type
 constexpr std::string_view kPromotions = "NBRQ";
+constexpr std::string_view kSmallPromotions = "nbrq";
 constexpr std::string_view kFiles = "abcdefgh";
 constexpr std::string_view kRanks = "12345678";
 
@@ -73,6 +75,17 @@ SanFault parse_castling(const Position& position, bool queen_side, Move& move) {
     return is_legal(position, move) ? SanFault::kNone : SanFault::kIllegal;
 }
 
+// Of a king's move in the words of UCI: the wing to which it castles, if that is what it means: onto its own rook, or
+// more than one file towards c or g.
+std::optional<bool> queen_side_of(const Position& position, unsigned from, unsigned to) {
+    const Bitboard own_rooks = position.rooks() & position.of_colour(position.side);
+    const bool onto_rook = (own_rooks & chess::bit_of(to)) != 0;
+    const unsigned files = std::max(from & 7, to & 7) - std::min(from & 7, to & 7);
+    const bool far = from >> 3 == to >> 3 && files > 1 && ((to & 7) == 2 || (to & 7) == 6);
+    if (!onto_rook && !far) return std::nullopt;
+    return to < from;
+}
+
 // Takes the last letter if it is one of these; its number, or npos.
 std::size_t take_last(std::string_view& text, std::string_view letters) {
     const std::size_t found = text.empty() ? std::string_view::npos : letters.find(text.back());
@@ -96,13 +109,16 @@ bool has_reply(const Position& position) {
 
 SanFault parse_san(std::string_view text, const Position& position, Move& move) {
     constexpr std::size_t kNone = std::string_view::npos;
+    if (text.ends_with("e.p.")) text.remove_suffix(4);
     while (take_last(text, "!?+#") != kNone) {}
     if (text == "O-O" || text == "0-0") return parse_castling(position, false, move);
     if (text == "O-O-O" || text == "0-0-0") return parse_castling(position, true, move);
     std::size_t type = text.empty() ? kNone : kPieces.find(text.front());
     if (type != kNone) text.remove_prefix(1);
+    const bool names_piece = type != kNone;
     if (type == kNone) type = chess::kPawn;
-    const std::size_t promotion = take_last(text, kPromotions);
+    std::size_t promotion = take_last(text, kPromotions);
+    if (promotion == kNone && text.size() > 1) promotion = take_last(text, kSmallPromotions);
     if (promotion != kNone && text.ends_with('=')) text.remove_suffix(1);
     const std::size_t rank = take_last(text, kRanks);
     const std::size_t file = take_last(text, kFiles);
@@ -113,6 +129,15 @@ SanFault parse_san(std::string_view text, const Position& position, Move& move) 
     const std::size_t from_file = take_last(text, kFiles);
     if (!text.empty()) return SanFault::kNoMove;
     const auto to = static_cast<unsigned>(8 * rank + file);
+    if (!names_piece && from_rank != kNone && from_file != kNone) {  // as UCI has it: g1f3, e1g1
+        const auto square = static_cast<unsigned>(8 * from_rank + from_file);
+        if ((position.of_colour(position.side) & chess::bit_of(square)) == 0) return SanFault::kIllegal;
+        type = position.type_at(square);
+        if (type == chess::kKing && promotion == kNone) {
+            const std::optional<bool> queen_side = queen_side_of(position, square, to);
+            if (queen_side) return parse_castling(position, *queen_side, move);
+        }
+    }
     Bitboard from = ~Bitboard{0};
     if (from_rank != kNone) from &= rank_of(from_rank);
     if (from_file != kNone) from &= file_of(from_file);

@@ -68,6 +68,7 @@ void bind(nb::module_& module) {
         .def_rw("seed", &Columns::seed)
         .def_rw("missing", &Columns::missing)
         .def_rw("missing_number", &Columns::missing_number)
+        .def_rw("float_ids_are_integers", &Columns::float_ids_are_integers)
         .def_rw("missing_is_feature", &Columns::missing_is_feature);
     nb::class_<Reader, rows::RowReader>(module, "CsvReader", "Text files with columns, for the stream.")
         .def("__init__", &make_reader, "files"_a, "columns"_a, "shape"_a,

@@ -29,6 +29,7 @@ struct Columns {
     std::uint64_t seed = 0;                        // of a field's first column; one more of the next, and so on
     std::vector<std::string> missing;              // texts
     float missing_number = 0.0F;                   // never of a label or a weight, which can't be missing
+    bool float_ids_are_integers = false;           // a category "17.0" is "17"
     bool missing_is_feature = false;               // of a category: the text "" stands for it
 };
 

@@ -25,6 +25,35 @@ std::string_view without_blanks(std::string_view text) {
     return text;
 }
 
+constexpr const char* kMissingAdvice =
+    ": if that stands for a number that is missing, name it in data.rows.columns.missing";
+
+// Whether programs write it where there is no value.
+bool is_missing_word(std::string_view text) {
+    static constexpr std::string_view kWords[] = {"null", "nan", "none", "na", "n/a", "<na>", "nil", "nat", "\\n", "-"};
+    const auto small = [](char letter) { return letter >= 'A' && letter <= 'Z' ? letter + ('a' - 'A') : letter; };
+    return std::ranges::any_of(kWords,
+                               [&](std::string_view word) { return std::ranges::equal(text, word, {}, small); });
+}
+
+// Whether it is digits, a point and zeros, perhaps behind a minus.
+bool is_float_id(std::string_view text) {
+    if (text.starts_with('-')) text.remove_prefix(1);
+    const std::size_t point = text.find('.');
+    if (point == 0 || point == std::string_view::npos || point + 1 == text.size()) return false;
+    return std::ranges::all_of(text.substr(0, point), rows::is_digit) &&
+           std::ranges::all_of(text.substr(point + 1), [](char digit) { return digit == '0'; });
+}
+
+// Whether a whole number, perhaps behind a minus, is below 2^53. Behind its text is a character that no number has.
+bool is_exact(std::string_view digits) {
+    constexpr std::uint64_t kExact = std::uint64_t{1} << 53;
+    if (digits.starts_with('-')) digits.remove_prefix(1);
+    std::uint64_t number = 0;
+    rows::read_whole(digits.data(), number);
+    return number < kExact;
+}
+
 // One line after the other. A method that finds a fault says where and what in `at_` and `reason_`, and gives back
 // false.
 class LineParser {
@@ -98,7 +127,7 @@ class LineParser {
         if (stop != digits.data() + digits.size() || stop == nullptr || !std::isfinite(number)) {
             return fail(cells_.begin_of(column),
                         joined(shape_.dense[index], ": expected a decimal number that float32 ", "can hold, got ",
-                               quoted(text)));
+                               quoted(text), !never_missing && is_missing_word(digits) ? kMissingAdvice : ""));
         }
         if (const char* wanted = index == 0 ? rows::take_label(shape_, number) : nullptr) {
             return fail(cells_.begin_of(column), joined("expected ", wanted, ", got ", quoted(text)));
@@ -135,6 +164,14 @@ class LineParser {
             if (is_missing(text)) {
                 if (!columns_.missing_is_feature) continue;
                 text = {};
+            }
+            if (columns_.float_ids_are_integers && is_float_id(text)) {
+                text = text.substr(0, text.find('.'));
+                if (!is_exact(text)) {
+                    return fail(cells_.begin_of(columns[i]),
+                                joined("expected an id below 2^53, as floats can't tell larger ones apart, got ",
+                                       quoted(cells_[columns[i]])));
+                }
             }
             features_[count++] = static_cast<std::uint32_t>(rows::hash_of(text, columns_.seed + i) % field.size());
         }

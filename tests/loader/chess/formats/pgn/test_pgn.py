@@ -166,11 +166,11 @@ def test_every_way_to_name_a_move(tmp_path: Path) -> None:
         ("-0.00/1", 0),
         ("+0.31\n0.05s", 31),
         ("+0.31 12/18 1234 5678", 31),  # OpenBench
-        ("+1", 100),
-        ("0.17", 17),
+        ("+1", NO_SCORE),
+        ("0.17", NO_SCORE),
         ("+M5/20 0.1s", 31995),
         ("-M4", -31996),
-        ("M1/9", 31999),
+        ("M1/9", NO_SCORE),
         ("+M9999/9", 32000 - 999),
         ("+999.99/9", 31000),  # below all mates
         ("+0.005/9", 0),
@@ -183,7 +183,7 @@ def test_every_way_to_name_a_move(tmp_path: Path) -> None:
         ("+3rd move", NO_SCORE),
         ("+1.", NO_SCORE),
         ("(+0.31)", NO_SCORE),
-    ],
+    ],  # comments.tsv has more, with their writers
 )
 def test_what_match_programs_write_behind_a_move(tmp_path: Path, comment: str, score: int) -> None:
     """The mover's, of the position before the move; whoever moves."""
@@ -199,6 +199,7 @@ def test_what_match_programs_write_behind_a_move(tmp_path: Path, comment: str, s
         ("[%eval 0.17] [%clk 0:30]", -17, 17),
         ("[%clk 0:30] [%eval -2.5,18]", 250, -250),
         ("[%eval 0]", 0, 0),
+        ("[%eval 0.175]", -18, 18),  # python-chess 1.11.2 has none
         ("[%eval #3]", -31994, 31995),  # six plies if Black is to move, five if White is
         ("[%eval #-3]", 31995, -31994),
         ("[%eval #-0]", 32000, -32000),
@@ -211,6 +212,54 @@ def test_what_lichess_writes_is_white_s_view_of_the_position_behind_the_move(
     assert [entry.score for entry in entries(path)] == [NO_SCORE, after_white, after_black]
     both = written(tmp_path, movetext(f"{{ {comment} }} 1. e4 {{ +0.01/3 {comment} }} 1... e5 {{+0.02/3}}"))
     assert [entry.score for entry in entries(both)] == [1, 2], "a score of the player itself counts more"
+
+
+UCI = [  # positions, moves as UCI has them, and what they are
+    ("4k3/8/8/8/8/8/8/R3K2R w KQ - 0 1", "e1g1", "e1h1"),
+    ("4k3/8/8/8/8/8/8/R3K2R w KQ - 0 1", "e1h1", "e1h1"),
+    ("4k3/8/8/8/8/8/8/R3K2R w KQ - 0 1", "e1c1", "e1a1"),
+    ("4k3/8/8/8/8/8/8/R3K2R w KQ - 0 1", "e1f1", "e1f1"),
+    ("r3k2r/8/8/8/8/8/8/4K3 b kq - 0 1", "e8c8", "e8a8"),
+    ("4k3/8/8/8/8/8/8/1R2K1R1 w GB - 0 1", "e1g1", "e1g1"),  # Chess960: onto its rook
+    ("4k3/8/8/8/8/8/8/1R2K1R1 w GB - 0 1", "e1b1", "e1b1"),
+    ("4k3/8/8/8/8/8/8/1RK3R1 w GB - 0 1", "c1g1", "c1g1"),
+    ("7k/P7/8/8/8/8/8/K7 w - - 0 1", "a7a8q", "a7a8q"),
+    ("7k/P7/8/8/8/8/8/K7 w - - 0 1", "a7a8N", "a7a8n"),
+    ("7k/P7/8/8/8/8/8/K7 w - - 0 1", "a8=q", "a7a8q"),
+    ("7k/8/8/3Pp3/8/8/8/K7 w - e6 0 1", "d5e6", "d5e6"),
+    ("7k/8/8/3Pp3/8/8/8/K7 w - e6 0 1", "dxe6e.p.", "d5e6"),
+    ("7k/8/8/8/8/8/8/K5N1 w - - 0 1", "g1f3", "g1f3"),
+    ("7k/8/8/8/8/5p2/8/K5N1 w - - 0 1", "g1xf3", "g1f3"),
+]
+
+
+@pytest.mark.parametrize(("fen", "word", "move"), UCI)
+def test_moves_may_be_as_uci_has_them(tmp_path: Path, fen: str, word: str, move: str) -> None:
+    side = "1." if " w " in fen else "1..."
+    (entry,) = entries(written(tmp_path, f'[FEN "{fen}"]\n[SetUp "1"]\n\n{side} {word} *\n'))
+    board = chess.Board(entry.fen, chess960=True)
+    assert board.parse_uci(entry.move) == board.parse_uci(move)
+
+
+@pytest.mark.parametrize("word", ["g1e2", "e1g1", "e7e5", "e2e5", "e3e4", "e2e4q", "e1c1", "a1c1"])
+def test_moves_as_uci_has_them_must_be_legal(tmp_path: Path, word: str) -> None:
+    with pytest.raises(DataError, match=f"'{word}' is no legal move there"):
+        list(entries(written(tmp_path, movetext(f"1. {word}"))))
+
+
+def test_games_of_python_chess_as_uci_has_them(tmp_path: Path) -> None:
+    """With castling as the king's move, or in Chess960 onto its rook."""
+    games = [played(seed) for seed in range(60)]
+    texts = []
+    for game in games:
+        moves = [node.parent.board().uci(node.move) for node in game.mainline()]
+        kept = [
+            f'[{tag} "{game.headers[tag]}"]' for tag in ("FEN", "SetUp", "Variant", "Result") if tag in game.headers
+        ]
+        texts.append("\n".join([*kept, "", *moves, game.headers["Result"], ""]))
+    as_san = written(tmp_path, "\n\n".join(text_of(game) for game in games))
+    found = list(entries(written(tmp_path, "\n\n".join(texts), "uci.pgn")))
+    assert [(entry.fen, entry.move) for entry in found] == [(entry.fen, entry.move) for entry in entries(as_san)]
 
 
 FAULTS = [
@@ -228,6 +277,8 @@ FAULTS = [
     ("1. e4 0-1", 4, "ends with '0-1', and its tag Result says '1-0'"),
     ("1. e4 {[%eval 17,3]} 1-0", 4, "an evaluation is [%eval 0.17] in pawns or [%eval #-3], not '[%eval 17,3]'"),
     ("1. e4 {[%eval high]} 1-0", 4, "not '[%eval high]'"),
+    ("1. e4 {[%eval .5]} 1-0", 4, "not '[%eval .5]'"),  # 50 to python-chess 1.11.2
+    ("1. e4 {[%eval 5.]} 1-0", 4, "not '[%eval 5.]'"),  # 500 to python-chess 1.11.2
     ("1. e4 {[%eval 0.1", 4, "a comment has no end"),
 ]
 TAG_FAULTS = [

@@ -12,10 +12,19 @@ namespace sparsepool::chess {
 // 'no score', which stays what it is.
 [[nodiscard]] std::int16_t scaled_score(std::int16_t score, double scale);
 
-// Files whose scores have another unit: those of another reader, times a factor.
-class ScaledReader final : public PositionReader {
+// How scores and results of files differ from what their format means. The default changes nothing.
+struct LabelChange {
+    double scale = 1.0;         // of scores, for files whose scores have another unit
+    bool flips_score = false;   // scores of positions with Black to move have the other sign: the file's view is another
+    bool flips_result = false;  // likewise of results
+
+    void apply(Record& record) const;
+};
+
+// Files of another reader, with their labels changed.
+class RelabelledReader final : public PositionReader {
   public:
-    ScaledReader(std::shared_ptr<PositionReader> reader, double scale);
+    RelabelledReader(std::shared_ptr<PositionReader> reader, LabelChange change);
 
     [[nodiscard]] std::size_t num_chunks() const override { return reader_->num_chunks(); }
     [[nodiscard]] std::string name() const override { return reader_->name(); }
@@ -26,7 +35,7 @@ class ScaledReader final : public PositionReader {
 
   private:
     std::shared_ptr<PositionReader> reader_;
-    double scale_;
+    LabelChange change_;
 };
 
 }  // namespace sparsepool::chess

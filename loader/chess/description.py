@@ -1,0 +1,144 @@
+"""Descriptions of how files of positions are read, for people: units and views of scores, positions without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from loader import _native
+from loader.chess.positions.entry import Entry, View
+from loader.chess.readers import LABELS, format_of, native_reader, open_readers, views_of
+from loader.chess.views import describe_missing_scores, describe_view, evidence_of
+from loader.errors import DataError
+from loader.files.compression import is_packed
+from loader.files.identity import DataFile
+from loader.formats.format import GrowingFormat, Place, Reader
+from loader.formats.readers import name_of
+from loader.stream.config import DataConfig
+from loader.stream.data_facts import DataFact
+
+_FILES = 8  # of one kind, of which a sample is read
+_CHUNKS = 4  # of one kind
+_MOST_BYTES = 32 << 20  # of a file, of which a sample is taken
+_PYTHON_ENTRIES = 20_000  # of a chunk that Python reads
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What files may differ in that are read alike."""
+
+    format: str
+    unit: str  # of scores; empty: not known
+    scale: float
+    score_view: View | None
+    result_view: View | None
+
+    def describe_unit(self, origin: str) -> str:
+        scale = "" if self.scale == 1.0 else f", multiplied by {self.scale:g}"
+        return f"{self.unit or 'not known'}{scale} ({origin})"
+
+
+def describe_positions(config: DataConfig, files: Sequence[DataFile]) -> Iterator[DataFact]:
+    """Yields units and views of scores and results, and how many positions of a sample have no score: a fact for each
+    kind of files. Raises DataError, ValueError."""
+    kinds: dict[Kind, list[DataFile]] = {}
+    for file in files:
+        kinds.setdefault(_kind_of(config, file), []).append(file)
+    for kind, group in kinds.items():
+        origin = _origin_of(kind, group)
+        yield DataFact("score unit", kind.describe_unit(origin))
+        samples = {file: _sample_of(config, file, _CHUNKS // len(group)) for file in _evenly(group, _FILES)}
+        for label, view in (("score", kind.score_view), ("result", kind.result_view)):
+            yield from _describe_view(label, view, kind, group, samples)
+        if kind.score_view is not None:  # comments of PGN are described with the reasons
+            yield from describe_missing_scores(
+                _sum(samples.values()), f"a sample of {{positions}} ({_origin_of(kind, group)})"
+            )
+
+
+def _describe_view(
+    label: str, view: View | None, kind: Kind, files: Sequence[DataFile], samples: Mapping[DataFile, _native.Census]
+) -> Iterator[DataFact]:
+    """Yields a fact for the files whose label looks like another view, by view, and one for all others."""
+    evidence = {file: evidence_of(label, view, census) for file, census in samples.items()}
+    strange = {file: each.looks_like for file, each in evidence.items() if each.is_contradicted}
+    others_agree = any(each.looks_like == view for each in evidence.values())
+    for looks_like in dict.fromkeys(strange.values()):
+        named = [file for file in strange if strange[file] == looks_like]
+        total = _sum([samples[file] for file in named])
+        yield from _some(describe_view(label, view, total, _origin_of(kind, named), others_agree=others_agree))
+    usual = [file for file in files if file not in strange]
+    if usual:
+        total = _sum([samples[file] for file in usual if file in samples])
+        yield from _some(describe_view(label, view, total, _origin_of(kind, usual)))
+
+
+def _sum(samples: Iterable[_native.Census]) -> _native.Census:
+    total = _native.Census()
+    for census in samples:
+        total.add_census(census)
+    return total
+
+
+def _some(fact: DataFact | None) -> Sequence[DataFact]:
+    return () if fact is None else (fact,)
+
+
+def _kind_of(config: DataConfig, file: DataFile) -> Kind:
+    found = format_of(config, file)
+    unit = file.score_unit or (f"usually {usual}" if (usual := getattr(found, "SCORE_UNIT", "")) else "")
+    views = views_of(config, file)
+    return Kind(name_of(config, found), unit, file.score_scale, *(views[label] for label in LABELS))
+
+
+def _origin_of(kind: Kind, files: Sequence[DataFile]) -> str:
+    more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+    return f"{kind.format}: {files[0].path.name}{more}"
+
+
+def _evenly(files: Sequence[DataFile], most: int) -> Sequence[DataFile]:
+    return files[:: -(-len(files) // most)]
+
+
+def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Census:
+    """Counts the positions of some chunks of a file, at least one; none of a file that can't be opened: the run says
+    why."""
+    census = _native.Census()
+    try:
+        (reader,) = open_readers(*_beginning_of(config, file))
+    except DataError:
+        return census
+    sampled = reader if hasattr(reader, "native") else _Beginnings(reader)
+    native = native_reader(sampled)
+    most = max(1, chunks)
+    # What is decoded in order is looked at where it begins.
+    step = 1 if native.in_file_order else max(1, native.num_chunks // most)
+    for chunk in range(0, native.num_chunks, step)[:most]:
+        census.add_chunk(native, chunk)
+    return census
+
+
+def _beginning_of(config: DataConfig, file: DataFile) -> tuple[DataConfig, Sequence[DataFile]]:
+    """Returns settings and what is opened of a file for a sample: of a large one its beginning, as some formats look
+    through a whole file when they open it."""
+    found = format_of(config, file)
+    if file.size <= _MOST_BYTES or is_packed(file) or not isinstance(found, GrowingFormat):
+        return config, [file]
+    part = file.up_to(_MOST_BYTES)
+    return config.model_copy(update={"growing": "ignore_new"}), [part.up_to(found.whole_size(part))]
+
+
+class _Beginnings:
+    """`loader.formats.format.Reader` of the first entries of each chunk of another one that is written in Python."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.name = reader.name
+        self.num_chunks = reader.num_chunks
+
+    def place(self, chunk: int) -> Place:
+        return self._reader.place(chunk)
+
+    def read(self, chunk: int) -> Iterable[Entry]:
+        return islice(self._reader.read(chunk), _PYTHON_ENTRIES)

@@ -1,0 +1,60 @@
+"""Descriptions of how scores in PGN are read, for people: whose they are, and which moves have none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from loader import _native
+from loader.chess.positions.file import BadDataRule, open_file
+from loader.chess.positions.format import PositionFormat
+from loader.chess.readers import format_of
+from loader.chess.views import describe_comments_view
+from loader.files.identity import DataFile
+from loader.stream.config import DataConfig
+from loader.stream.data_facts import DataFact
+
+_MOST_FILES = 8  # that are looked into
+_LOOKED_AT = 1 << 20  # bytes of each
+
+
+def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator[DataFact]:
+    """Yields whose scores the comments of PGN files have, and how many moves have none and why, by a look at the
+    beginnings of some of them. Raises DataError."""
+    formats = [(file, getattr(format_of(config, file), "FORMAT", None)) for file in files]
+    games = [(file, format) for file, format in formats if isinstance(format, PositionFormat) and format.comments]
+    if not games:
+        return
+    settings = config.settings.pgn
+    yield describe_comments_view(settings.view)
+    looked_at = games[:: -(-len(games) // _MOST_FILES)]
+    moves, unscored = 0, Counter[str]()
+    for file, format in looked_at:
+        counted, reasons = _count_unscored(config, file, format)
+        moves += counted
+        unscored.update(reasons)
+    where = f"in the first MiB of {len(looked_at):,} of {len(games):,} PGN files"
+    without = unscored.total()
+    if not without:
+        yield DataFact("scores", f"all {moves:,} moves have one, {where}")
+        return
+    yield DataFact("scores", f"{without:,} of {moves:,} moves have none, {where}:")
+    yield from (DataFact("scores", f"  {reason}: {count:,}") for reason, count in unscored.most_common())
+
+
+def _count_unscored(config: DataConfig, file: DataFile, format: PositionFormat) -> tuple[int, Counter[str]]:
+    """Counts moves of a file's first MiB, up to damage, and those without a score by the reason."""
+    opened = open_file(
+        format.with_comments(config.settings.pgn.comments),
+        file,
+        may_grow=config.may_grow,
+        rule=BadDataRule(config.on_bad_data, every=False),
+    )
+    moves, unscored = 0, Counter[str]()
+    for chunk in range(opened.num_chunks):
+        if opened.offset(chunk) >= _LOOKED_AT:
+            break
+        walk = _native.ChunkWalk(opened, chunk)
+        moves += walk.count()
+        unscored.update(dict(walk.unscored))
+    return moves, unscored

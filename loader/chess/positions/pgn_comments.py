@@ -1,0 +1,16 @@
+"""Settings of what scores in comments of PGN mean. Imports nothing: options of commands are made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PgnComments:
+    """What the user knows of scores in comments; None: only what can be read one way is read."""
+
+    view: str | None = None  # whose scores they are: mover, white
+    unit: str | None = None  # what whole numbers are: pawns, centipawns
+
+
+NO_SETTINGS = PgnComments()

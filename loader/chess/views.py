@@ -1,0 +1,150 @@
+"""The view of scores and results, seen from material: a side that is clearly ahead has good scores, and wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from loader._native import Census
+from loader.chess.positions.entry import NO_SCORE, View
+from loader.stream.data_facts import DataFact
+
+_SCORE_ZERO = 32768  # index of score 0 among `Census.scores`
+_FEWEST = 50  # positions of each side to move, below which nothing is said
+_CLEAR = 0.6  # share of signs that decides; below 1 - _CLEAR they are the opposite
+
+NAMES = {"mover": "the mover's", "white": "White's", "black": "Black's", "opponent": "the opponent's of the mover"}
+# By the view that labels are read by, and whether they agree with material for White and for Black to move: the view
+# that they look like.
+_LOOKS = {
+    "mover": {(True, True): "mover", (True, False): "white", (False, True): "black", (False, False): "opponent"},
+    "white": {(True, True): "white", (True, False): "mover", (False, True): "opponent", (False, False): "black"},
+}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Positions with one side to move in which a label is for the side with clearly more material, or against it."""
+
+    with_material: int = 0
+    against: int = 0
+
+    @property
+    def positions(self) -> int:
+        return self.with_material + self.against
+
+    @property
+    def share(self) -> float | None:
+        """The share of labels with the sign of material; None without positions."""
+        return self.with_material / self.positions if self.positions else None
+
+    @property
+    def agrees(self) -> bool | None:
+        """None if that does not show."""
+        if self.share is None or self.positions < _FEWEST or 1 - _CLEAR < self.share < _CLEAR:
+            return None
+        return self.share >= _CLEAR
+
+    def to_dict(self) -> dict[str, float | int | None]:
+        return {"positions": self.positions, "share": None if self.share is None else round(self.share, 4)}
+
+
+@dataclass(frozen=True)
+class ViewEvidence:
+    """What material says about the view of a label, of `View` as it is read; None: each label has its own."""
+
+    view: View | None
+    white_to_move: Agreement
+    black_to_move: Agreement
+
+    @staticmethod
+    def of_counts(view: View | None, signs: npt.NDArray[np.uint64]) -> ViewEvidence:
+        """`signs`: as `_native.Census.score_signs`."""
+        white, black = (Agreement(int(row[2]), int(row[0])) for row in signs)
+        return ViewEvidence(view, white, black)
+
+    @property
+    def looks_like(self) -> str | None:
+        """The view that labels look like, a key of NAMES; None if that does not show."""
+        white, black = self.white_to_move.agrees, self.black_to_move.agrees
+        if not self.black_to_move.positions:  # of formats in which White is always to move
+            black = white
+        if white is None or black is None:
+            return None
+        return _LOOKS[self.view or "mover"][white, black]
+
+    @property
+    def is_contradicted(self) -> bool:
+        return self.looks_like not in (None, self.view or "mover")
+
+    def describe(self, label: str, files: str, *, others_agree: bool = False) -> str:
+        """Returns one line. `label`: score or result; `files`: what has this view, as "binpack: a.binpack";
+        `others_agree`: other files of the run are right as they are read."""
+        read_as = f"{NAMES[self.view]} ({files})" if self.view else f"as each comment has it ({files})"
+        shares = f"{_percent(self.white_to_move)} with White to move, {_percent(self.black_to_move)} with Black to move"
+        looks_like = self.looks_like
+        if looks_like is None:
+            return f"{read_as}; material does not show whether that is so"
+        if not self.is_contradicted:
+            return f"{read_as}; material agrees: {shares}"
+        return (
+            f"warning: {read_as}, but looks like {NAMES[looks_like]}: {label}s have the sign of material in {shares}; "
+            f"{_remedy(label, self.view, looks_like, others_agree=others_agree)}"
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "read_as": self.view,
+            "looks_like": self.looks_like,
+            "white_to_move": self.white_to_move.to_dict(),
+            "black_to_move": self.black_to_move.to_dict(),
+        }
+
+
+def evidence_of(label: str, view: View | None, census: Census) -> ViewEvidence:
+    """Returns what material says about a label (score or result) that is read as this view."""
+    return ViewEvidence.of_counts(view, census.score_signs if label == "score" else census.result_signs)
+
+
+def describe_view(
+    label: str, view: View | None, census: Census, origin: str, *, others_agree: bool = False
+) -> DataFact | None:
+    """Describes whose view a label is read as, and what material says of that; None if no position has the label, or
+    nothing is known of comments that each have their own. `origin`: of the positions, in words;
+    `others_agree`: as for `ViewEvidence.describe`."""
+    if label == "result" and census.entries and not int(census.scores[:3].sum()):
+        return None
+    evidence = evidence_of(label, view, census)
+    if view is None and evidence.looks_like is None:
+        return None
+    return DataFact(f"{label} view", evidence.describe(label, origin, others_agree=others_agree))
+
+
+def describe_comments_view(view: str | None) -> DataFact:
+    """Describes whose scores the comments of PGN have. `view`: by the settings, for those that do not say it."""
+    return DataFact("score view", f"{NAMES[view or 'mover']} in comments of PGN; White's in [%eval] and wv=")
+
+
+def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:
+    """Yields how many positions have no score, if any. `among`: words, with {positions} for their number."""
+    without = int(census.scores[:, NO_SCORE + _SCORE_ZERO].sum())
+    if without:
+        share = f"{100 * without / census.entries:.3g} %"
+        yield DataFact("scores", f"none in {share} of {among.format(positions=f'{census.entries:,} positions')}")
+
+
+def _remedy(label: str, view: View | None, looks_like: str, *, others_agree: bool) -> str:
+    if view is None:
+        return "see data.chess.pgn.view"
+    if looks_like in _LOOKS and others_agree:
+        return f"data.chess.{label}_view is for all files of a run, and others are right: write these anew"
+    if looks_like in _LOOKS:
+        return f'data.chess.{label}_view = "{looks_like}" reads it so'
+    return "no setting reads that: write the file with the mover's or White's"
+
+
+def _percent(agreement: Agreement) -> str:
+    return "no positions" if agreement.share is None else f"{100 * agreement.share:.0f} %"

@@ -1,0 +1,50 @@
+"""Options that say what scores in comments of PGN mean: keys of [data.chess.pgn]. A command takes them by one parameter
+`comments`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from loader.chess.positions.pgn_comments import PgnComments
+from loader.cli.option_group import with_options
+
+
+class View(StrEnum):
+    MOVER = "mover"
+    WHITE = "white"
+
+
+class Unit(StrEnum):
+    PAWNS = "pawns"
+    CENTIPAWNS = "centipawns"
+
+
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "pgn_view": (
+        Annotated[
+            View | None,
+            typer.Option("--pgn-view", metavar="VIEW", help="Whose scores comments of PGN have: mover or white."),
+        ],
+        None,
+    ),
+    "pgn_unit": (
+        Annotated[
+            Unit | None,
+            typer.Option("--pgn-unit", metavar="UNIT", help="What whole numbers in PGN are: pawns or centipawns."),
+        ],
+        None,
+    ),
+}
+
+
+def with_pgn_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with OPTIONS in place of its parameter `comments`, which gets PgnComments."""
+    return with_options(command, "comments", OPTIONS, _comments_of)
+
+
+def _comments_of(pgn_view: View | None, pgn_unit: Unit | None) -> PgnComments:
+    return PgnComments(None if pgn_view is None else pgn_view.value, None if pgn_unit is None else pgn_unit.value)

@@ -1,0 +1,23 @@
+"""Endings of outputs' names, by which other programs know what a file is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from loader.errors import UsageError
+
+
+def output_ending(path: Path, content: str, endings: Sequence[str]) -> str:
+    """Returns the ending of the name of a file to be written, in lower case; empty of a name without one.
+
+    `content`: what is written, in the plural; `endings`: those that it may have. Raises UsageError for another one:
+    the file would be something else than its name says."""
+    ending = path.suffix.lower()
+    if not ending or ending in endings:
+        return ending
+    listed = " or ".join(filter(None, [", ".join(endings[:-1]), endings[-1]]))
+    raise UsageError(
+        f"{path}: {content} end in {listed}, and {path.suffix} is something else; name it "
+        f"{path.with_suffix(endings[0]).name}"
+    )

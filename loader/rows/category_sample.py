@@ -1,0 +1,73 @@
+"""The categories of the first rows of a file: what they look like is known before a run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from loader.files.identity import DataFile
+from loader.rows.settings import RowsConfig
+from loader.rows.spellings import Spellings, all_float_ids
+from loader.stream.config import DataConfig
+from loader.stream.data_facts import DataFact
+
+SAMPLED_ROWS = 512
+_SAMPLED_FILES = 8
+
+CategorySample = Mapping[str, Sequence[str]]  # texts that are not missing, by the name of their field or column
+
+
+@runtime_checkable
+class CategoryFormat(Protocol):
+    """A format whose fields take the texts of columns."""
+
+    def category_sample(self, config: DataConfig, file: DataFile) -> CategorySample:
+        """Returns the categories of the file's first SAMPLED_ROWS rows. Raises DataError."""
+
+
+def column_names(fields: Mapping[str, Sequence[str]]) -> list[str]:
+    """Names each column of each field: as the field, where it has only one."""
+    return [
+        field if len(columns) == 1 else f"{field} ({column})" for field, columns in fields.items() for column in columns
+    ]
+
+
+def present_texts(texts: Sequence[str | None], missing: Collection[str]) -> list[str]:
+    """Returns the texts that stand for a value."""
+    return [text for text in texts if text is not None and text not in missing]
+
+
+def refuse_float_ids(path: Path, settings: RowsConfig, sample: CategorySample) -> None:
+    """Refuses a column whose categories all look like whole numbers that have been floats, unless the settings say what
+    they are. Raises ValueError: nothing is damaged, and the file is left out by no setting."""
+    if settings.columns.float_ids != "refuse":
+        return
+    for name, texts in sample.items():
+        if all_float_ids(texts):
+            raise ValueError(
+                f"{path}: {name}: all categories look like {texts[0]!r}, as integers do that have been floats (pandas "
+                "makes them floats once one is missing), and that is another category than the integer: write integers "
+                '(in pandas: .astype("Int64")), or set data.rows.columns.float_ids to "integer", or to "text" if they '
+                "are meant like that"
+            )
+
+
+def describe_categories(config: DataConfig, files: Sequence[tuple[DataFile, CategoryFormat]]) -> Iterator[DataFact]:
+    """Yields how the categories of files are spelled, by their first rows: a fact for each column that has several
+    spellings, or one that is often a mistake, and one for all others. Raises DataError."""
+    spellings: dict[str, Spellings] = {}
+    for file, format in files[:_SAMPLED_FILES]:
+        for name, texts in format.category_sample(config, file).items():
+            counted = spellings.setdefault(name, Spellings())
+            for text in texts:
+                counted.add({text: 1})
+    where = f"the first {SAMPLED_ROWS} rows" + (
+        f" of {min(len(files), _SAMPLED_FILES)} files" if len(files) > 1 else ""
+    )
+    for name, counted in spellings.items():
+        if not counted.is_plain:
+            yield DataFact("ids", f"{name}: {counted.summary()} ({where})")
+    plain = [f"{name} ({next(iter(each.counts), 'none')})" for name, each in spellings.items() if each.is_plain]
+    if plain:
+        yield DataFact("ids", f"a category is its text, so that 17 and 17.0 are two: {', '.join(plain)}")

@@ -1,0 +1,123 @@
+"""How the categories of a column are spelled: a category is its text, so that 17 and 17.0 are two."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+INTEGER, TEXT, FLOAT_ID = "integers", "texts", "integers with .0"
+EXPONENT = "numbers with an exponent"
+FRACTION = "numbers with a fraction"
+_PLAIN = (INTEGER, TEXT)  # of which nobody needs to hear, as long as a column has one of them alone
+_MOST_COMPARED = 10_000  # texts of a column whose other spellings are looked for
+
+# Tried in this order on a text without spaces around it.
+_PATTERNS = (
+    (INTEGER, r"-?(?:0|[1-9][0-9]*)"),
+    (FLOAT_ID, r"[+-]?[0-9]+\.0+"),
+    ("integers with leading zeros", r"-?0[0-9]+"),
+    ("integers with +", r"\+[0-9]+"),
+    ("numbers with thousands separators", r"[+-]?[0-9]{1,3}(?:[,'_\u2019\u00a0\u202f ][0-9]{3})+(?:\.[0-9]+)?"),
+    (EXPONENT, r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+"),
+    (FRACTION, r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+)"),
+    ("booleans as true", r"true|false"),
+    ("booleans as True", r"True|False"),
+    ("booleans as TRUE", r"TRUE|FALSE"),
+    ("words for missing", r"(?i:null|nan|none|n/?a|<na>|nat|nil|\\N)"),
+    ("dates as 2024-01-31", r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T].*)?"),
+    ("dates as 31.1.2024 or 1/31/2024", r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2,4}(?: .*)?"),
+    ("several values by |", r"[^|]*\|.*"),
+    ("several values by ;", r"[^;]*;.*"),
+    ("several values by ,", r"[^,]*,.*"),
+)
+_COMPILED = tuple((name, re.compile(pattern, re.DOTALL)) for name, pattern in _PATTERNS)
+_FLOAT_ID = re.compile(r"[+-]?[0-9]+(?:\.0+|(?:\.[0-9]+)?[eE]\+?[0-9]+)")
+_WHOLE = re.compile(r"\+?(-?)0*([0-9]+)")
+
+
+def spelling_of(text: str) -> str:
+    """Returns the name of the way in which a category is spelled, in the plural."""
+    bare = text.strip()
+    if bare != text:
+        return "texts with spaces around"
+    return next((name for name, pattern in _COMPILED if pattern.fullmatch(bare)), TEXT)
+
+
+def bare_form(text: str) -> str:
+    """Returns a text that different spellings of one thing share: without spaces around, +, zeros at the beginning and
+    a fraction of 0, letters small and composed."""
+    text = unicodedata.normalize("NFC", text.strip()).casefold()
+    head, point, fraction = text.partition(".")
+    if point and fraction.strip("0"):
+        return text
+    whole = _WHOLE.fullmatch(head)
+    if whole is None:
+        return text
+    return f"{whole[1] if whole[2] != '0' else ''}{whole[2]}"
+
+
+@dataclass
+class Spellings:
+    """The spellings of a column's categories, counted."""
+
+    counts: Counter[str] = field(default_factory=Counter)  # entries by the name of their spelling
+    pairs: int = 0  # texts that differ from another one in spelling alone
+    example: tuple[str, str] | None = None  # of such texts
+    _first: dict[str, str] = field(default_factory=dict, repr=False)  # text of each bare form
+    _others: set[str] = field(default_factory=set, repr=False)  # texts whose bare form another one had first
+
+    def add(self, texts: Mapping[str, int]) -> None:
+        """Counts texts, each with its number of entries."""
+        for text, count in texts.items():
+            self.counts[spelling_of(text)] += count
+            self._compare(text)
+
+    def add_plain(self, spelling: str, count: int) -> None:
+        """Counts entries that all have that spelling, and differ in more than that."""
+        if count:
+            self.counts[spelling] += count
+
+    def _compare(self, text: str) -> None:
+        form = bare_form(text)
+        if form not in self._first and len(self._first) < _MOST_COMPARED:
+            self._first[form] = text
+        first = self._first.get(form, text)
+        if first == text or text in self._others or self.pairs == _MOST_COMPARED:
+            return
+        self._others.add(text)
+        self.pairs += 1
+        if self.example is None:
+            self.example = (first, text)
+
+    @property
+    def is_plain(self) -> bool:
+        """Tells whether all are spelled in one way, of which there is nothing to say."""
+        return not self.pairs and (not self.counts or (len(self.counts) == 1 and next(iter(self.counts)) in _PLAIN))
+
+    @property
+    def is_real(self) -> bool:
+        """Tells whether all are spelled as real numbers are, some with a fraction."""
+        return FRACTION in self.counts and self.counts.keys() <= {INTEGER, FLOAT_ID, EXPONENT, FRACTION}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"counts": dict(self.counts.most_common()), "pairs": self.pairs, "example": self.example}
+
+    def summary(self) -> str:
+        """Returns the counts in words, and an example of two spellings of one thing."""
+        counts = ", ".join(f"{name} {count:,}" for name, count in self.counts.most_common())
+        if self.example is None:
+            return counts
+        first, second = self.example
+        more = f", and {self.pairs - 1:,} more such pairs" if self.pairs > 1 else ""
+        return f"{counts}; {first!r} and {second!r} are two categories{more}"
+
+
+def all_float_ids(texts: Iterable[str]) -> bool:
+    """Tells whether there are texts, and all look like whole numbers that have been floats: 17.0, 1.7e+18."""
+    different = set(texts)
+    return bool(different) and all(_FLOAT_ID.fullmatch(text.strip()) for text in different)

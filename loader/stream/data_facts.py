@@ -1,0 +1,32 @@
+"""Statements about how data files are read, for people: what a file does not say itself, and what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+TITLE = "how your data was read"
+
+
+@dataclass(frozen=True)
+class DataFact:
+    """One statement. `topic`: a noun that several statements may share, as "score unit"."""
+
+    topic: str
+    text: str  # one line
+
+
+def fact_lines(facts: Sequence[DataFact]) -> Iterator[str]:
+    """Yields the lines of the block that shows facts, each once: a title, then a topic and its text a line. Nothing
+    without facts."""
+    different = list(dict.fromkeys(facts))
+    topics = list(dict.fromkeys(fact.topic for fact in different))
+    if not topics:
+        return
+    width = max(map(len, topics))
+    yield f"{TITLE}:"
+    ordered = sorted(different, key=lambda fact: topics.index(fact.topic))
+    for topic, group in groupby(ordered, lambda fact: fact.topic):
+        for number, fact in enumerate(group):
+            yield f"  {'' if number else topic:{width}}  {fact.text}"

@@ -1,0 +1,150 @@
+"""Files of predictions: lines of text, or a table of Parquet's."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.files.endings import output_ending
+from pool.errors import ConfigError
+
+PARQUET = ".parquet"
+ENDINGS = (".tsv", ".csv", ".txt", PARQUET)
+_GROUP = 1 << 17  # rows of a row group, at least
+_DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # a reader gets the same number back
+_UNFIT = {"\t": re.compile(r"[\t\r\n]"), ",": re.compile(r"[\r\n]")}  # for a line with that separator
+
+Array = npt.NDArray[Any]
+WriteBytes = Callable[[bytes], object]
+
+
+class PredictionWriter(Protocol):
+    """Writes predictions, batch by batch."""
+
+    def add(self, numbers: Array, ids: Sequence[str] | None) -> None:
+        """Writes the predictions [samples, k] of samples, with their ids. Raises ConfigError for ids that do not
+        fit."""
+
+    def close(self) -> None:
+        """Writes what is still to be written."""
+
+
+def check_name(path: Path) -> str:
+    """Returns the ending of the name of a file of predictions. Raises UsageError for one that names another format,
+    ConfigError if the package for it is missing."""
+    ending = output_ending(path, "predictions", ENDINGS)
+    if ending == PARQUET and importlib.util.find_spec("pyarrow") is None:
+        raise ConfigError(f"{path}: needs the package pyarrow: pip install 'sparsepool[parquet]'")
+    return ending
+
+
+def open_writer(ending: str, write: WriteBytes, ids: str | None, *, header: bool) -> PredictionWriter:
+    """Returns the writer of a file with that ending. `write`: takes its bytes in order; `ids`: the name of the ids, if
+    there are any; `header`: text begins with a line of names."""
+    if ending == PARQUET:
+        return _Table(write, ids)
+    return _Lines(write, "," if ending == ".csv" else "\t", ids, header=header)
+
+
+class _Lines:
+    """A line of numbers for each sample."""
+
+    def __init__(self, write: WriteBytes, separator: str, ids: str | None, *, header: bool) -> None:
+        self._write = write
+        self._separator = separator
+        self._ids = ids
+        self._needs_header = header
+
+    def add(self, numbers: Array, ids: Sequence[str] | None) -> None:
+        if self._needs_header:
+            names = [*([] if self._ids is None else [self._quoted(self._ids)]), *_names(numbers.shape[1])]
+            self._write((self._separator.join(names) + "\n").encode())
+            self._needs_header = False
+        row = self._separator.join([_DIGITS.get(numbers.dtype, "%d")] * numbers.shape[1])
+        lines = [f"{row % tuple(line)}\n" for line in numbers.tolist()]
+        if ids is not None:
+            begins = [self._quoted(text) + self._separator for text in ids]
+            lines = [begin + line for begin, line in zip(begins, lines, strict=True)]
+        self._write("".join(lines).encode())
+
+    def close(self) -> None:
+        """Does nothing: all is written."""
+
+    def _quoted(self, text: str) -> str:
+        if _UNFIT[self._separator].search(text):
+            unfit = "a tab or a line end" if self._separator == "\t" else "a line end"
+            raise ConfigError(f"--id: {text!r} has {unfit} in it, which a line of the output can't hold")
+        if self._separator == "," and ("," in text or '"' in text):
+            return '"' + text.replace('"', '""') + '"'
+        return text
+
+
+class _Table:
+    """A table with a row for each sample: the id as text, then the numbers."""
+
+    def __init__(self, write: WriteBytes, ids: str | None) -> None:
+        self._sink = _Sink(write)
+        self._id_name = ids
+        self._numbers: list[Array] = []
+        self._ids: list[str] = []
+        self._rows = 0
+        self._writer: Any = None
+
+    def add(self, numbers: Array, ids: Sequence[str] | None) -> None:
+        self._numbers.append(numbers)
+        self._ids += ids or []
+        self._rows += len(numbers)
+        if self._rows >= _GROUP:
+            self._write_group()
+
+    def close(self) -> None:
+        if self._rows or self._writer is None:
+            self._write_group()
+        self._writer.close()
+
+    def _write_group(self) -> None:
+        import pyarrow.parquet  # late: an extra
+
+        numbers = np.concatenate(self._numbers) if self._numbers else np.empty((0, 1), np.float32)
+        names = _names(numbers.shape[1])
+        if self._id_name in names:
+            raise ConfigError(f"--id {self._id_name}: the column of predictions has that name")
+        columns: dict[str, Any] = {}
+        if self._id_name is not None:
+            columns[self._id_name] = pyarrow.array(self._ids, pyarrow.string())
+        columns |= {name: pyarrow.array(column) for name, column in zip(names, numbers.T, strict=True)}
+        table = pyarrow.table(columns)
+        if self._writer is None:
+            self._writer = pyarrow.parquet.ParquetWriter(self._sink, table.schema)
+        self._writer.write_table(table)
+        self._numbers, self._ids, self._rows = [], [], 0
+
+
+class _Sink(io.RawIOBase):
+    """A file as pyarrow writes it."""
+
+    def __init__(self, write: WriteBytes) -> None:
+        self._write_bytes = write
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._write_bytes(bytes(data))
+        self._size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._size
+
+
+def _names(columns: int) -> list[str]:
+    return ["prediction"] if columns == 1 else [f"prediction_{number}" for number in range(columns)]

@@ -1,0 +1,144 @@
+"""Features of data that a network has never been trained on: rows of its tables that no batch has touched.
+
+They count as noise, or as nothing, in a prediction; most often their ids are spelled otherwise than in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from loader.stream.schema import SparseBatch
+from pool.checkpoint.state import OPTIMIZER
+from pool.exchange.layout import without_prefix
+from pool.export.load import Trained, first_model
+from pool.nn.sparse_linear import SparseLinear
+
+_DECAY_TOLERANCE = 1e-4  # of a row that weight decay alone has changed: relative, of each number
+_SMALL_SHARE = 0.01  # of the uses of a field's features, of which nobody needs to hear
+
+
+@dataclass(frozen=True)
+class UntrainedShare:
+    """The features of a field in some data, and those among them that were never trained."""
+
+    field: str
+    features: int  # different ones
+    untrained: int  # of them
+    uses: int  # in all bags
+    untrained_uses: int
+
+    @property
+    def is_small(self) -> bool:
+        return self.untrained_uses <= _SMALL_SHARE * self.uses
+
+    def __str__(self) -> str:
+        return (
+            f"{self.field}: {self.untrained:,} of the {self.features:,} different features in the data were never "
+            f"trained, {self.untrained_uses / max(self.uses, 1):.1%} of all uses"
+        )
+
+
+class FeatureUses:
+    """How often each feature of each field is used in batches."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, npt.NDArray[np.int64]] = {}
+
+    def add(self, batch: SparseBatch) -> None:
+        for name, view in batch.sparse.items():
+            touched = view.touched.astype(np.int64)
+            offsets = view.touched_offsets.astype(np.int64)
+            counts = self._counts.get(name, np.zeros(0, np.int64))
+            if touched.size and touched[-1] >= len(counts):
+                counts = np.concatenate([counts, np.zeros(max(len(counts), touched[-1] + 1 - len(counts)), np.int64)])
+            counts[touched] += offsets[1:] - offsets[:-1]
+            self._counts[name] = counts
+
+    def untrained(self, trained: Trained) -> tuple[UntrainedShare, ...]:
+        """Returns the shares of the fields that the network has tables for; nothing where that can't be known: of a
+        network that began with other weights than new ones, or has been written by another version of torch.
+
+        A row was never trained if it is as a new model has it, but for weight decay, and if the optimizer's sums of
+        squares know of no gradient of it."""
+        first = first_model(trained)
+        if first is None:
+            return ()
+        initial = dict(first.named_parameters())
+        shares = []
+        for field, tables in _tables(trained.model).items():
+            used = np.flatnonzero(self._counts.get(field, np.zeros(0, np.int64)))
+            if not used.size:
+                continue
+            untouched = np.ones(len(used), bool)
+            for name, weight in tables.items():
+                untouched &= _untouched_rows(trained, name, weight, initial[name].detach(), used)
+            uses = self._counts[field][used]
+            share = UntrainedShare(field, len(used), int(untouched.sum()), int(uses.sum()), int(uses[untouched].sum()))
+            shares.append(share)
+        return tuple(shares)
+
+
+def _tables(model: nn.Module) -> Mapping[str, Mapping[str, Tensor]]:
+    """Returns the weights of tables by their names, by field."""
+    tables: dict[str, dict[str, Tensor]] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, SparseLinear):
+            tables.setdefault(module.field, {})[f"{name}.weight" if name else "weight"] = module.weight.detach()
+    return tables
+
+
+def _untouched_rows(
+    trained: Trained, name: str, weight: Tensor, initial: Tensor, rows: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Tells of each of the rows whether training has left it as it was, but for weight decay. The optimizer's state is
+    read only if it decides."""
+    unchanged: npt.NDArray[np.bool_] = (weight == initial).all(1).numpy()
+    if unchanged.any() and not unchanged[rows].any():
+        return unchanged[rows]
+    without_gradient = _rows_without_gradient(trained, name, weight)
+    if unchanged.any():
+        return unchanged[rows] & without_gradient[rows]
+    return _only_decayed(weight[without_gradient], initial[without_gradient], without_gradient)[rows]
+
+
+def _only_decayed(weight: Tensor, initial: Tensor, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Tells of which of the `rows` every number is the initial one times a factor that they share. `weight`, `initial`:
+    of these rows."""
+    now, before = weight.double(), initial.double()
+    ratios = (now / before)[before != 0]
+    decayed = np.zeros(len(rows), bool)
+    if len(ratios) and weight.shape[1] > 1:
+        expected = ratios.median() * before
+        decayed[rows] = ((now - expected).abs() <= _DECAY_TOLERANCE * expected.abs()).all(1).numpy()
+    return decayed
+
+
+def _rows_without_gradient(trained: Trained, name: str, weight: Tensor) -> npt.NDArray[np.bool_]:
+    """Tells of which rows the optimizer's sums of squares are as small as of any row; of all, if it has none."""
+    without = torch.ones(len(weight), dtype=torch.bool)
+    for sums in _optimizer_tensors(trained, name):
+        if sums.shape[:1] == weight.shape[:1] and sums.is_floating_point() and float(sums.min()) >= 0:
+            without &= (sums == sums.min()).reshape(len(sums), -1).all(1)
+    return without.numpy()
+
+
+def _optimizer_tensors(trained: Trained, name: str) -> Iterator[Tensor]:
+    """Yields the optimizer's state of a parameter; of an ensemble that of all members, whose batches are the same."""
+    path = trained.checkpoint / OPTIMIZER
+    try:
+        with safe_open(path, "pt") as file:
+            for key in file.keys():  # noqa: SIM118 (it is no mapping)
+                parameter, _, _ = key.rpartition("/")
+                if without_prefix(parameter) == name:
+                    tensor: Any = file.get_tensor(key)
+                    yield tensor
+    except (OSError, SafetensorError):
+        return

@@ -1,0 +1,42 @@
+"""Records what a run's first steps have made of its weights."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pool.run_folder.first_steps import MOST_BYTES, STEPS, FirstSteps, digest_of, write_first_steps
+
+log = logging.getLogger(__name__)
+
+
+class FirstStepsRecord:
+    def __init__(
+        self, run_dir: Path, config: Mapping[str, Any], weights: Callable[[], Mapping[str, torch.Tensor]]
+    ) -> None:
+        """`weights`: returns those of the newest version, between two steps."""
+        self._run_dir = run_dir
+        self._config = config
+        self._weights = weights
+
+    def committed(self, version: int) -> None:
+        """Writes first-steps.json once they are done; training goes on if it can't be written."""
+        if version != STEPS:
+            return
+        weights = self._weights()
+        if sum(tensor.nbytes for tensor in weights.values()) > MOST_BYTES:
+            return
+        digest = digest_of({name: _bytes_of(tensor) for name, tensor in weights.items()})
+        try:
+            write_first_steps(self._run_dir, FirstSteps(version, digest, self._config))
+        except OSError as error:
+            log.warning("first-steps.json can't be written: %s", error.strerror)
+
+
+def _bytes_of(tensor: torch.Tensor) -> memoryview:
+    array: Any = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
+    return memoryview(array)

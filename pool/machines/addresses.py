@@ -1,0 +1,157 @@
+"""Addresses of machines: where the first one is reached, and at which of its own addresses a machine listens."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+
+from pool.errors import ConfigError, UnavailableError
+from pool.protocol.tcp_endpoint import bracketed
+
+PORT = 29500
+_SIOCGIFADDR = 0x8915  # linux/sockios.h
+_IF_INET6 = Path("/proc/net/if_inet6")  # address, index, length of the prefix, scope, flags, name; all but the name hex
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A host's name or address, and a port. An IPv6 address has no brackets here."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{bracketed(self.host)}:{self.port}"
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Parses HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT. Raises ConfigError, also for an IPv6 address without
+    brackets whose end may be a port."""
+    if text.startswith("["):
+        address, bracket, rest = text[1:].partition("]")
+        if not bracket or not is_ipv6(address) or (rest and not rest.startswith(":")):
+            raise ConfigError(f"--first: {text}; [ADDRESS]:PORT is expected, with an IPv6 address")
+        return Endpoint(address, _parse_port(text, rest[1:]) if rest else PORT)
+    if not text:
+        raise ConfigError("--first: the host of machine 0 is expected, as the others reach it")
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return Endpoint(text, PORT)
+    if ":" not in host:
+        return Endpoint(host, _parse_port(text, port))
+    if is_ipv6(text) and not is_ipv6(host):
+        return Endpoint(text, PORT)
+    raise ConfigError(f"--first: {text}; an IPv6 address is written [ADDRESS] or [ADDRESS]:PORT")
+
+
+def _parse_port(text: str, port: str) -> int:
+    if not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 1 << 16 or text.startswith(":"):
+        raise ConfigError(f"--first: {text}; HOST:PORT is expected")
+    return int(port)
+
+
+def is_ipv6(text: str) -> bool:
+    """Tells whether a text is an IPv6 address, with an interface or without."""
+    with contextlib.suppress(ValueError):
+        return isinstance(ip_address(text), IPv6Address)
+    return False
+
+
+def resolve(host: str) -> list[str]:
+    """Returns all addresses of a host, each once. IPv4 comes first: machines with and without IPv6 then choose the
+    same. Raises UnavailableError if the name has none now, ConfigError if it can't be a name."""
+    try:
+        answers = socket.getaddrinfo(host, PORT, type=socket.SOCK_DGRAM)
+    except OSError as error:
+        raise UnavailableError(f"--first: {host}: {error.strerror}") from None
+    except UnicodeError:  # an empty or a long part
+        raise ConfigError(f"--first: {host} is no name of a machine") from None
+    answers.sort(key=lambda answer: answer[0] != socket.AF_INET)
+    return list(dict.fromkeys(_numeric(answer[4]) for answer in answers))
+
+
+def own_address(interface: str | None, first: str, addresses: Sequence[str]) -> str:
+    """Returns the address at which the other machines reach this one.
+
+    `interface`: the network interface that has it; None: the one from which the first of `addresses` is reached that
+    can be; they are those of `first`, the first machine. Raises ConfigError, of which UnavailableError if a network may
+    still come."""
+    if interface is not None:
+        return _address_of_interface(interface, wants_ipv6=all(map(is_ipv6, addresses)))
+    why = ""
+    own = ""
+    for address in addresses:
+        try:
+            own = _source_address(address)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise ConfigError(
+                    f"--first: {first}: a link-local address needs its interface, such as [{address}%eth0]"
+                ) from None
+            why = why or f"--first: {first}: {os.strerror(error.errno or 0)}"
+            continue
+        if not ip_address(own).is_loopback or first in ("localhost", address):
+            return own
+    if own:  # a name that stands for this machine's loopback here, as in Debian's /etc/hosts
+        raise ConfigError(
+            f"--first: {first} is {own} on this machine, where no other reaches it; give --interface, or the address "
+            "of the first machine"
+        )
+    raise UnavailableError(why)
+
+
+def _source_address(address: str) -> str:
+    """Returns the own address from which another one is reached. Raises OSError."""
+    family, _, _, _, target = socket.getaddrinfo(address, PORT, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as any_socket:
+        any_socket.connect(target)  # sends nothing
+        return _numeric(any_socket.getsockname())
+
+
+def _numeric(address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]) -> str:
+    """Returns the address of a socket as text; of a link-local one with the interface, `fe80::1%eth0`."""
+    host = str(address[0])
+    if len(address) == 4 and address[3] and "%" not in host:
+        return f"{host}%{socket.if_indextoname(address[3])}"
+    return host
+
+
+def _address_of_interface(interface: str, *, wants_ipv6: bool) -> str:
+    names = [name for _, name in socket.if_nameindex()]
+    if interface not in names:
+        raise ConfigError(f"--interface: {interface} has no address; there are {', '.join(names)}")
+    address = next(_ipv6_addresses(interface), None) if wants_ipv6 else _ipv4_address(interface)
+    if address is None:
+        raise UnavailableError(f"--interface: {interface} has no {'IPv6' if wants_ipv6 else 'IPv4'} address now")
+    return address
+
+
+def _ipv4_address(interface: str) -> str | None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            request = struct.pack("256s", interface.encode()[:15])
+            answer = fcntl.ioctl(any_socket.fileno(), _SIOCGIFADDR, request)
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                return None
+            raise ConfigError(f"--interface: {interface}: {error.strerror}") from None
+        return socket.inet_ntoa(answer[20:24])
+
+
+def _ipv6_addresses(interface: str) -> Iterator[str]:
+    """Yields the addresses of an interface, those that only this link reaches last."""
+    try:
+        lines = [line.split() for line in _IF_INET6.read_text(encoding="ascii").splitlines()]
+    except OSError:
+        return
+    addresses = [IPv6Address(bytes.fromhex(line[0])) for line in lines if line[-1] == interface]
+    for address in sorted(addresses, key=lambda address: address.is_link_local):
+        yield f"{address}%{interface}" if address.is_link_local else str(address)

@@ -1,0 +1,234 @@
+"""Checks that an optimizer keeps what its interface promises: stepped bucket by bucket it gives the weights of a plain
+loop, and its saved state is all that its later steps depend on.
+
+Those that compute each number by itself (`ELEMENTWISE`) are known to, by tests. Any other class is stepped here on
+small tensors with random gradients, which takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import types
+import warnings
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from loader.plugins.error_text import in_words
+from pool.config.schedule import ScheduleConfig
+from pool.config.tree import Config
+from pool.errors import ConfigError, PoolError
+from pool.exchange.plan import Plan
+from pool.nn.generators import GeneratorStates, generator_for, plain_state
+from pool.optim.buckets import BucketOptimizers
+from pool.optim.elementwise import ELEMENTWISE
+from pool.optim.joined_state import State
+from pool.planner.small_plan import with_buckets, zeros
+
+STEPS = 12  # before the state is saved, and again after that: more than most lookaheads have
+_SCALES = (1.0, 0.01, 100.0)  # of the gradients, one step after the other: below and above limits of a norm
+_OF_TORCH = vars(torch.optim.SGD([nn.Parameter(torch.zeros(1))])).keys() | {"_opt_called", "_step_count"}
+_CODE = (type, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType)
+
+
+class _Course:
+    """Steps small parameters with random gradients; the same numbers in each course. The weights are of many sizes, so
+    that differences of small steps change bits."""
+
+    def __init__(self, config: Config, plan: Plan) -> None:
+        """Raises ConfigError for a class that can't be used."""
+        self.parameters = zeros(plan)
+        self.optimizers = BucketOptimizers(plan, self.parameters, config.optimizer, ScheduleConfig(args={}).of_run(1))
+        self._buckets = range(len(plan.buckets))
+        self._gradients = generator_for(0, "gradients")
+        for parameter in self.parameters:
+            parameter.data.copy_(self._drawn(parameter) * 10 ** (-2 * self._drawn(parameter).abs()))
+
+    def step(self, steps: int = STEPS) -> None:
+        """Raises whatever the optimizer raises."""
+        for scale, _ in zip(_SCALES * steps, range(steps), strict=False):
+            for parameter in self.parameters:
+                parameter.grad = (scale * self._drawn(parameter)).to(parameter.dtype)
+            for bucket in self._buckets:
+                self.optimizers.step(bucket)
+
+    def _drawn(self, parameter: nn.Parameter) -> Tensor:
+        return torch.randn(parameter.shape, generator=self._gradients)
+
+    def restarted(self, config: Config, plan: Plan, state: State) -> _Course:
+        """Returns a course that goes on from here with another optimizer, which has this state as a checkpoint gives it
+        back. Raises CheckpointError."""
+        course = _Course(config, plan)
+        for parameter, own in zip(course.parameters, self.parameters, strict=True):
+            parameter.data.copy_(own.data)
+        course._gradients.set_state(self._gradients.get_state())
+        tensors, plain = state
+        course.optimizers.load_state(
+            {name: tensor.clone() for name, tensor in tensors.items()}, json.loads(json.dumps(plain))
+        )
+        return course
+
+    @property
+    def weights(self) -> list[bytes]:
+        """The bits of all parameters."""
+        return [_bits(parameter) for parameter in self.parameters]
+
+
+def steps_together(config: Config, plan: Plan) -> bool:
+    """Tells whether the optimizer gives other weights where all parameters are in one bucket than where each has its
+    own, as one does that has a number for all of them. `plan`: a small one."""
+    count = len(plan.parameters)
+    if config.optimizer.name in ELEMENTWISE or count == 1:
+        return False
+    whole, single = [tuple(range(count))], [(index,) for index in range(count)]
+    return any(
+        _weights_after(config, with_buckets(each, *whole)) != _weights_after(config, with_buckets(each, *single))
+        for each in (plan, _in_double(plan))
+    )
+
+
+def _in_double(plan: Plan) -> Plan:
+    """Returns the plan in the type whose bits show the smallest differences."""
+    return replace(plan, parameters=tuple(replace(tensor, dtype="float64") for tensor in plan.parameters))
+
+
+def _weights_after(config: Config, plan: Plan) -> list[bytes] | None:
+    """Returns None where the optimizer can't be used."""
+    with generators_kept():
+        try:
+            course = _Course(config, plan)
+            course.step()
+        except (Exception, SystemExit):  # told by the trial of the run's own plan
+            return None
+        return course.weights
+
+
+def check_optimizer(config: Config, plan: Plan) -> State:
+    """Returns the optimizer's state after some steps. `plan`: a small one.
+
+    Raises ConfigError if it steps parameters of several buckets together, draws random numbers, has a state that grows
+    with the steps, or one that does not hold all that its later steps depend on.
+    """
+    name = f"optimizer.name: {config.optimizer.name}"
+    if len(plan.buckets) > 1 and steps_together(config, plan):
+        raise ConfigError(
+            f"{name}: steps all parameters together, which have to be in one bucket of gradients for that, and these "
+            f"are in {len(plan.buckets)}, as those of several dtypes are: take another optimizer"
+        )
+    with generators_kept():
+        try:
+            return _checked(config, plan, name)
+        except PoolError as error:  # it names the key
+            raise ConfigError(str(error)) from None
+        except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
+            raise ConfigError(f"{name}: can't be used here: {in_words(error)}") from None
+
+
+def _checked(config: Config, plan: Plan, name: str) -> State:
+    """Raises ConfigError as `check_optimizer`, and whatever the optimizer raises."""
+    drawn = _drawn_so_far()
+    course = _Course(config, plan)
+    course.step()
+    if _drawn_so_far() != drawn:
+        raise ConfigError(
+            f"{name}: draws random numbers, and would draw others after a death or a resume: take another optimizer"
+        )
+    state = course.optimizers.state()
+    size = _size(state)
+    restarted = course.restarted(config, plan, state)
+    if attribute := _lost_attribute(course, restarted):
+        raise ConfigError(
+            f"{name}: keeps {attribute} outside its state_dict, so that a death or a resume would lose it: take "
+            "another optimizer, or one of your own that keeps it in its state"
+        )
+    for each in (course, restarted):
+        each.step()
+    if course.weights != restarted.weights:
+        raise ConfigError(
+            f"{name}: goes on from its saved state with other weights than without a resume: take another optimizer"
+        )
+    state = course.optimizers.state()
+    if grown := [key for key, nbytes in _size(state).items() if nbytes > size.get(key, 0)]:
+        raise ConfigError(
+            f"{name}: its state grows with the steps ({grown[0]} after step {STEPS}), and room for it is reserved "
+            "once: take another optimizer"
+        )
+    return state
+
+
+def _size(state: State) -> dict[str, int]:
+    """Returns the bytes of each tensor, and how many numbers the rest has."""
+    tensors, plain = state
+    return {**{name: tensor.nbytes for name, tensor in tensors.items()}, "its numbers": _leaves(plain)}
+
+
+def _leaves(value: Any) -> int:
+    if isinstance(value, Mapping):
+        return sum(map(_leaves, value.values()))
+    return sum(map(_leaves, value)) if isinstance(value, list | tuple) else 1
+
+
+def _lost_attribute(course: _Course, restarted: _Course) -> str:
+    """Returns the name of an attribute that a restart does not bring back; empty if there is none."""
+    for bucket in course._buckets:
+        own: dict[str, Any] = vars(course.optimizers.of(bucket))
+        other: dict[str, Any] = vars(restarted.optimizers.of(bucket))
+        for key in sorted((own.keys() | other.keys()) - _OF_TORCH):
+            if _content(own.get(key), set()) != _content(other.get(key), set()):
+                return key
+    return ""
+
+
+def _content(value: Any, open_objects: Set[int]) -> Any:
+    """Returns what two equal values have in common, as something that can be compared: objects by their
+    attributes. `open_objects`: ids of those that this one is part of."""
+    if isinstance(value, Tensor):
+        return str(value.dtype), tuple(value.shape), _bits(value)
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.shape, value.tobytes()
+    if isinstance(value, torch.Generator):
+        return value.get_state().numpy().tobytes()
+    if isinstance(value, random.Random):
+        return value.getstate()
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic | torch.dtype):
+        return repr(value)
+    if isinstance(value, _CODE) or id(value) in open_objects:
+        return type(value).__name__
+    inner = open_objects | {id(value)}
+    if isinstance(value, Mapping):
+        return [(_content(key, inner), _content(each, inner)) for key, each in value.items()]
+    if isinstance(value, Sequence | deque):
+        return [_content(each, inner) for each in value]
+    if isinstance(value, Set):
+        return sorted(repr(_content(each, inner)) for each in value)
+    return type(value).__name__, _content(getattr(value, "__dict__", None), inner)
+
+
+def _bits(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def _drawn_so_far() -> tuple[object, ...]:
+    """Returns what changes with each number that is drawn from a generator of this process."""
+    return torch.get_rng_state().numpy().tobytes(), *plain_state()
+
+
+@contextlib.contextmanager
+def generators_kept() -> Iterator[None]:
+    """Leaves the generators of this process as they are; warnings of classes about small tensors are not shown."""
+    before = GeneratorStates.now()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        before.restore()

@@ -1,0 +1,21 @@
+"""The block that says how data was read."""
+
+from __future__ import annotations
+
+from loader.stream.data_facts import DataFact, fact_lines
+
+
+def test_facts_of_one_topic_stand_together_and_equal_ones_once() -> None:
+    facts = [
+        DataFact("score unit", "centipawns"),
+        DataFact("ids", "all integers"),
+        DataFact("score unit", "centipawns"),
+        DataFact("score unit", "internal units"),
+    ]
+    assert list(fact_lines(facts)) == [
+        "how your data was read:",
+        "  score unit  centipawns",
+        "              internal units",
+        "  ids         all integers",
+    ]
+    assert not list(fact_lines([]))
