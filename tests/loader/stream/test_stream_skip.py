@@ -13,6 +13,7 @@ from loader.chess.filters import FilterConfig
 from loader.chess.settings import ChessConfig
 from loader.errors import DataError
 from loader.stream.interface import Cursor, Filled
+from loader.stream.left_out import LeftOut
 from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config, open_stream
 from tests.loader.stream.test_stream import run
@@ -57,7 +58,7 @@ def without_damage(files: Sequence[Path], folder: Path) -> list[Path]:
     return repaired
 
 
-def places(skipped: Sequence[DataError]) -> list[tuple[str, int | None]]:
+def places(skipped: Sequence[LeftOut]) -> list[tuple[str, int | None]]:
     return [(error.file, error.offset) for error in skipped]
 
 
@@ -102,7 +103,7 @@ def test_damage_is_told_in_stream_order_before_the_first_batch_behind_it(bad_fil
     with closing(open_stream(SETTINGS["in file order"], bad_files, seed=1)) as stream:
         slots = allocate_slots(stream.schema, 1)
         stream.attach(slots)
-        told: list[DataError] = []
+        told: list[LeftOut] = []
         for batch in read_batches(stream, 40, slots):
             told += stream.skipped()
             entries = (batch.number + 1) * 50

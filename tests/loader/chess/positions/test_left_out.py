@@ -54,7 +54,8 @@ def encoded(name: str, game: Sequence[Entry]) -> bytes:
     for entry in game:
         writer.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
     writer.finish()
-    return writer.take()
+    data: bytes = writer.take()
+    return data
 
 
 def with_other_bytes(data: bytes, at: int, value: bytes) -> bytes:

@@ -91,7 +91,7 @@ def test_a_reader_in_python_may_give_none() -> None:
         def read(self, chunk: int) -> list[Entry]:  # noqa: ARG002
             return [Entry(WHITE, "g1f3", NO_SCORE, None, None), Entry(WHITE, "g1f3", 1, 2, 1)]
 
-    records, fault = PythonChunks(Reader()).read(0)  # type: ignore[arg-type]  # a reader as far as it is asked
+    records, fault, _ = PythonChunks(Reader()).read(0)  # type: ignore[arg-type]  # a reader as far as it is asked
     assert fault is None
     assert results(records.view(RECORD).ravel()).tolist() == [NO_RESULT, 1]
 
