@@ -26,7 +26,7 @@ _PYTHON_ENTRIES = 20_000  # of a chunk that Python reads
 
 @dataclass(frozen=True)
 class Kind:
-    """What files may differ in that are read alike."""
+    """The properties that files share if one line describes them all."""
 
     format: str
     unit: str  # of scores; empty: not known

@@ -15,7 +15,7 @@ from loader.section import Effect, Section, as_tuple
 
 
 class PgnConfig(Section):
-    """What scores in comments of PGN mean, where that can be read two ways."""
+    """The meaning of scores in comments of PGN that can be read two ways."""
 
     view: Annotated[
         View | None,

@@ -54,7 +54,10 @@ class Agreement:
 
 @dataclass(frozen=True)
 class ViewEvidence:
-    """What material says about the view of a label, of `View` as it is read; None: each label has its own."""
+    """The agreement of a label (score or result) with material, for White and Black to move apart.
+
+    `view`: whose view the labels are read in; None if each label has a view of its own.
+    """
 
     view: View | None
     white_to_move: Agreement

@@ -39,7 +39,7 @@ class LeftOut:
 
 
 class LeftOutChunks:
-    """What was left out of chunks of files. A chunk that is read again changes nothing."""
+    """Counts of what was left out, by chunk. A chunk that is read again changes nothing."""
 
     def __init__(self) -> None:
         self._chunks: dict[int, tuple[LeftOut, ...]] = {}

@@ -210,8 +210,8 @@ class FeederReport:
 
 @dataclass(frozen=True)
 class LeftOutData:
-    """What `data.on_bad_data = "skip"` has left out of a chunk, by kind. Sent for each such chunk that the feeder reads
-    first; the same again changes nothing."""
+    """Counts by kind of what `data.on_bad_data = "skip"` has left out of a chunk. The feeder sends it when it has first
+    read the chunk; receiving it again changes nothing."""
 
     purpose: Purpose
     chunk: int  # of all files of the stream

@@ -1,4 +1,4 @@
-"""What `data.on_bad_data = "skip"` has left out of a run's data, added up from what feeders report."""
+"""Sums of what `data.on_bad_data = "skip"` has left out of a run's data, from the feeders' reports."""
 
 from __future__ import annotations
 

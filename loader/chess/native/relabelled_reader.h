@@ -14,8 +14,8 @@ namespace sparsepool::chess {
 
 // How scores and results of files differ from what their format means. The default changes nothing.
 struct LabelChange {
-    double scale = 1.0;         // of scores, for files whose scores have another unit
-    bool flips_score = false;   // scores of positions with Black to move have the other sign: the file's view is another
+    double scale = 1.0;        // of scores, for files whose scores have another unit
+    bool flips_score = false;  // scores of positions with Black to move have the other sign: the file's view is another
     bool flips_result = false;  // likewise of results
 
     void apply(Record& record) const;

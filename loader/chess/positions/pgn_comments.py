@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PgnComments:
-    """What the user knows of scores in comments; None: only what can be read one way is read."""
+    """Settings for scores in comments of PGN. None: a score is read only where it has one meaning."""
 
     view: str | None = None  # whose scores they are: mover, white
     unit: str | None = None  # what whole numbers are: pawns, centipawns

@@ -82,10 +82,9 @@ void Census::add(const Census& other) {
     in_check += other.in_check;
     captures += other.captures;
     no_move += other.no_move;
-    for (const auto counts :
-         {&Census::move_types, &Census::piece_counts, &Census::phases, &Census::materials, &Census::own_kings,
-          &Census::opponent_kings, &Census::scores, &Census::plies, &Census::score_plies, &Census::lengths,
-          &Census::score_signs, &Census::result_signs}) {
+    for (const auto counts : {&Census::move_types, &Census::piece_counts, &Census::phases, &Census::materials,
+                              &Census::own_kings, &Census::opponent_kings, &Census::scores, &Census::plies,
+                              &Census::score_plies, &Census::lengths, &Census::score_signs, &Census::result_signs}) {
         add_counts(this->*counts, other.*counts);
     }
 }
