@@ -224,7 +224,7 @@ def test_random_moves_behind_a_right_position_never_crash(checker: Checker) -> N
         stem[24:26] = rng.choice((EXAMPLE[32:34], rng.randbytes(2)))
         stem[32:34] = (200).to_bytes(2, "big")
         checker.check(chunk(bytes(stem) + rng.randbytes(400)))
-    assert checker.entries > 2000
+    assert checker.entries > 1000
 
 
 def test_a_claimed_length_costs_no_memory(checker: Checker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from collections.abc import Mapping
 from itertools import combinations
@@ -23,8 +24,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 def fen(position: Mapping[str, str], side: str) -> str:
     ranks = []
     for rank in "87654321":
-        row = "".join(position.get(file + rank, "1") for file in "abcdefgh")
-        ranks.append(row)
+        row = "".join(position.get(file + rank, " ") for file in "abcdefgh")
+        ranks.append(re.sub(" +", lambda empty: str(len(empty[0])), row))
     return f"{'/'.join(ranks)} {side} - - 0 1"
 
 

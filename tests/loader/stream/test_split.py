@@ -180,7 +180,7 @@ def test_a_share_of_no_chunk_is_refused(game_files: list[Path]) -> None:
 
 def test_too_few_rows_for_a_share_are_told(tmp_path: Path) -> None:
     path = svmlight(tmp_path / "a.svm", 12)
-    with pytest.raises(DataError, match=r"a whole epoch has no entry .*data\.validation_share takes a part"):
+    with pytest.raises(DataError, match=r"a whole epoch has no entry.*data\.validation_share takes a part"):
         list(read_batches(open_validation(rows_config(0.02), [path], 3), 1))
 
 

@@ -76,7 +76,7 @@ def test_a_shuffled_window_with_damage_gives_nothing(game_files: list[Path], tmp
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"", "no file has a chunk"), (b"PNG\r\n\x1a\nxxxx", "offset 0: expected a chunk")]
+    ("content", "reason"), [(b"", "no file has an entry"), (b"PNG\r\n\x1a\nxxxx", "offset 0: expected a chunk")]
 )
 def test_a_file_without_one_good_chunk_is_refused_at_once(content: bytes, reason: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.binpack"

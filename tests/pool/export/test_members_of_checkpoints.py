@@ -252,14 +252,15 @@ def test_predictions_are_the_mean_of_the_members(tmp_path: Path, monkeypatch: py
         return [float(line) for line in output.read_text().splitlines()]
 
     assert asked() == [2.0 * number for number in range(10)]
-    assert capsys.readouterr().out.endswith(", the mean of 3 members\n")
+    assert capsys.readouterr().out.splitlines()[0].endswith(", the mean of 3 members")
     assert asked("--member", "2") == [3.0 * number for number in range(10)]
     assert asked("--member", "best") == [2.0 * number for number in range(10)]
     assert "member 1, the best" in capsys.readouterr().out
     shutil.rmtree(tmp_path / "run")
     save(tmp_path / "run", tree, validations=validations(math.inf, 0.1, 0.2))
     assert asked() == [2.5 * number for number in range(10)], "of the members that have not diverged"
-    assert capsys.readouterr().out.endswith(", the mean of 2 members, without member 0 (diverged at step 1)\n")
+    shown = capsys.readouterr().out.splitlines()[0]
+    assert shown.endswith(", the mean of 2 members, without member 0 (diverged at step 1)")
 
 
 def test_class_numbers_have_no_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -120,6 +120,20 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
     return Next::kNone;
 }
 
+// Whether a move that was read from a chain's text can be one that no piece can make: others are of its destinations.
+[[nodiscard, gnu::always_inline]] inline bool may_be_impossible(const chess::Entry& entry) {
+    return (entry.move.type() == chess::MoveType::kCastling) |
+           ((entry.position.kings() & chess::bit_of(entry.move.to())) != 0);
+}
+
+// An entry with others behind it: without its move their text can't be read.
+[[nodiscard, gnu::noinline]] inline Next judge_middle(ChunkState& state) {
+    if (!state.demands.judges_moves || find_move_fault(state.entry) == nullptr) return Next::kWhole;
+    state.illegal = chess::Illegal::kMove;
+    state.fault = Fault::kIllegal;
+    return Next::kNone;
+}
+
 // The last entry of a chain is read: nothing plays its move.
 [[nodiscard, gnu::noinline]] inline Next end_chain(ChunkState& state) {
     if (!state.demands.judges_moves || find_move_fault(state.entry) == nullptr) return Next::kWhole;
@@ -233,6 +247,8 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
     entry.result = static_cast<std::int8_t>(-entry.result);
     if (state.followers == 0) [[unlikely]]
         return end_chain(state);
+    if (may_be_impossible(entry)) [[unlikely]]
+        return judge_middle(state);
     return Next::kWhole;
 }
 
