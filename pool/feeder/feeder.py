@@ -119,7 +119,7 @@ class Feeder:
         self._validation = RingFeeder(start, memory, "validate", trace) if "validate" in start.files else None
         self._rings = [ring for ring in (self._train, self._validation) if ring is not None]
         self._coverage: FeatureCoverage | None = None
-        if _compares_features(start):
+        if compares_features(start):
             self._coverage = FeatureCoverage(self._train.stream.schema, start.validation)
 
     def run(self) -> NoReturn:
@@ -181,7 +181,7 @@ class Feeder:
         crash_point("feeder.after_report")
 
 
-def _compares_features(start: FeederStart) -> bool:
+def compares_features(start: FeederStart) -> bool:
     """Tells whether features have ids, the run has validations, and this feeder builds all batches of files."""
     builds_all = start.share == (0, start.groups.per_step) and len(start.files["train"]) > 0
     return builds_all and "validate" in start.files and has_ids(start.data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +14,14 @@ from hypothesis import strategies as st
 from loader.stream.interface import Cursor, Filled
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from loader.stream.slots import Slot, allocate_slots, write_batch
+from pool.config.load import parse_config
 from pool.feeder.feature_coverage import FeatureCoverage
+from pool.feeder.feeder import compares_features
 from pool.metrics.feature_uses import UntrainedShare
 from pool.metrics.validation_pass import ValidationPass
+from pool.process.start import FeederStart
+from pool.protocol.identity import FEEDER, Peer
+from tests.pool.supervisor.test_data_files import run_on
 
 BATCH = 2
 SCHEMA = BatchSchema(
@@ -140,3 +146,24 @@ def test_shares_are_those_of_plain_counting(
     assert shares is not None
     expected = UntrainedShare("user", len(uses), len(others), uses.total(), sum(others.values()))
     assert shares == (() if expected.is_small else (expected,))
+
+
+def feeder_start(file: Path, source: str, validate_every: int) -> FeederStart:
+    file.touch()
+    tree = {
+        "task": "tests.support.toy",
+        "data": {"source": source, "batch_size": 8},
+        "train": {"validate_every": validate_every},
+    }
+    start = run_on([file], config=parse_config(tree, "test")).start_of(Peer(FEEDER))
+    assert isinstance(start, FeederStart)
+    return start
+
+
+def test_features_are_compared_where_all_is_seen_and_ids_may_be_spelled_otherwise(tmp_path: Path) -> None:
+    start = feeder_start(tmp_path / "a", "rows", 1)
+    assert compares_features(start)
+    assert not compares_features(replace(start, share=(0, 0)))  # one of several machines
+    assert not compares_features(replace(start, files={**start.files, "train": ()}))  # made-up rows
+    assert not compares_features(feeder_start(tmp_path / "a", "rows", 0))
+    assert not compares_features(feeder_start(tmp_path / "a", "chess", 1))
