@@ -28,6 +28,7 @@ class RowsSource(FileSource):
     settings: ClassVar[type[Section]] = RowsConfig
     family = FAMILY
     samples = "rows"
+    has_ids = True
 
     def layout(self, config: DataConfig) -> BatchSchema:
         return batch_schema(config)

@@ -13,7 +13,7 @@ here, readers get zero-copy numpy views. Nothing here allocates or copies a fiel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -163,10 +163,7 @@ class SparseBatch:
         """Views of the finished batch in `slot` (uint8, at least schema.slot_bytes)."""
 
         def array(name: str, count: int | None = None) -> npt.NDArray[Any]:
-            region = schema.regions[name]
-            count = region.count if count is None else count
-            end = region.offset + count * region.dtype.itemsize
-            return slot[region.offset : end].view(region.dtype)
+            return _array(schema, slot, name, count)
 
         header = array(HEADER)
         sparse: Fields[SparseView] = Fields()
@@ -188,3 +185,23 @@ class SparseBatch:
             bucket_offsets=array(BUCKET_OFFSETS),
             slot=slot,
         )
+
+
+def touched_features(
+    schema: BatchSchema, slot: npt.NDArray[np.uint8], fields: Container[str]
+) -> dict[str, npt.NDArray[Any]]:
+    """Returns `SparseView.touched` of these fields alone, of the finished batch in `slot`."""
+    header = _array(schema, slot, HEADER)
+    return {
+        field.name: _array(schema, slot, f"{field.name}.touched", int(header[2 + 2 * i]))
+        for i, field in enumerate(schema.sparse)
+        if field.name in fields
+    }
+
+
+def _array(schema: BatchSchema, slot: npt.NDArray[np.uint8], name: str, count: int | None = None) -> npt.NDArray[Any]:
+    """Views the first `count` numbers of a region; all by default."""
+    region = schema.regions[name]
+    count = region.count if count is None else count
+    end = region.offset + count * region.dtype.itemsize
+    return slot[region.offset : end].view(region.dtype)

@@ -324,6 +324,13 @@ def samples_noun(config: DataConfig) -> str:
     return noun
 
 
+def has_ids(config: DataConfig) -> bool:
+    """Tells whether features stand for ids of whoever has written the files, which may be spelled in several ways; what
+    the source's `has_ids` says, and False if it has none."""
+    found: bool = getattr(source_by_name(config.source), "has_ids", False)
+    return found
+
+
 def score_unit(config: DataConfig, file: DataFile) -> str | None:
     """Returns the unit that scores in the file have, as `ScoringSource.score_unit`; None if its samples have no scores.
     Raises DataError, ValueError."""

@@ -23,12 +23,13 @@ from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
 from loader.stream.sources import find_files
 from pool.analysis.prediction_files import check_name, open_writer
-from pool.analysis.untrained import FeatureUses, UntrainedShare
+from pool.analysis.untrained import untrained_shares
 from pool.config.changes import Change
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, described, load_members
 from pool.export.member import NEWEST, Choice
 from pool.export.run import Method, data_config, method_of
+from pool.metrics.feature_uses import FeatureUses, UntrainedShare
 from pool.nn.batch import TensorBatch
 
 
@@ -126,7 +127,7 @@ def predict_file(
         if hasattr(error, "offset"):  # damaged data, which has an exit code of its own
             raise
         raise ConfigError(str(error)) from None
-    return Predicted(samples, uses.untrained(predictor.members[0]))
+    return Predicted(samples, untrained_shares(uses, predictor.members[0]))
 
 
 def _next_ids(ids: Iterator[str], count: int) -> list[str]:

@@ -6,7 +6,6 @@ They count as noise, or as nothing, in a prediction; most often their ids are sp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,75 +14,35 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from loader.stream.schema import SparseBatch
 from pool.checkpoint.state import OPTIMIZER
 from pool.exchange.layout import without_prefix
 from pool.export.load import Trained, first_model
+from pool.metrics.feature_uses import FeatureUses, UntrainedShare
 from pool.nn.sparse_linear import SparseLinear
 
 _DECAY_TOLERANCE = 1e-4  # of a row that weight decay alone has changed: relative, of each number
-_SMALL_SHARE = 0.01  # of the uses of a field's features, of which nobody needs to hear
 
 
-@dataclass(frozen=True)
-class UntrainedShare:
-    """The features of a field in some data, and those among them that were never trained."""
+def untrained_shares(uses: FeatureUses, trained: Trained) -> tuple[UntrainedShare, ...]:
+    """Returns the shares of the fields that the network has tables for; nothing where that can't be known: of a
+    network that began with other weights than new ones, or has been written by another version of torch.
 
-    field: str
-    features: int  # different ones
-    untrained: int  # of them
-    uses: int  # in all bags
-    untrained_uses: int
-
-    @property
-    def is_small(self) -> bool:
-        return self.untrained_uses <= _SMALL_SHARE * self.uses
-
-    def __str__(self) -> str:
-        return (
-            f"{self.field}: {self.untrained:,} of the {self.features:,} different features in the data were never "
-            f"trained, {self.untrained_uses / max(self.uses, 1):.1%} of all uses"
-        )
-
-
-class FeatureUses:
-    """How often each feature of each field is used in batches."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, npt.NDArray[np.int64]] = {}
-
-    def add(self, batch: SparseBatch) -> None:
-        for name, view in batch.sparse.items():
-            touched = view.touched.astype(np.int64)
-            offsets = view.touched_offsets.astype(np.int64)
-            counts = self._counts.get(name, np.zeros(0, np.int64))
-            if touched.size and touched[-1] >= len(counts):
-                counts = np.concatenate([counts, np.zeros(max(len(counts), touched[-1] + 1 - len(counts)), np.int64)])
-            counts[touched] += offsets[1:] - offsets[:-1]
-            self._counts[name] = counts
-
-    def untrained(self, trained: Trained) -> tuple[UntrainedShare, ...]:
-        """Returns the shares of the fields that the network has tables for; nothing where that can't be known: of a
-        network that began with other weights than new ones, or has been written by another version of torch.
-
-        A row was never trained if it is as a new model has it, but for weight decay, and if the optimizer's sums of
-        squares know of no gradient of it."""
-        first = first_model(trained)
-        if first is None:
-            return ()
-        initial = dict(first.named_parameters())
-        shares = []
-        for field, tables in _tables(trained.model).items():
-            used = np.flatnonzero(self._counts.get(field, np.zeros(0, np.int64)))
-            if not used.size:
-                continue
-            untouched = np.ones(len(used), bool)
-            for name, weight in tables.items():
-                untouched &= _untouched_rows(trained, name, weight, initial[name].detach(), used)
-            uses = self._counts[field][used]
-            share = UntrainedShare(field, len(used), int(untouched.sum()), int(uses.sum()), int(uses[untouched].sum()))
-            shares.append(share)
-        return tuple(shares)
+    A row was never trained if it is as a new model has it, but for weight decay, and if the optimizer's sums of squares
+    know of no gradient of it."""
+    first = first_model(trained)
+    if first is None:
+        return ()
+    initial = dict(first.named_parameters())
+    used_fields = uses.of_fields()
+    shares = []
+    for field, tables in _tables(trained.model).items():
+        if (used := used_fields.get(field)) is None:
+            continue
+        untouched = np.ones(len(used.features), bool)
+        for name, weight in tables.items():
+            untouched &= _untouched_rows(trained, name, weight, initial[name].detach(), used.features)
+        shares.append(used.share(untouched))
+    return tuple(shares)
 
 
 def _tables(model: nn.Module) -> Mapping[str, Mapping[str, Tensor]]:
@@ -96,7 +55,7 @@ def _tables(model: nn.Module) -> Mapping[str, Mapping[str, Tensor]]:
 
 
 def _untouched_rows(
-    trained: Trained, name: str, weight: Tensor, initial: Tensor, rows: npt.NDArray[np.int64]
+    trained: Trained, name: str, weight: Tensor, initial: Tensor, rows: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
     """Tells of each of the rows whether training has left it as it was, but for weight decay. The optimizer's state is
     read only if it decides."""

@@ -71,4 +71,4 @@ def predict(
     news.write(f"{output}: {predicted.samples:,} samples, from {predictor}\n")
     for share in predicted.untrained:
         if not share.is_small:
-            news.write(f"{share}\n")
+            news.write(f"{share.describe('the data were never trained')}\n")

@@ -15,8 +15,11 @@ from typing import NoReturn
 
 import zmq
 
+from loader.stream.interface import Filled
 from loader.stream.left_out import LeftOut
+from loader.stream.sources import has_ids
 from pool.crash_points import crash_point
+from pool.feeder.feature_coverage import FeatureCoverage
 from pool.feeder.ring import Ring
 from pool.feeder.watched_stream import WatchedStream
 from pool.process.start import FeederStart
@@ -31,6 +34,7 @@ from pool.protocol.messages import (
     Purpose,
     Roster,
     StreamOrders,
+    UntrainedFeatures,
 )
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
 from pool.run_folder.access import shown
@@ -70,14 +74,15 @@ class RingFeeder:
             self._trace.begin(f"{self._purpose} slot", slot)
             crash_point("feeder.slot_given")
 
-    def take(self, left_out: Callable[[LeftOutData], object]) -> bool:
-        """Takes what the stream has finished; True if there was something. `left_out` gets what was left out of chunks
-        for it. Raises DataError."""
+    def take(self, left_out: Callable[[LeftOutData], object], look_at: Callable[[Purpose, Filled], object]) -> bool:
+        """Takes what the stream has finished; True if there was something. `look_at` gets each batch, `left_out` what
+        was left out of chunks for it. Raises DataError."""
         any_taken = False
         try:
             while (filled := self.stream.take()) is not None:
                 self._trace.end(f"{self._purpose} slot", filled.slot)
                 crash_point("feeder.batch_taken")
+                look_at(self._purpose, filled)
                 self.ring.filled(filled)
                 any_taken = True
         finally:
@@ -113,6 +118,9 @@ class Feeder:
         self._train = RingFeeder(start, memory, "train", trace)
         self._validation = RingFeeder(start, memory, "validate", trace) if "validate" in start.files else None
         self._rings = [ring for ring in (self._train, self._validation) if ring is not None]
+        self._coverage: FeatureCoverage | None = None
+        if compares_features(start):
+            self._coverage = FeatureCoverage(self._train.stream.schema, start.validation)
 
     def run(self) -> NoReturn:
         poller = zmq.Poller()
@@ -135,9 +143,23 @@ class Feeder:
             changed = again.due()
             self._hear(events)
             for ring in self._rings:
-                changed |= ring.take(self._supervisor.send)
+                changed |= ring.take(self._supervisor.send, self._look_at)
             if changed:
                 self._report()
+
+    def _look_at(self, purpose: Purpose, filled: Filled) -> None:
+        """Compares the features of training and validation; says once what share of them is never trained."""
+        if self._coverage is None:
+            return
+        slot = self._memory.batch_slot(purpose, filled.batch)
+        if purpose == "train":
+            self._coverage.add_training(filled, slot)
+        else:
+            self._coverage.add_validation(filled, slot)
+        if (shares := self._coverage.shares()) is not None:
+            self._coverage = None
+            for share in shares:
+                self._supervisor.send(UntrainedFeatures(share))
 
     def _hear(self, events: Mapping[object, int]) -> None:
         if self._supervisor.socket in events:
@@ -157,3 +179,9 @@ class Feeder:
         validation = None if self._validation is None else self._validation.ring.report()
         self._coordinator.send(FeederReport(self._train.ring.report(), validation))
         crash_point("feeder.after_report")
+
+
+def compares_features(start: FeederStart) -> bool:
+    """Tells whether features have ids, the run has validations, and this feeder builds all batches of files."""
+    builds_all = start.share == (0, start.groups.per_step) and len(start.files["train"]) > 0
+    return builds_all and "validate" in start.files and has_ids(start.data)

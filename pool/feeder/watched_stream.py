@@ -18,6 +18,7 @@ from loader.files.identity import check_unchanged
 from loader.plugins.error_text import PluginError, error_line
 from loader.stream.interface import Compared, Cursor, Filled, PassesOver, Stream
 from loader.stream.left_out import LeftOut
+from loader.stream.schema import BatchSchema
 from loader.stream.sources import open_stream, open_validation
 from loader.stream.whole_pass import WholePass
 from pool.process.start import FeederStart
@@ -42,6 +43,10 @@ class WatchedStream:
                 if isinstance(stream, Compared):
                     self._compare(stream, memory.sums()[purpose])
             self._stream.attach(memory.rings[purpose])
+
+    @property
+    def schema(self) -> BatchSchema:
+        return self._stream.schema
 
     def seek(self, cursor: Cursor) -> None:
         self._look()

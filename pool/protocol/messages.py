@@ -14,6 +14,7 @@ from typing import Literal
 
 from loader.stream.interface import Cursor
 from loader.stream.left_out import LeftOut as LeftOutKind
+from pool.metrics.feature_uses import UntrainedShare
 from pool.metrics.medians import median_of
 from pool.protocol.identity import Peer
 
@@ -216,6 +217,14 @@ class LeftOutData:
     purpose: Purpose
     chunk: int  # of all files of the stream
     kinds: tuple[LeftOutKind, ...]
+
+
+@dataclass(frozen=True)
+class UntrainedFeatures:
+    """The share of a field's features in a validation that no batch of a whole pass over the training data has. The
+    feeder sends it once it knows, its successor after a whole pass of its own; receiving it again changes nothing."""
+
+    share: UntrainedShare
 
 
 # --- coordinator -> worker ---
@@ -447,6 +456,7 @@ Message = (
     | FeederOrders
     | FeederReport
     | LeftOutData
+    | UntrainedFeatures
     | WorkerOrders
     | WorkerReport
     | ShareReport

@@ -24,10 +24,20 @@ from pool.errors import ConfigError, RunError
 from pool.exchange.exchange_choice import after_loss
 from pool.machines.group import MachineGroup
 from pool.machines.member import Begin, Break, Over, Refused
+from pool.metrics.feature_uses import UntrainedShare
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
-from pool.protocol.messages import Heartbeat, Hello, LeftOutData, Notice, Roster, RosterEntry, RunReport
+from pool.protocol.messages import (
+    Heartbeat,
+    Hello,
+    LeftOutData,
+    Notice,
+    Roster,
+    RosterEntry,
+    RunReport,
+    UntrainedFeatures,
+)
 from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.run_folder.access import shown
 from pool.shm.memory import Held, newest_version
@@ -86,6 +96,7 @@ class Supervisor:
         self._poller.register(signals.fileno(), zmq.POLLIN)
         self._deaths: list[Death] = []
         self._notices: set[str] = set()  # of workers, that the user has seen
+        self._untrained_fields: set[str] = set()  # that the user has heard of
         self._oom_kills = oom_kills()
         pool = run.config.pool
         workers = {Peer(WORKER, index) for index in range(len(run.planned.devices))} - guests.keys()
@@ -235,6 +246,8 @@ class Supervisor:
             elif isinstance(message, LeftOutData):
                 if first := self.left_out.add(message):
                     self._progress.say(first)
+            elif isinstance(message, UntrainedFeatures):
+                self._say_untrained(message.share)
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
                 self._processes.beat(peer, 0.0, time.monotonic())
                 crash_point("supervisor.report_heard")
@@ -249,6 +262,16 @@ class Supervisor:
                     log.warning("%s", slow)
                     self._progress.say(slow)
                 self._progress.show(message)
+
+    def _say_untrained(self, share: UntrainedShare) -> None:
+        """Says once of a field that more than a small share of its features in a validation is never trained."""
+        if share.is_small or share.field in self._untrained_fields:
+            return
+        self._untrained_fields.add(share.field)
+        line = share.describe("the validation data were in no batch of a whole pass over the training data")
+        line = f"{line}; most often their ids are written otherwise: `loader inspect FILE` counts spellings"
+        log.warning("%s", line)
+        self._progress.say(line)
 
     def _say_of(self, peer: Peer, text: str) -> None:
         """Shows a notice; what all workers and their successors find is said once."""

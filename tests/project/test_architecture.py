@@ -55,6 +55,7 @@ TOP_LEVEL = {  # of pool/: what everybody uses; all else is a package
     "numerics",
 }
 DECIDE = (  # driven by events and the time that they are given
+    "pool.feeder.feature_coverage",
     "pool.feeder.ring",
     "pool.protocol.admission",
     "pool.supervisor.summary",

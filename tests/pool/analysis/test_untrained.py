@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from loader.stream.interface import Cursor
 from pool.analysis.predict import Predicted, Predictor, predict_file
-from pool.analysis.untrained import UntrainedShare
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
 from pool.commands.main import main
 from pool.config.load import parse_config
+from pool.metrics.feature_uses import UntrainedShare
 from pool.task.factory import build_model, make_task
 from tests.support.runs import run_well
 

@@ -15,6 +15,7 @@ from pool.config.ensemble import MOST_LOSSES, MOST_MEMBERS
 from pool.coordinator.scheduler.worker_pool import IN_FLIGHT
 from pool.errors import ProtocolError
 from pool.machines.place import MOST_BATCHES, MOST_NUMBERS
+from pool.metrics.feature_uses import UntrainedShare
 from pool.protocol import messages as m
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
 from pool.protocol.identity import Peer
@@ -32,6 +33,7 @@ EXAMPLES: list[m.Message] = [
     m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
     m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),
     m.LeftOutData("train", 3, (LeftOut("damaged", 7, 1, "game", "a.pgn", "line 4 of the game: '?'", 80, 3),)),
+    m.UntrainedFeatures(UntrainedShare("user", 10, 7, 100, 70)),
     m.WorkerOrders(3, (ASSIGNMENT,)),
     m.WorkerReport(
         (m.AssignmentReport(ASSIGNMENT, (0, 2), (), OUTCOMES),),

@@ -1,0 +1,96 @@
+"""What share of a validation's features no batch of training has: most often their ids are spelled otherwise. Pure: no
+sockets, no stream.
+
+Known once a whole pass over the training data has been seen, and once a validation has been, in whichever order. A
+field of which only a small share is left needs no more looking: in most runs that are all, long before the pass ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from loader.stream.interface import Cursor, Filled
+from loader.stream.schema import BatchSchema, SparseBatch, touched_features
+from loader.stream.slots import Slot
+from pool.metrics.feature_uses import FeatureUses, FieldUses, UntrainedShare
+from pool.metrics.validation_pass import ValidationPass
+
+COMPARE_AT = 16  # training batches; then at twice as many each time
+
+
+class FeatureCoverage:
+    """Compares the features of the first whole validation with those of a whole pass over the training data.
+
+    Batch k is the same however often it is built (I1), so batches that come again are passed over.
+    """
+
+    def __init__(self, schema: BatchSchema, validation: ValidationPass) -> None:
+        self._schema = schema
+        self._validation = validation
+        self._in_training = {field.name: np.zeros(field.num_features, bool) for field in schema.sparse}
+        self._begin: Cursor | None = None  # of the training batches that were seen without a gap
+        self._next = 0  # the batch after them
+        self._has_whole_pass = False
+        self._marked = 0  # training batches
+        self._compare_at = COMPARE_AT
+        self._uses = FeatureUses()
+        self._used: Mapping[str, FieldUses] = {}  # in a whole validation
+        self._validated = 0  # batches, from the first one on
+
+    def add_training(self, filled: Filled, slot: Slot) -> None:
+        """Notes the features of a training batch, until a whole pass has been seen."""
+        if self._has_whole_pass:
+            return
+        if self._begin is None or filled.batch > self._next:
+            self._begin = filled.cursor
+        elif filled.batch < self._next:
+            return
+        self._next = filled.batch + 1
+        for field, touched in touched_features(self._schema, slot, self._in_training).items():
+            self._in_training[field][touched] = True
+        self._has_whole_pass = filled.next_cursor.epoch > _first_whole_epoch(self._begin)
+        self._marked += 1
+        if self._marked >= self._compare_at and self._has_validation:
+            self._compare_at = 2 * self._marked
+            self._forget_small_shares()
+
+    def add_validation(self, filled: Filled, slot: Slot) -> None:
+        """Counts the features of a validation batch, until a whole validation has been seen."""
+        if filled.batch != self._validated or self._has_validation:
+            return
+        self._validated += 1
+        size = self._validation.size(filled.batch)
+        schema = self._schema if size == self._schema.batch_size else replace(self._schema, batch_size=size)
+        self._uses.add(SparseBatch.view(schema, slot))
+        if self._has_validation:
+            self._used, self._uses = self._uses.of_fields(), FeatureUses()
+
+    def shares(self) -> tuple[UntrainedShare, ...] | None:
+        """Returns the share of each field of which it is not small; None as long as that can't be known."""
+        if not self._has_validation or (self._in_training and not self._has_whole_pass):
+            return None
+        self._forget_small_shares()
+        return tuple(self._share(field) for field in self._in_training)
+
+    @property
+    def _has_validation(self) -> bool:
+        return self._validated == self._validation.batches
+
+    def _forget_small_shares(self) -> None:
+        """Forgets the fields whose share in the validation is small: it only gets smaller."""
+        for field in list(self._in_training):
+            if field not in self._used or self._share(field).is_small:
+                del self._in_training[field]
+
+    def _share(self, field: str) -> UntrainedShare:
+        used = self._used[field]
+        return used.share(~self._in_training[field][used.features])
+
+
+def _first_whole_epoch(begin: Cursor) -> int:
+    """Returns the first epoch that batches from `begin` on have all of."""
+    at_its_beginning = (begin.window, begin.entry) == (0, 0)
+    return begin.epoch if at_its_beginning else begin.epoch + 1

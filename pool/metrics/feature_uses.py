@@ -1,0 +1,88 @@
+"""How often data use each feature, and what share of the uses is of features that were never trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.stream.schema import SparseBatch
+
+_SMALL_SHARE = 0.01  # of the uses of a field's features, of which nobody needs to hear
+_MOST_OF_32_BITS = int(np.iinfo(np.uint32).max)
+
+
+@dataclass(frozen=True)
+class UntrainedShare:
+    """The features of a field in some data, and those among them that were never trained."""
+
+    field: str
+    features: int  # different ones
+    untrained: int  # of them
+    uses: int  # in all bags
+    untrained_uses: int
+
+    @property
+    def is_small(self) -> bool:
+        return self.untrained_uses <= _SMALL_SHARE * self.uses
+
+    def describe(self, fact: str) -> str:
+        """Returns a line; `fact`: the data, and what is true of the untrained features in them."""
+        return (
+            f"{self.field}: {self.untrained:,} of the {self.features:,} different features in {fact}, "
+            f"{self.untrained_uses / max(self.uses, 1):.1%} of all uses"
+        )
+
+
+@dataclass(frozen=True)
+class FieldUses:
+    """The features of a field that some data use, and how often."""
+
+    field: str
+    features: npt.NDArray[np.intp]  # ascending
+    uses: npt.NDArray[np.int64]  # of each
+
+    def share(self, untrained: npt.NDArray[np.bool_]) -> UntrainedShare:
+        """`untrained`: of each feature whether it was never trained."""
+        untrained_uses = int(self.uses[untrained].sum())
+        return UntrainedShare(
+            self.field, len(self.features), int(untrained.sum()), int(self.uses.sum()), untrained_uses
+        )
+
+
+class FeatureUses:
+    """Counts how often each feature of each field is used in batches."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, npt.NDArray[Any]] = {}
+        self._totals: dict[str, int] = {}
+
+    def add(self, batch: SparseBatch) -> None:
+        for name, view in batch.sparse.items():
+            if not view.touched.size:
+                continue
+            counts = self._with_room(name, int(view.touched[-1]) + 1, view.features.size)
+            counts[view.touched] += np.diff(view.touched_offsets)
+
+    def of_fields(self) -> dict[str, FieldUses]:
+        """Returns the uses of each field that has any."""
+        used = {field: np.flatnonzero(counts) for field, counts in self._counts.items()}
+        return {
+            field: FieldUses(field, features, self._counts[field][features].astype(np.int64))
+            for field, features in used.items()
+        }
+
+    def _with_room(self, name: str, features: int, uses: int) -> npt.NDArray[Any]:
+        """Returns the field's counts, of at least so many features, in which so many uses more can be counted."""
+        counts = self._counts.get(name, np.zeros(0, np.uint32))
+        self._totals[name] = self._totals.get(name, 0) + uses
+        if features > len(counts):
+            longer = np.zeros(max(features, 2 * len(counts)), counts.dtype)
+            longer[: len(counts)] = counts
+            counts = longer
+        if self._totals[name] > _MOST_OF_32_BITS:
+            counts = counts.astype(np.int64, copy=False)
+        self._counts[name] = counts
+        return counts
