@@ -96,7 +96,7 @@ class Reading {
         : text_(text), needed_(needed), settings_(settings), game_(game) {}
 
     void read() {
-        if (!read_tags() || !set_up() || !read_moves()) {
+        if ((!read_tags() || !set_up() || !read_moves()) && !game_.has_rest) {
             game_.entries.clear();
             return;
         }
@@ -199,7 +199,7 @@ class Reading {
         if (end == kNone) return stop(at_, "a comment has no end");
         const std::string_view comment = text_.substr(at_ + 1, end - at_ - 1);
         const std::size_t begin = std::exchange(at_, end + (braces ? 1 : 0));
-        if (!braces || !counts) return true;
+        if (!counts) return true;
         const Evaluation found = evaluation_in(comment, entry_.position.side, settings_.unit);
         if (found.wrong) {
             const std::string_view shown = comment.substr(comment.find("[%eval"));
@@ -276,7 +276,10 @@ class Reading {
         const std::size_t begin = at_;
         at_ = std::min(text_.find_first_of(" \t\r\n\v\f\x1A{};()$", begin + 1), text_.size());
         std::string_view word = text_.substr(begin, at_ - begin);
-        if (ended_) return stop(begin, "behind the result stands " + quoted(word) + ": the next game begins with tags");
+        if (ended_) {
+            game_.has_rest = text_[begin - 1] == '\n';
+            return stop(begin, "behind the result stands " + quoted(word) + ": the next game begins with tags");
+        }
         if (const auto result = result_of(word)) return end_with(*result, begin);
         if (word.front() == '.' || is_digit(word.front())) {  // 12. or 12...e4
             const std::size_t digits = std::min(word.find_first_not_of("0123456789"), word.size());
@@ -415,6 +418,7 @@ void read_game(std::string_view text, unsigned needed, const CommentSettings& se
     game.fault.clear();
     game.illegal = chess::Illegal::kNone;
     game.begun = false;
+    game.has_rest = false;
     game.unscored = {};
     Reading(text, needed, settings, game).read();
 }

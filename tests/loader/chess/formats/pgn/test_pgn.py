@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import random
 from collections.abc import Iterator
 from functools import cache
@@ -408,6 +409,36 @@ def test_positions_that_no_game_can_have_are_left_out_with_their_game(tmp_path: 
     assert [entry.move for entry in entries(tmp_path / "out.viri")] == ["e2e4", "d2d4"]
     assert main(["convert", str(path), "-o", str(tmp_path / "other.viri")]) == 1
     assert "game 2: a pawn on the first or last rank" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["convert", "shuffle"])
+def test_lines_between_games_are_left_out_without_the_game_before_them(
+    tmp_path: Path, command: str, capsys: Capture
+) -> None:
+    rest = "<html>502</html>\n1. e4 e5 1-0\n\n"
+    path = written(tmp_path, movetext("1. e4") + rest + movetext("1. d4") + rest)
+    assert main([command, str(path), "-o", str(tmp_path / "out.pgn"), "--on-bad-data", "skip"]) == 0
+    assert sorted(entry.move for entry in entries(tmp_path / "out.pgn")) == ["d2d4", "e2e4"]
+    assert "left out: damaged: 4 positions in 2 games" in capsys.readouterr().err
+    assert main(["count", str(path), "--on-bad-data", "skip"]) == 0
+    assert "2 positions in 2 games" in capsys.readouterr().out
+    assert main(["count", str(path)]) == 1
+    assert "game 1: line 6 of the game: behind the result stands '<html>502</html>'" in capsys.readouterr().err
+
+
+def test_inspect_counts_what_it_leaves_out(tmp_path: Path, capsys: Capture) -> None:
+    path = written(tmp_path, movetext("1. e4") + movetext("1. Ke3 e5") + movetext("1. d4"))
+    assert main(["inspect", str(path)]) == 1
+    assert "'Ke3' is no legal move there" in capsys.readouterr().err
+    assert main(["inspect", str(path), "--on-bad-data", "skip"]) == 0
+    printed = capsys.readouterr()
+    assert "games          2; positions each: 1 to 1" in printed.out
+    assert "score          no position has one\n" in printed.out
+    assert "    left out     damaged: 2 positions in 1 game; the first: " in printed.out
+    assert main(["inspect", "--json", str(path), "--on-bad-data", "skip"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["score"] is None
+    assert told["read"][-1]["topic"] == "left out"
 
 
 @pytest.mark.parametrize("into", ["binpack", "viri", "montyvalue", "psv"])
