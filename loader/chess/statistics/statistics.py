@@ -47,6 +47,10 @@ class FileStatistics:
     left_out: Sequence[LeftOut] = ()  # what can't be used; not in the counts
 
     @property
+    def _comments_view(self) -> View | None:
+        return None if self.facts.comments is None else cast("View | None", self.facts.comments.view)
+
+    @property
     def entries(self) -> int:
         return self.counts.entries
 
@@ -114,7 +118,7 @@ class FileStatistics:
         if not self.entries:
             return left_out
         views = [
-            describe_view(label, view, self.counts, facts.format)
+            describe_view(label, view, self.counts, facts.format, comments_view=self._comments_view)
             for label, view in (("score", facts.score_view), ("result", facts.result_view))
         ]
         return [
@@ -174,7 +178,9 @@ class FileStatistics:
             "no_score": self.no_score(),
             "no_score_reasons": dict(self.unscored),
             "results": self.results(),
-            "score_view": ViewEvidence.of_counts(self.facts.score_view, self.counts.score_signs).to_dict(),
+            "score_view": ViewEvidence.of_counts(
+                self.facts.score_view, self.counts.score_signs, self._comments_view
+            ).to_dict(),
             "result_view": ViewEvidence.of_counts(self.facts.result_view, self.counts.result_signs).to_dict(),
             "read": [asdict(fact) for fact in self.data_facts()],
             "calibration": intervals,
