@@ -81,6 +81,22 @@ std::size_t find_event(std::string_view bytes, std::size_t begin, std::size_t en
     return is_followed ? begin + found : kNone;
 }
 
+// Removes the glyphs of an annotator that a word ends with: Nf3!?, Nf3+-, Nf3=.
+void remove_glyphs(std::string_view& word) {
+    if (is_digit(word.back()) || is_letter(lower(word.back()))) return;
+    constexpr std::string_view kGlyphs[] = {"+/-",    "-/+",    "+/=",    "=/+",    "+-",    "-+",
+                                            "+=",     "=+",     "=",      "!",      "?",     "\u00b1",
+                                            "\u2213", "\u2a72", "\u2a71", "\u221e", "\u25a1"};
+    for (auto glyph = std::begin(kGlyphs); glyph != std::end(kGlyphs);) {
+        if (word.ends_with(*glyph)) {
+            word.remove_suffix(glyph->size());
+            glyph = std::begin(kGlyphs);
+        } else {
+            ++glyph;
+        }
+    }
+}
+
 // Whether a word has the square of a move, or is castling.
 bool looks_like_move(std::string_view word) {
     if (word.starts_with("O-O") || word.starts_with("0-0")) return true;
@@ -287,17 +303,20 @@ class Reading {
             if (dots == word.size()) return true;
             if (dots != digits) word.remove_prefix(dots);
         }
-        if (word.find_first_not_of("!?") == kNone || word == "e.p.") return true;
-        return play(word, begin);
+        const std::string_view whole = word;
+        remove_glyphs(word);
+        if (word.empty() || word == "e.p.") return true;
+        return play(word, whole, begin);
     }
 
-    bool play(std::string_view word, std::size_t begin) {
+    // `whole`: with its glyphs.
+    bool play(std::string_view word, std::string_view whole, std::size_t begin) {
         if (game_.entries.size() == kMostMoves) return stop(begin, "a game of more than 65,535 moves");
         const chess::Position before = entry_.position;
         const SanFault fault = parse_san(word, before, entry_.move);
-        if (fault == SanFault::kNoMove) return stop(begin, quoted(word) + " is no move");
-        if (fault == SanFault::kIllegal) return stop(begin, quoted(word) + " is no legal move there");
-        if (fault == SanFault::kAmbiguous) return stop(begin, quoted(word) + " may be several moves there");
+        if (fault == SanFault::kNoMove) return stop(begin, quoted(whole) + " is no move");
+        if (fault == SanFault::kIllegal) return stop(begin, quoted(whole) + " is no legal move there");
+        if (fault == SanFault::kAmbiguous) return stop(begin, quoted(whole) + " may be several moves there");
         entry_.score = chess::kNoScore;
         if (white_score_) (void)chess::turn_score(*white_score_, before.side, entry_.score);
         white_score_.reset();

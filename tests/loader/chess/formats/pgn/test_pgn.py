@@ -411,6 +411,20 @@ def test_positions_that_no_game_can_have_are_left_out_with_their_game(tmp_path: 
     assert "game 2: a pawn on the first or last rank" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "moves",
+    [
+        "1. e4! e5?! 2. Nf3+-",
+        "1. e4 +/- e5 = 2. Nf3 +/=",
+        "1. e4± e5 ∞ 2. Nf3!=/+",
+        "1. e4 $14 e5⩲ 2. Nf3 $1 -/+",
+    ],
+)
+def test_glyphs_of_annotators_count_for_nothing(moves: str, tmp_path: Path) -> None:
+    path = written(tmp_path, movetext(moves))
+    assert [entry.move for entry in entries(path)] == ["e2e4", "e7e5", "g1f3"]
+
+
 @pytest.mark.parametrize("command", ["convert", "shuffle"])
 def test_lines_between_games_are_left_out_without_the_game_before_them(
     tmp_path: Path, command: str, capsys: Capture
