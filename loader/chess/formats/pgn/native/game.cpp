@@ -125,6 +125,8 @@ class Reading {
     }
 
   private:
+    using Value = std::pair<std::string_view, std::size_t>;  // of a tag, and its place
+
     bool stop(std::size_t at, std::string fault) {
         const auto line = std::ranges::count(text_.substr(0, at), '\n') + 1;
         game_.fault = "line " + std::to_string(line) + " of the game: " + std::move(fault);
@@ -158,9 +160,17 @@ class Reading {
         }
         const std::string_view value = line.substr(first, second - first);
         const std::size_t place = at_ + first;
-        if (name == "FEN") fen_ = {value, place};
-        if (name == "Variant") variant_ = {value, place};
-        if (name == "Result") said_ = {value, place};
+        if (name == "FEN") return set_tag(name, {value, place}, fen_);
+        if (name == "Variant") return set_tag(name, {value, place}, variant_);
+        return name != "Result" || set_tag(name, {value, place}, said_);
+    }
+
+    bool set_tag(std::string_view name, Value value, Value& tag) {
+        if (!tag.first.empty() && tag.first != value.first) {
+            return stop(value.second,
+                        "the tag " + std::string(name) + " says " + quoted(tag.first) + " and " + quoted(value.first));
+        }
+        tag = value;
         return true;
     }
 
@@ -331,6 +341,9 @@ class Reading {
         ended_ = true;
         result_ = result;
         const auto said = result_of(said_.first);
+        if (!said && result == chess::kNoResult && said_.first.find_first_not_of("?- ") != kNone) {
+            return stop(said_.second, "the tag Result says " + quoted(said_.first) + ", not 1-0, 0-1, 1/2-1/2 or *");
+        }
         if (!said || *said == chess::kNoResult) return true;
         if (result != chess::kNoResult && result != *said) {
             return stop(begin, "ends with " + quoted(text_.substr(begin, at_ - begin)) + ", and its tag Result says " +
@@ -339,8 +352,6 @@ class Reading {
         result_ = *said;
         return true;
     }
-
-    using Value = std::pair<std::string_view, std::size_t>;  // of a tag, and its place
 
     // What the comments behind a move say.
     struct Move {

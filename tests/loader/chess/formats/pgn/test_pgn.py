@@ -288,6 +288,8 @@ TAG_FAULTS = [
     ('[FEN "8/8/8/8/8/8/8/K6k w - - 0 40000"]', "the move number is beyond 32768"),
     ('[Variant "Atomic"]', "a game of 'Atomic', which is other chess"),
     ('[Site "here]', 'a tag is [Name "value"], not \'[Site "here]\''),
+    ('[Result "0-1"]', "the tag Result says '1-0' and '0-1'"),
+    ('[FEN "4k3/8/8/8/8/8/8/4K3 w - - 0 1"]\n[FEN "4k3/8/8/8/8/8/8/4K3 b - - 0 1"]', "the tag FEN says '4k3/"),
     ('[Site "here"] [Round "1"]', 'a tag is [Name "value"], not'),
 ]
 
@@ -320,6 +322,15 @@ def test_damage_in_tags_is_told(tmp_path: Path, tag: str, said: str) -> None:
     with pytest.raises(DataError, match=r"game 2: line \d of the game: ") as raised:
         found.extend(entries(path))
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("tag", ["?", "-", "", "*"])
+def test_a_tag_that_is_no_result_is_damage_where_the_moves_have_none(tag: str, tmp_path: Path) -> None:
+    path = written(tmp_path, movetext("1. e4", "*").replace('Result "*"', f'Result "{tag}"'))
+    assert [entry.result for entry in entries(path)] == [None]
+    path.write_text(path.read_text().replace(f'Result "{tag}"', 'Result "1:0"'))
+    with pytest.raises(DataError, match="the tag Result says '1:0', not 1-0, 0-1, 1/2-1/2 or"):
+        list(entries(path))
 
 
 def until_damage(path: Path) -> tuple[list[Entry], DataError | None]:
