@@ -50,7 +50,7 @@ def describe_positions(config: DataConfig, files: Sequence[DataFile]) -> Iterato
         yield DataFact("score unit", kind.describe_unit(origin))
         samples = {file: _sample_of(config, file, _CHUNKS // len(group)) for file in _evenly(group, _FILES)}
         for label, view in (("score", kind.score_view), ("result", kind.result_view)):
-            yield from _describe_view(label, view, kind, group, samples)
+            yield from _describe_view(label, view, kind, group, samples, config.settings.pgn.view)
         if kind.score_view is not None:  # comments of PGN are described with the reasons
             yield from describe_missing_scores(
                 _sum(samples.values()), f"a sample of {{positions}} ({_origin_of(kind, group)})"
@@ -58,20 +58,29 @@ def describe_positions(config: DataConfig, files: Sequence[DataFile]) -> Iterato
 
 
 def _describe_view(
-    label: str, view: View | None, kind: Kind, files: Sequence[DataFile], samples: Mapping[DataFile, _native.Census]
+    label: str,
+    view: View | None,
+    kind: Kind,
+    files: Sequence[DataFile],
+    samples: Mapping[DataFile, _native.Census],
+    comments_view: View | None,
 ) -> Iterator[DataFact]:
     """Yields a fact for the files whose label looks like another view, by view, and one for all others."""
-    evidence = {file: evidence_of(label, view, census) for file, census in samples.items()}
+    evidence = {file: evidence_of(label, view, census, comments_view) for file, census in samples.items()}
     strange = {file: each.looks_like for file, each in evidence.items() if each.is_contradicted}
     others_agree = any(each.looks_like == view for each in evidence.values())
     for looks_like in dict.fromkeys(strange.values()):
         named = [file for file in strange if strange[file] == looks_like]
         total = _sum([samples[file] for file in named])
-        yield from _some(describe_view(label, view, total, _origin_of(kind, named), others_agree=others_agree))
+        yield from _some(
+            describe_view(
+                label, view, total, _origin_of(kind, named), comments_view=comments_view, others_agree=others_agree
+            )
+        )
     usual = [file for file in files if file not in strange]
     if usual:
         total = _sum([samples[file] for file in usual if file in samples])
-        yield from _some(describe_view(label, view, total, _origin_of(kind, usual)))
+        yield from _some(describe_view(label, view, total, _origin_of(kind, usual), comments_view=comments_view))
 
 
 def _sum(samples: Iterable[_native.Census]) -> _native.Census:

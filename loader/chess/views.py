@@ -62,12 +62,17 @@ class ViewEvidence:
     view: View | None
     white_to_move: Agreement
     black_to_move: Agreement
+    comments_view: View | None = None  # in which comments of PGN are read, by the settings
 
     @staticmethod
-    def of_counts(view: View | None, signs: npt.NDArray[np.uint64]) -> ViewEvidence:
+    def of_counts(view: View | None, signs: npt.NDArray[np.uint64], comments_view: View | None = None) -> ViewEvidence:
         """`signs`: as `_native.Census.score_signs`."""
         white, black = (Agreement(int(row[2]), int(row[0])) for row in signs)
-        return ViewEvidence(view, white, black)
+        return ViewEvidence(view, white, black, comments_view)
+
+    @property
+    def _read_as(self) -> View:
+        return self.view or self.comments_view or "mover"
 
     @property
     def looks_like(self) -> str | None:
@@ -77,11 +82,11 @@ class ViewEvidence:
             black = white
         if white is None or black is None:
             return None
-        return _LOOKS[self.view or "mover"][white, black]
+        return _LOOKS[self._read_as][white, black]
 
     @property
     def is_contradicted(self) -> bool:
-        return self.looks_like not in (None, self.view or "mover")
+        return self.looks_like not in (None, self._read_as)
 
     def describe(self, label: str, files: str, *, others_agree: bool = False) -> str:
         """Returns one line. `label`: score or result; `files`: what has this view, as "binpack: a.binpack";
@@ -107,20 +112,27 @@ class ViewEvidence:
         }
 
 
-def evidence_of(label: str, view: View | None, census: Census) -> ViewEvidence:
+def evidence_of(label: str, view: View | None, census: Census, comments_view: View | None = None) -> ViewEvidence:
     """Returns what material says about a label (score or result) that is read as this view."""
-    return ViewEvidence.of_counts(view, census.score_signs if label == "score" else census.result_signs)
+    signs = census.score_signs if label == "score" else census.result_signs
+    return ViewEvidence.of_counts(view, signs, comments_view)
 
 
 def describe_view(
-    label: str, view: View | None, census: Census, origin: str, *, others_agree: bool = False
+    label: str,
+    view: View | None,
+    census: Census,
+    origin: str,
+    *,
+    comments_view: View | None = None,
+    others_agree: bool = False,
 ) -> DataFact | None:
     """Describes whose view a label is read as, and what material says of that; None if no position has the label, or
-    nothing is known of comments that each have their own. `origin`: of the positions, in words;
-    `others_agree`: as for `ViewEvidence.describe`."""
+    nothing is known of comments that each have their own. `origin`: of the positions, in words; `comments_view`: in
+    which comments of PGN are read, by the settings; `others_agree`: as for `ViewEvidence.describe`."""
     if label == "result" and census.entries and not int(census.scores[:3].sum()):
         return None
-    evidence = evidence_of(label, view, census)
+    evidence = evidence_of(label, view, census, comments_view)
     if view is None and evidence.looks_like is None:
         return None
     return DataFact(f"{label} view", evidence.describe(label, origin, others_agree=others_agree))
@@ -141,7 +153,7 @@ def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:
 
 def _remedy(label: str, view: View | None, looks_like: str, *, others_agree: bool) -> str:
     if view is None:
-        return "see data.chess.pgn.view"
+        return "see data.chess.pgn.view (--pgn-view)"
     if looks_like in _LOOKS and others_agree:
         return f"data.chess.{label}_view is for all files of a run, and others are right: write these anew"
     if looks_like in _LOOKS:

@@ -12,7 +12,7 @@ import typer
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.filter_options import FilterOptions, with_filter_options
 from loader.cli.pgn_options import with_pgn_options
-from loader.cli.tool_options import ALL_THREADS, Format, Seed, Threads, working
+from loader.cli.tool_options import ALL_THREADS, BadData, Format, OnBadData, Seed, Threads, rule_of, working
 from loader.cli.verify import AnyFiles, Json, format_of
 from loader.command_line.json_line import json_line
 from loader.errors import UsageError
@@ -53,6 +53,7 @@ def inspect_files(
     seed: Seed = 0,
     input_format: Format = None,
     comments: PgnComments = NO_SETTINGS,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Show what files hold: scores, results, plies, pieces, moves, lengths of games; rows of numbers and columns.
@@ -61,20 +62,23 @@ def inspect_files(
     beside the win-rate model, where kings stand, how many positions repeat another (by the keys of `loader dedupe`;
     estimated where there are more than 65,536 different ones), and of each filter that is given what it would leave,
     alone and together with the others. What a format does not have is left out, and said. Damage ends in the line of
-    `loader verify`.
+    `loader verify`; with --on-bad-data skip the game, line or record is left out, and counted.
     """
     layout = _layout_of(king_buckets) if king_buckets else ()
     config = filters.config() if filters.any else None
     folder = _folder_for(pictures, files)
+    from loader.chess.positions.file import KEPT
     from loader.chess.positions.format import PositionFormat, refuse_unused
     from loader.chess.statistics.inspection import inspect_source, open_inspected
     from loader.cli.terminal import show_table
 
+    is_skipping = on_bad_data is BadData.SKIP
+    rule = rule_of(on_bad_data) if is_skipping else KEPT
     for each in [input_of(path) for path in files]:
         path = each.path
         format = None if each.is_pipe else format_of(path, input_format)
         if format is None or isinstance(format, PositionFormat):
-            source = open_inspected(each, config, format or input_format, comments)
+            source = open_inspected(each, config, format or input_format, comments, rule)
             with working(path.name, [source]) as tick:
                 positions = inspect_source(source, config, seed, layout, threads, tick)
             if as_json:
@@ -85,7 +89,12 @@ def inspect_files(
                 _draw(positions, folder)
         else:
             refuse_unused(comments, [format])
-            given = {"filters": config, "--king-buckets": layout, "--pictures": folder}
+            given = {
+                "filters": config,
+                "--king-buckets": layout,
+                "--pictures": folder,
+                "--on-bad-data skip": is_skipping,
+            }
             for option, value in given.items():
                 if value:
                     raise UsageError(f"{option}: only of positions; {path} has none")

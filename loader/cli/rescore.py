@@ -63,9 +63,9 @@ def rescore_files(
     is 32000 - n, being mated in n plies -32000 + n, in every format. Entries marked as without a score (32002) stay
     marked.
 
-    A position for which the engine prints no score, or at which it crashes or does not answer, again after a new start,
-    gets 32002 or is left out (--drop-unscored). These are counted and listed at the end. An engine that fails at the
-    start position, too, ends the command.
+    A position for which the engine prints no score or bounds alone, or at which it crashes or does not answer, again
+    after a new start, gets 32002 or is left out (--drop-unscored). These are counted and listed at the end. An engine
+    that fails at the start position, too, ends the command.
 
     OUT appears when it is complete and never replaces a file. The scores that are there lie in OUT.part, with
     OUT.part.journal; the same command goes on with them, after Ctrl-C, a crash or a power failure, also where the files

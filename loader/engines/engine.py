@@ -112,7 +112,7 @@ class Engine:
         self._ready("ucinewgame")
 
     def search(self, fen: str, moves: list[str], limits: Limits) -> Search:
-        """The best move after `moves` from `fen`, and its score: the last exact one, or the last bound."""
+        """The best move after `moves` from `fen`, and its score: the last exact one; None if there are bounds alone."""
         played = f" moves {' '.join(moves)}" if moves else ""
         deadline = self._send(f"position fen {fen}{played}\n{limits.command()}")
         reported: list[Info] = []
@@ -123,7 +123,7 @@ class Engine:
                 if complaint is None and line.startswith("info string"):
                     complaint = parse_complaint(line, self._settings.options)
         scores = [info.score for info in reported if info.score is not None]
-        score = next((score for score in reversed(scores) if score.is_exact), scores[-1] if scores else None)
+        score = next((score for score in reversed(scores) if score.is_exact), None)
         words = line.split()
         move = words[1] if len(words) > 1 and words[1] not in ("(none)", "0000") else None
         units = self._settings.units_per_100cp

@@ -179,7 +179,7 @@ def _list_unscored(sources: Sequence[SourceFile], work: WorkFile, report: Report
     numbers = np.flatnonzero(scores > NO_SCORE)
     work.state[UNSCORED] = len(numbers)
     for number, place in zip(numbers, places(sources, numbers[:LISTED].tolist()), strict=False):
-        why = "the engine failed twice" if scores[number] == FAILED else "the engine printed none"
+        why = "the engine failed twice" if scores[number] == FAILED else "the engine printed no exact one"
         report.tell(f"no score: {why}: {place}")
     if len(numbers) > LISTED:
         report.tell(f"no score: and {len(numbers) - LISTED:,} more")

@@ -9,6 +9,7 @@ from queue import Empty, SimpleQueue
 
 from loader import _native
 from loader.chess.filters import FilterConfig, needed_parts
+from loader.chess.positions.file import KEPT, BadDataRule
 from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import Piece, Source, Tick, silent
 from loader.chess.positions.inputs import open_input
@@ -26,10 +27,12 @@ def open_inspected(
     filters: FilterConfig | None,
     option: str | PositionFormat | None = None,
     comments: PgnComments = NO_SETTINGS,
+    rule: BadDataRule = KEPT,
 ) -> Source:
     """Opens a file or pipe; `option`: its format, if it does not say it; `comments`: of PGN. Raises UsageError if a
     filter needs what the format lacks; DataError, OSError."""
-    source = open_input(path, option, needed=() if filters is None else needed_parts(filters), comments=comments)
+    needed = () if filters is None else needed_parts(filters)
+    source = open_input(path, option, needed=needed, rule=rule, comments=comments)
     if filters is not None:
         refuse_lacking([source], filters)
     return source
@@ -65,7 +68,14 @@ def inspect_source(
         format.view_of("result"),
         format.comments,
     )
-    return FileStatistics(facts, inspection.total(), tuple(king_buckets), inspection.left(), inspection.unscored)
+    return FileStatistics(
+        facts,
+        inspection.total(),
+        tuple(king_buckets),
+        inspection.left(),
+        inspection.unscored,
+        source.left_out.totals(),
+    )
 
 
 class _Inspection:

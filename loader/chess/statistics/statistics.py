@@ -16,6 +16,7 @@ from loader.chess.statistics.filter_counts import FilterCount
 from loader.chess.statistics.kings import bucket_counts
 from loader.chess.views import ViewEvidence, describe_comments_view, describe_missing_scores, describe_view
 from loader.stream.data_facts import DataFact
+from loader.stream.left_out import LeftOut
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class FileStatistics:
     king_buckets: Sequence[int]  # a layout, as `data.chess.king_buckets`; empty: none is asked for
     left: Sequence[FilterCount]
     unscored: Mapping[str, int] = field(default_factory=dict)  # by the reason, of formats that know one
+    left_out: Sequence[LeftOut] = ()  # what can't be used; not in the counts
+
+    @property
+    def _comments_view(self) -> View | None:
+        return None if self.facts.comments is None else cast("View | None", self.facts.comments.view)
 
     @property
     def entries(self) -> int:
@@ -69,8 +75,10 @@ class FileStatistics:
         """Counts entries that have a score, by score + 32768."""
         return cast(Counts, _scored(self.counts).sum(axis=0))
 
-    def score(self) -> Distribution:
-        return Distribution.of_counts(self.score_counts(), ZERO)
+    def score(self) -> Distribution | None:
+        """Returns the distribution of scores; None if no entry has one."""
+        counts = self.score_counts()
+        return Distribution.of_counts(counts, ZERO) if counts.any() else None
 
     def no_score(self) -> int:
         return int(self.counts.scores[:, NO_SCORE + ZERO].sum())
@@ -104,8 +112,13 @@ class FileStatistics:
     def data_facts(self) -> list[DataFact]:
         """Returns how the file is read."""
         facts = self.facts
+        left_out = [
+            DataFact("left out", each.describe("positions").removeprefix("left out: ")) for each in self.left_out
+        ]
+        if not self.entries:
+            return left_out
         views = [
-            describe_view(label, view, self.counts, facts.format)
+            describe_view(label, view, self.counts, facts.format, comments_view=self._comments_view)
             for label, view in (("score", facts.score_view), ("result", facts.result_view))
         ]
         return [
@@ -113,6 +126,7 @@ class FileStatistics:
             *([] if facts.comments is None else [describe_comments_view(facts.comments.view)]),
             *(view for view in views if view is not None),
             *describe_missing_scores(self.counts, "{positions}"),
+            *left_out,
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,18 +169,20 @@ class FileStatistics:
         return {**summary, "in_check": counts.in_check}
 
     def _scores(self) -> dict[str, Any]:
-        calibration = self.calibration()
+        score, calibration = self.score(), self.calibration()
         intervals = [
             {**asdict(each), "result": each.result} for each in calibration.intervals() if each.entries or each.model
         ]
         return {
-            "score": asdict(self.score()),
+            "score": None if score is None else asdict(score),
             "no_score": self.no_score(),
             "no_score_reasons": dict(self.unscored),
             "results": self.results(),
-            "score_view": ViewEvidence.of_counts(self.facts.score_view, self.counts.score_signs).to_dict(),
+            "score_view": ViewEvidence.of_counts(
+                self.facts.score_view, self.counts.score_signs, self._comments_view
+            ).to_dict(),
             "result_view": ViewEvidence.of_counts(self.facts.result_view, self.counts.result_signs).to_dict(),
-            "read": [asdict(fact) for fact in self.data_facts()] if self.entries else [],
+            "read": [asdict(fact) for fact in self.data_facts()],
             "calibration": intervals,
             "scale": calibration.scale(),
         }

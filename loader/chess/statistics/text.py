@@ -37,7 +37,8 @@ def rows(statistics: FileStatistics) -> list[tuple[str, str]]:
     lines.append(("positions", f"{statistics.entries:,} of {statistics.bytes_per_entry:.3f} bytes"))
     if facts.unit:
         lines.append((f"{facts.unit}s", f"{statistics.units:,}; positions each: {_spread(counts.lengths)}"))
-    lines.append(("score", str(statistics.score())))
+    score = statistics.score()
+    lines.append(("score", "no position has one" if score is None else str(score)))
     if statistics.no_score():
         lines.append(("without score", _share(statistics.no_score(), statistics.entries)))
         lines += [
@@ -61,10 +62,12 @@ def rows(statistics: FileStatistics) -> list[tuple[str, str]]:
 
 def sections(statistics: FileStatistics, solid: str = "#") -> Iterator[str]:
     """Lines. `solid`: the letter of which bars are made."""
+    facts = statistics.data_facts()
+    if facts:
+        yield ""
+    yield from (f"  {line}" for line in fact_lines(facts))
     if not statistics.entries:
         return
-    yield ""
-    yield from (f"  {line}" for line in fact_lines(statistics.data_facts()))
     yield from _results(statistics, solid)
     yield from _grouped("pieces", statistics.counts.piece_counts, _PIECES, solid)
     yield from _grouped("phase (24: all pieces; 0: none)", statistics.counts.phases, _PHASES, solid)

@@ -211,7 +211,7 @@ def test_what_is_finished_is_kept_while_its_positions_are_in_the_files(
     [
         ("refuses:4", (), "the engine failed twice"),
         ("sticks:2", ("--timeout", "1"), "the engine failed twice"),
-        ("mute:4", (), "the engine printed none"),
+        ("mute:4", (), "the engine printed no exact one"),
     ],
 )
 def test_positions_without_a_score_are_marked_or_left_out_and_listed(
@@ -249,7 +249,7 @@ def test_a_position_of_a_binary_file_is_named_by_its_number(tmp_path: Path, caps
     odd = write_engine(tmp_path / "odd", "mute:3")
     out = tmp_path / "new.binpack"
     assert main(["rescore", str(first), str(second), "-o", str(out), "--engine", str(odd)]) == 0
-    told = re.findall(r"printed none: (\S+): position (\d+): (.*)", capsys.readouterr().err)
+    told = re.findall(r"printed no exact one: (\S+): position (\d+): (.*)", capsys.readouterr().err)
     assert {name for name, _, _ in told} == {str(first), str(second)}
     everything = {str(path): list(entries(path)) for path in (first, second)}
     assert [everything[name][int(number) - 1].fen for name, number, _ in told] == [fen for _, _, fen in told]

@@ -291,6 +291,20 @@ def test_a_move_without_a_score_is_an_answer(tmp_path: Path) -> None:
     assert found.score is None
 
 
+@pytest.mark.parametrize(("exact", "score"), [("", None), ("info depth 1 score cp 7", 7)])
+def test_a_bound_is_no_score(exact: str, score: int | None, tmp_path: Path) -> None:
+    program = tmp_path / "engine"
+    answers = f"{exact}\ninfo depth 2 score cp 99 wdl 1 2 3 lowerbound\nbestmove e2e4"
+    program.write_text(
+        "#!/bin/sh\nwhile read -r word rest; do case $word in uci) echo uciok;; isready) echo readyok;; "
+        f"go) echo '{answers}';; esac; done\n"
+    )
+    program.chmod(0o755)
+    with Engine(EngineSettings(str(program), units_per_100cp=100)) as engine:
+        found = engine.search(chess.STARTING_FEN, [], Limits(nodes=1))
+    assert (found.move, found.score) == ("e2e4", score)
+
+
 def test_the_errors_among_the_last_words_are_told(tmp_path: Path) -> None:
     program = tmp_path / "engine"
     said = ("info string fine", "info string ERROR: no network", "info string ERROR: x.nnue is not there", "goodbye")

@@ -152,15 +152,16 @@ nb::object copy_to(ChunkWalk& self, EntryWriter& writer, double scale) {
     {
         const nb::gil_scoped_release release;
         std::uint64_t units = 0;
+        const auto good_units = [&self] { return self.units() - self.walk().left_out().extents.size(); };
         for (const Entry* entry = self.walk().next(); entry != nullptr; entry = self.walk().next()) {
-            for (; units < self.units(); ++units) writer.begin_unit();  // of a game without moves too
+            for (; units < good_units(); ++units) writer.begin_unit();  // of a game without moves too
             Entry scaled = *entry;
             if (scale != 1.0) scaled.score = scaled_score(entry->score, scale);
             wrong = writer.add(scaled);
             if (!wrong.empty()) break;
         }
         if (wrong.empty()) {
-            for (; units < self.units(); ++units) writer.begin_unit();
+            for (; units < good_units(); ++units) writer.begin_unit();
         }
     }
     return wrong.empty() ? as_tuple(self.fault()) : as_tuple(self.fault_of(std::move(wrong)));

@@ -38,6 +38,8 @@ class PgnWalk final : public chess::Walk {
             if (number_ < game_.entries.size()) {
                 const chess::Entry& entry = game_.entries[number_++];
                 if (!demands_.every || is_good(entry)) return &entry;
+            } else if (game_.has_rest) {
+                leave_rest_out();
             } else if (end_ == bytes_.size()) {
                 return nullptr;
             } else {
@@ -85,7 +87,7 @@ class PgnWalk final : public chess::Walk {
         games_ += game_.begun ? 1 : 0;
         chess::Damage damage{begin_ + game_.fault_at, games_, game_.fault, false};
         chess::Illegal illegal = game_.illegal;
-        if (game_.fault.empty()) {
+        if (game_.fault.empty() || (game_.has_rest && may_leave_out(demands_, chess::Illegal::kNone))) {
             if (!demands_.every && !game_.entries.empty()) illegal = judged(game_.entries.front().position);
             if (illegal == chess::Illegal::kNone) {
                 for (std::size_t i = 0; i < kNumNoScore; ++i) unscored_.at(i) += game_.unscored.at(i);
@@ -100,6 +102,16 @@ class PgnWalk final : public chess::Walk {
                                game_.fault.empty() ? game_.entries.size() : count_moves(text));
         }
         game_.entries.clear();
+        game_.has_rest = false;
+    }
+
+    // Leaves out what stands behind the result of a game that stays, as if that was another game.
+    void leave_rest_out() {
+        const std::uint64_t offset = begin_ + game_.fault_at;
+        left_out_.add_unit(chess::Illegal::kNone, game_.fault, offset, games_, {offset, end_, games_},
+                           count_moves(bytes_.substr(offset, end_ - offset)));
+        ++games_;
+        game_.has_rest = false;
     }
 
     [[nodiscard]] chess::Illegal judged(const chess::Position& position) const {

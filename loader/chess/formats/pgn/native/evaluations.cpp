@@ -14,8 +14,9 @@ namespace {
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kDigits = "0123456789";
 constexpr std::string_view kBlanks = " \t\r\n";
-constexpr std::size_t kShown = 40;  // letters of a comment that is wrong
-constexpr char kPlies[] = "plies";  // behind mates that this project writes
+constexpr std::size_t kShown = 40;           // letters of a comment that is wrong
+constexpr std::size_t kMostDepthDigits = 3;  // more are a year or a number of nodes
+constexpr char kPlies[] = "plies";           // behind mates that this project writes
 
 bool begins_with_digit(std::string_view text) { return !text.empty() && text.front() >= '0' && text.front() <= '9'; }
 
@@ -119,9 +120,11 @@ struct Behind {
 };
 
 bool take_depth(std::string_view& text) {
-    if (!text.starts_with('/') || !begins_with_digit(text.substr(1))) return false;
-    text.remove_prefix(1);
-    (void)take_digits(text);
+    if (!text.starts_with('/')) return false;
+    std::string_view behind = text.substr(1);
+    const std::size_t digits = take_digits(behind).size();
+    if (digits == 0 || digits > kMostDepthDigits) return false;
+    text = behind;
     return true;
 }
 
@@ -135,11 +138,17 @@ std::optional<std::string_view> unit_of(std::string_view word) {
 
 Behind read_behind(std::string_view text, Number::Form form) {
     Behind behind;
+    const bool has_comma = text.starts_with(',') && begins_with_digit(text.substr(1));  // of 1.234,56
     behind.has_depth = take_depth(text);
     if (behind.has_depth && form == Number::Form::kPoint) (void)take_depth(text);  // the selective one
-    behind.is_other = !text.empty() && (kBlanks.find(text.front()) == kNone && text.front() != ',');
+    behind.is_other = has_comma || (!text.empty() && (kBlanks.find(text.front()) == kNone && text.front() != ','));
     skip_any(text, " \t\r\n,");
-    if (behind.is_other || text.empty() || text.front() == '(' || text.front() == '[') return behind;
+    if (behind.is_other || text.empty()) return behind;
+    if (text.front() == '(' || text.front() == '[') {  // (12), [%emt 5]; behind a depth also (Rh7)
+        const std::string_view inside = text.substr(1);
+        behind.has_words = !behind.has_depth && !begins_with_digit(inside) && !text.starts_with("[%");
+        return behind;
+    }
     std::string_view word = text.substr(0, text.find_first_of(kBlanks));
     while (word.ends_with(',')) word.remove_suffix(1);
     const std::optional<std::string_view> unit = unit_of(word);
@@ -229,7 +238,19 @@ class CommentReading {
         const Behind behind = read_behind(text, number->form);
         const bool is_record = number->has_sign && behind.has_depth && number->form != Number::Form::kWhole;
         if (behind.is_other || (behind.has_words && !is_record)) return no_score(NoScore::kRemark);
+        if (settings_.view == View::kNotSet && may_be_points(*number, text)) return no_score(NoScore::kRemark);
         return score_of(*number, behind, settings_.view);
+    }
+
+    // Whether they may be points of a player, as 2.5/3: halves, and no more than there are games.
+    static bool may_be_points(const Number& number, std::string_view behind) {
+        const std::string_view points = number.digits;
+        const bool has_halves = points.ends_with(".5") || (points.ends_with(".0") && points != "0.0");
+        if (number.form != Number::Form::kPoint || number.has_sign || !has_halves || !skip_one(behind, "/"))
+            return false;
+        const int games = number_of(take_digits(behind), chess::kMostPawns);
+        skip_any(behind, kBlanks);
+        return behind.empty() && of_pawns(points) <= 100 * games;
     }
 
     static bool is_own(std::string_view text) {
@@ -286,6 +307,7 @@ class CommentReading {
         const unsigned side = view == View::kWhite ? unsigned{chess::kWhite} : mover_;
         const unsigned winner = number.sign > 0 ? side : side ^ 1U;
         const int count = number_of(number.digits, chess::kMates);
+        if (count == 0) return no_score(NoScore::kMate);  // no move follows a mate
         if (settings_.unit == Unit::kCentipawns) {
             const std::int16_t white = chess::white_mate_score(winner, count, mover_);
             const std::int16_t score = mover_ == chess::kWhite ? white : static_cast<std::int16_t>(-white);

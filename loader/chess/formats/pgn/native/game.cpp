@@ -81,6 +81,22 @@ std::size_t find_event(std::string_view bytes, std::size_t begin, std::size_t en
     return is_followed ? begin + found : kNone;
 }
 
+// Removes the glyphs of an annotator that a word ends with: Nf3!?, Nf3+-, Nf3=.
+void remove_glyphs(std::string_view& word) {
+    if (is_digit(word.back()) || is_letter(lower(word.back()))) return;
+    constexpr std::string_view kGlyphs[] = {"+/-",    "-/+",    "+/=",    "=/+",    "+-",    "-+",
+                                            "+=",     "=+",     "=",      "!",      "?",     "\u00b1",
+                                            "\u2213", "\u2a72", "\u2a71", "\u221e", "\u25a1"};
+    for (auto glyph = std::begin(kGlyphs); glyph != std::end(kGlyphs);) {
+        if (word.ends_with(*glyph)) {
+            word.remove_suffix(glyph->size());
+            glyph = std::begin(kGlyphs);
+        } else {
+            ++glyph;
+        }
+    }
+}
+
 // Whether a word has the square of a move, or is castling.
 bool looks_like_move(std::string_view word) {
     if (word.starts_with("O-O") || word.starts_with("0-0")) return true;
@@ -96,7 +112,7 @@ class Reading {
         : text_(text), needed_(needed), settings_(settings), game_(game) {}
 
     void read() {
-        if (!read_tags() || !set_up() || !read_moves()) {
+        if ((!read_tags() || !set_up() || !read_moves()) && !game_.has_rest) {
             game_.entries.clear();
             return;
         }
@@ -109,6 +125,8 @@ class Reading {
     }
 
   private:
+    using Value = std::pair<std::string_view, std::size_t>;  // of a tag, and its place
+
     bool stop(std::size_t at, std::string fault) {
         const auto line = std::ranges::count(text_.substr(0, at), '\n') + 1;
         game_.fault = "line " + std::to_string(line) + " of the game: " + std::move(fault);
@@ -142,9 +160,17 @@ class Reading {
         }
         const std::string_view value = line.substr(first, second - first);
         const std::size_t place = at_ + first;
-        if (name == "FEN") fen_ = {value, place};
-        if (name == "Variant") variant_ = {value, place};
-        if (name == "Result") said_ = {value, place};
+        if (name == "FEN") return set_tag(name, {value, place}, fen_);
+        if (name == "Variant") return set_tag(name, {value, place}, variant_);
+        return name != "Result" || set_tag(name, {value, place}, said_);
+    }
+
+    bool set_tag(std::string_view name, Value value, Value& tag) {
+        if (!tag.first.empty() && tag.first != value.first) {
+            return stop(value.second,
+                        "the tag " + std::string(name) + " says " + quoted(tag.first) + " and " + quoted(value.first));
+        }
+        tag = value;
         return true;
     }
 
@@ -199,7 +225,7 @@ class Reading {
         if (end == kNone) return stop(at_, "a comment has no end");
         const std::string_view comment = text_.substr(at_ + 1, end - at_ - 1);
         const std::size_t begin = std::exchange(at_, end + (braces ? 1 : 0));
-        if (!braces || !counts) return true;
+        if (!counts) return true;
         const Evaluation found = evaluation_in(comment, entry_.position.side, settings_.unit);
         if (found.wrong) {
             const std::string_view shown = comment.substr(comment.find("[%eval"));
@@ -276,7 +302,10 @@ class Reading {
         const std::size_t begin = at_;
         at_ = std::min(text_.find_first_of(" \t\r\n\v\f\x1A{};()$", begin + 1), text_.size());
         std::string_view word = text_.substr(begin, at_ - begin);
-        if (ended_) return stop(begin, "behind the result stands " + quoted(word) + ": the next game begins with tags");
+        if (ended_) {
+            game_.has_rest = text_[begin - 1] == '\n';
+            return stop(begin, "behind the result stands " + quoted(word) + ": the next game begins with tags");
+        }
         if (const auto result = result_of(word)) return end_with(*result, begin);
         if (word.front() == '.' || is_digit(word.front())) {  // 12. or 12...e4
             const std::size_t digits = std::min(word.find_first_not_of("0123456789"), word.size());
@@ -284,17 +313,20 @@ class Reading {
             if (dots == word.size()) return true;
             if (dots != digits) word.remove_prefix(dots);
         }
-        if (word.find_first_not_of("!?") == kNone || word == "e.p.") return true;
-        return play(word, begin);
+        const std::string_view whole = word;
+        remove_glyphs(word);
+        if (word.empty() || word == "e.p.") return true;
+        return play(word, whole, begin);
     }
 
-    bool play(std::string_view word, std::size_t begin) {
+    // `whole`: with its glyphs.
+    bool play(std::string_view word, std::string_view whole, std::size_t begin) {
         if (game_.entries.size() == kMostMoves) return stop(begin, "a game of more than 65,535 moves");
         const chess::Position before = entry_.position;
         const SanFault fault = parse_san(word, before, entry_.move);
-        if (fault == SanFault::kNoMove) return stop(begin, quoted(word) + " is no move");
-        if (fault == SanFault::kIllegal) return stop(begin, quoted(word) + " is no legal move there");
-        if (fault == SanFault::kAmbiguous) return stop(begin, quoted(word) + " may be several moves there");
+        if (fault == SanFault::kNoMove) return stop(begin, quoted(whole) + " is no move");
+        if (fault == SanFault::kIllegal) return stop(begin, quoted(whole) + " is no legal move there");
+        if (fault == SanFault::kAmbiguous) return stop(begin, quoted(whole) + " may be several moves there");
         entry_.score = chess::kNoScore;
         if (white_score_) (void)chess::turn_score(*white_score_, before.side, entry_.score);
         white_score_.reset();
@@ -309,6 +341,9 @@ class Reading {
         ended_ = true;
         result_ = result;
         const auto said = result_of(said_.first);
+        if (!said && result == chess::kNoResult && said_.first.find_first_not_of("?- ") != kNone) {
+            return stop(said_.second, "the tag Result says " + quoted(said_.first) + ", not 1-0, 0-1, 1/2-1/2 or *");
+        }
         if (!said || *said == chess::kNoResult) return true;
         if (result != chess::kNoResult && result != *said) {
             return stop(begin, "ends with " + quoted(text_.substr(begin, at_ - begin)) + ", and its tag Result says " +
@@ -317,8 +352,6 @@ class Reading {
         result_ = *said;
         return true;
     }
-
-    using Value = std::pair<std::string_view, std::size_t>;  // of a tag, and its place
 
     // What the comments behind a move say.
     struct Move {
@@ -415,6 +448,7 @@ void read_game(std::string_view text, unsigned needed, const CommentSettings& se
     game.fault.clear();
     game.illegal = chess::Illegal::kNone;
     game.begun = false;
+    game.has_rest = false;
     game.unscored = {};
     Reading(text, needed, settings, game).read();
 }

@@ -26,7 +26,8 @@ inline constexpr std::string_view kStart = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R
 
 struct Game {
     std::vector<chess::Entry> entries;
-    std::string fault;         // then there are no entries
+    std::string fault;         // then there are no entries, but with has_rest
+    bool has_rest = false;     // a whole game, and behind its end, from fault_at on, lines that are none
     std::size_t fault_at = 0;  // bytes of the text before it
     chess::Illegal illegal{};  // what the fault says of the first position, if that is it
     bool begun = false;        // whether there is anything but blanks

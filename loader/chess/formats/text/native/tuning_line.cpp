@@ -81,6 +81,14 @@ struct Labels {
     std::string_view number;
 };
 
+// The result that an operation is which has no code: [0.5], "1-0" or 1-0.
+[[nodiscard]] std::optional<int> read_bare_result(std::string_view operation) {
+    const bool is_enclosed = operation.size() > 1 && ((operation.front() == '[' && operation.back() == ']') ||
+                                                      (operation.front() == '"' && operation.back() == '"'));
+    return is_enclosed ? read_any_result(trimmed(operation.substr(1, operation.size() - 2)))
+                       : read_result_word(operation);
+}
+
 // The operations of EPD. What is wrong, or nothing.
 [[nodiscard]] std::string read_operations(std::string_view text, Labels& labels) {
     while (!text.empty()) {
@@ -108,6 +116,8 @@ struct Labels {
             labels.score = score;
         } else if ((code == "hmvc" || code == "fmvn") && is_number(operand)) {
             (code == "hmvc" ? labels.clock : labels.number) = operand;
+        } else if (const std::optional<int> white = read_bare_result(operation)) {
+            if (labels.white && *labels.white != *white) return "two operations have different results";
         }
     }
     return labels.white ? std::string() : kForms;

@@ -138,6 +138,13 @@ def test_of_several_comments_the_first_with_a_score_counts(comments: str, score:
     assert Game(f"1. e4 e5 {comments}").scores == [NO_SCORE, score]
 
 
+def test_a_comment_up_to_the_end_of_a_line_is_one() -> None:
+    game = Game("1. e4 ; +0.31/12 1s\ne5 ; book\n2. Nf3 ; 31/12\nNc6 ; [%eval 0.17]\n3. Bb5 (3. a3 ; +0.9/9\n) a6")
+    assert game.fault is None
+    assert game.scores == [31, NO_SCORE, NO_SCORE, NO_SCORE, 17, NO_SCORE]
+    assert game.reasons[REASONS["book"]] == game.reasons[REASONS["whole"]] == 1
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_score_that_is_written_is_read(setting: str) -> None:
     """By all settings, as White moves: what this project writes can't be read two ways."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import random
 from collections.abc import Iterator
 from functools import cache
@@ -287,6 +288,8 @@ TAG_FAULTS = [
     ('[FEN "8/8/8/8/8/8/8/K6k w - - 0 40000"]', "the move number is beyond 32768"),
     ('[Variant "Atomic"]', "a game of 'Atomic', which is other chess"),
     ('[Site "here]', 'a tag is [Name "value"], not \'[Site "here]\''),
+    ('[Result "0-1"]', "the tag Result says '1-0' and '0-1'"),
+    ('[FEN "4k3/8/8/8/8/8/8/4K3 w - - 0 1"]\n[FEN "4k3/8/8/8/8/8/8/4K3 b - - 0 1"]', "the tag FEN says '4k3/"),
     ('[Site "here"] [Round "1"]', 'a tag is [Name "value"], not'),
 ]
 
@@ -319,6 +322,15 @@ def test_damage_in_tags_is_told(tmp_path: Path, tag: str, said: str) -> None:
     with pytest.raises(DataError, match=r"game 2: line \d of the game: ") as raised:
         found.extend(entries(path))
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("tag", ["?", "-", "", "*"])
+def test_a_tag_that_is_no_result_is_damage_where_the_moves_have_none(tag: str, tmp_path: Path) -> None:
+    path = written(tmp_path, movetext("1. e4", "*").replace('Result "*"', f'Result "{tag}"'))
+    assert [entry.result for entry in entries(path)] == [None]
+    path.write_text(path.read_text().replace(f'Result "{tag}"', 'Result "1:0"'))
+    with pytest.raises(DataError, match="the tag Result says '1:0', not 1-0, 0-1, 1/2-1/2 or"):
+        list(entries(path))
 
 
 def until_damage(path: Path) -> tuple[list[Entry], DataError | None]:
@@ -408,6 +420,50 @@ def test_positions_that_no_game_can_have_are_left_out_with_their_game(tmp_path: 
     assert [entry.move for entry in entries(tmp_path / "out.viri")] == ["e2e4", "d2d4"]
     assert main(["convert", str(path), "-o", str(tmp_path / "other.viri")]) == 1
     assert "game 2: a pawn on the first or last rank" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        "1. e4! e5?! 2. Nf3+-",
+        "1. e4 +/- e5 = 2. Nf3 +/=",
+        "1. e4± e5 ∞ 2. Nf3!=/+",
+        "1. e4 $14 e5⩲ 2. Nf3 $1 -/+",
+    ],
+)
+def test_glyphs_of_annotators_count_for_nothing(moves: str, tmp_path: Path) -> None:
+    path = written(tmp_path, movetext(moves))
+    assert [entry.move for entry in entries(path)] == ["e2e4", "e7e5", "g1f3"]
+
+
+@pytest.mark.parametrize("command", ["convert", "shuffle"])
+def test_lines_between_games_are_left_out_without_the_game_before_them(
+    tmp_path: Path, command: str, capsys: Capture
+) -> None:
+    rest = "<html>502</html>\n1. e4 e5 1-0\n\n"
+    path = written(tmp_path, movetext("1. e4") + rest + movetext("1. d4") + rest)
+    assert main([command, str(path), "-o", str(tmp_path / "out.pgn"), "--on-bad-data", "skip"]) == 0
+    assert sorted(entry.move for entry in entries(tmp_path / "out.pgn")) == ["d2d4", "e2e4"]
+    assert "left out: damaged: 4 positions in 2 games" in capsys.readouterr().err
+    assert main(["count", str(path), "--on-bad-data", "skip"]) == 0
+    assert "2 positions in 2 games" in capsys.readouterr().out
+    assert main(["count", str(path)]) == 1
+    assert "game 1: line 6 of the game: behind the result stands '<html>502</html>'" in capsys.readouterr().err
+
+
+def test_inspect_counts_what_it_leaves_out(tmp_path: Path, capsys: Capture) -> None:
+    path = written(tmp_path, movetext("1. e4") + movetext("1. Ke3 e5") + movetext("1. d4"))
+    assert main(["inspect", str(path)]) == 1
+    assert "'Ke3' is no legal move there" in capsys.readouterr().err
+    assert main(["inspect", str(path), "--on-bad-data", "skip"]) == 0
+    printed = capsys.readouterr()
+    assert "games          2; positions each: 1 to 1" in printed.out
+    assert "score          no position has one\n" in printed.out
+    assert "    left out     damaged: 2 positions in 1 game; the first: " in printed.out
+    assert main(["inspect", "--json", str(path), "--on-bad-data", "skip"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["score"] is None
+    assert told["read"][-1]["topic"] == "left out"
 
 
 @pytest.mark.parametrize("into", ["binpack", "viri", "montyvalue", "psv"])

@@ -111,6 +111,27 @@ def test_inspect_counts_moves_without_a_score_by_the_reason(tmp_path: Path, caps
     assert all(f"{reason}: {3 * count} (" in shown for reason, count in REASONS.items())
 
 
+@pytest.mark.parametrize("view", ["mover", "white"])
+def test_inspect_names_the_view_that_comments_look_like_by_any_setting(
+    view: str, tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "games.pgn"
+    signs = {"w": "+", "b": "-" if view == "mover" else "+"}  # White is ahead
+    path.write_text(
+        "".join(
+            f'[Event "x"]\n[FEN "4k3/8/8/8/8/8/Q7/4K3 {side} - - 0 {number}"]\n\n1. {king} {{{sign}9.00/12}} 1-0\n\n'
+            for number in range(1, 61)
+            for side, king, sign in (("w", "Ke2", signs["w"]), ("b", "Kf8", signs["b"]))
+        )
+    )
+    for setting in ([], ["--pgn-view=mover"], ["--pgn-view=white"]):
+        assert main(["inspect", str(path), *setting]) == 0
+        is_right = (setting or ["--pgn-view=mover"]) == [f"--pgn-view={view}"]
+        name = {"mover": "the mover's", "white": "White's"}[view]
+        words = "as each comment has it (pgn); material agrees" if is_right else f"but looks like {name}:"
+        assert words in capsys.readouterr().out
+
+
 def test_a_run_is_told_of_moves_without_a_score_at_its_start(tmp_path: Path) -> None:
     files = identify([written(tmp_path, MIXED, f"{number}.pgn", games=3) for number in range(20)])
     facts = describe_data(data_config(), files)
