@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from loader import _native
-from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import Place
 from loader.formats.readers import usable
