@@ -162,11 +162,11 @@ def test_words_for_missing_do_not_hide_floats(name: str, word: str, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_what_was_appended_later_is_in_the_sample(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path / name, [str(user) for user in range(4000)] + [f"{user}.0" for user in range(400)])
+    path = write(tmp_path / name, [*map(str, range(4000)), *(f"{user}.0" for user in range(400))])
     (text,) = facts(path)
     assert "integers with .0" in text
     assert "are two categories" in text
-    path = write(tmp_path / name, [None] * 2000 + ["17.0"] * 500)
+    path = write(tmp_path / name, [*[None] * 2000, *["17.0"] * 500])
     with pytest.raises(ValueError, match=r"all categories look like '17.0'"):
         features(path)
 
