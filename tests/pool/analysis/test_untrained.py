@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from pool.analysis.predict import Predicted, Predictor, predict_file
 from pool.analysis.untrained import UntrainedShare
 from pool.analysis.validation_features import ValidationFeatures, untrained_lines
 from pool.checkpoint import store
-from pool.checkpoint.state import FOLDER, OptimizerNumbers
+from pool.checkpoint.state import FOLDER, OPTIMIZER, OptimizerNumbers
 from pool.commands.main import main
 from pool.config.load import parse_config
 from pool.task.factory import build_model, make_task
@@ -139,6 +140,14 @@ def test_a_line_says_so_if_it_is_more_than_a_small_share(tmp_path: Path, capsys:
     ]
     assert UntrainedShare("a", 10, 1, 1000, 10).is_small
     assert not UntrainedShare("a", 10, 1, 1000, 11).is_small
+
+
+def test_a_pipe_in_place_of_the_optimizers_state_is_not_waited_for(tmp_path: Path) -> None:
+    folder = save(tmp_path / "run", train, squares)
+    (state,) = folder.glob(f"{FOLDER}/step-*/{OPTIMIZER}")
+    state.unlink()
+    os.mkfifo(state)
+    assert predicted(folder).untrained == KNOWN
 
 
 def test_the_features_of_validations_are_counted(tmp_path: Path) -> None:
