@@ -85,7 +85,7 @@ def batches(
         raise SparsepoolError(f"epochs: must be 1 or more, or None for no end, not {epochs}")
     with one_line_errors():
         if arrays == "torch":
-            import_whole("pool.nn.batch")  # not before: numpy arrays are given without torch
+            import_whole("pool.nn.batch")
         config = data_config({**(data or {}), **settings})
         stream = open_stream(config, data_files(files), seed)
         make: Callable[[SparseBatch], Any] = _tensors if arrays == "torch" else _as_they_are
@@ -296,7 +296,7 @@ def _as_they_are(batch: SparseBatch) -> SparseBatch:
 
 
 def _tensors(batch: SparseBatch) -> TensorBatch:
-    from pool.nn.batch import TensorBatch
+    from pool.nn.batch import TensorBatch  # late: numpy arrays are given without torch
 
     return TensorBatch.from_numpy(batch)
 

@@ -245,3 +245,30 @@ def test_reported_ids_train_as_integers_alone(shared_data: Path) -> None:
         features(floats, label="clicked")
     assert features(floats, label="clicked", float_ids="integer") == hashes("17", "18", "", "4")
     assert features(integers, label="clicked") == hashes("17", "18", "3", "4")
+
+
+@pytest.mark.parametrize(
+    ("first", "label", "said"),
+    [
+        ("1,17", 0, "column 0 (data.rows.columns.label) is called '1', as if this were a row: a file without a header"),
+        (
+            "0,u17",
+            0,
+            "column 0 (data.rows.columns.label) is called '0', as if this were a row: a file without a header",
+        ),
+        ("1,17.0", "label", "there are 1, 17.0; a file without a header needs data.rows.columns.header = false"),
+        ("0,1", 0, None),
+        ("label,user", 0, None),
+    ],
+)
+def test_the_first_row_of_a_file_without_a_header_is_not_lost(
+    first: str, label: str | int, said: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{first}\n" + "1,18\n" * 4)
+    if said is None:
+        assert features(path, label=label, sparse={"user": 1}) == hashes("18") * 4
+        return
+    with pytest.raises(DataError) as caught:
+        features(path, label=label, sparse={"user": 1})
+    assert said in str(caught.value)
