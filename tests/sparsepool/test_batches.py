@@ -300,7 +300,7 @@ def test_a_forked_process_is_told_to_open_its_own() -> None:
         ({"batch_size": 0}, "batches: data.batch_size: input should be greater than 0, not 0 (samples of a batch)"),
         (
             {"featurez": 3},
-            "batches: data.chess.featurez: unknown key; allowed here: features, king_buckets, output_buckets, filters",
+            "batches: data.chess.featurez: unknown key; allowed here: features, king_buckets, output_buckets, score_view",
         ),
         ({"features": "no"}, "data.chess.features: 'no' is none of HalfKAv2_hm"),
         ({"source": "x"}, "data.source: no family of records 'x'; allowed: chess"),
