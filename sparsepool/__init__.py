@@ -15,11 +15,12 @@ Importing this imports neither torch nor numpy nor pydantic: that happens when a
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import sys
 from typing import TYPE_CHECKING, Any
+
+from sparsepool.whole_import import import_whole
 
 if TYPE_CHECKING:
     from sparsepool.errors import RunFailedError as RunFailedError
@@ -69,7 +70,7 @@ _refuse_others()
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(import_whole(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -21,6 +21,7 @@ from loader.stream.sources import open_stream
 from sparsepool.errors import SparsepoolError, one_line_errors
 from sparsepool.lent_fields import LentFields
 from sparsepool.settings import Files, data_config, data_files
+from sparsepool.whole_import import import_whole
 
 if TYPE_CHECKING:
     from pool.nn.batch import TensorBatch
@@ -83,6 +84,8 @@ def batches(
     if epochs is not None and epochs < 1:
         raise SparsepoolError(f"epochs: must be 1 or more, or None for no end, not {epochs}")
     with one_line_errors():
+        if arrays == "torch":
+            import_whole("pool.nn.batch")
         config = data_config({**(data or {}), **settings})
         stream = open_stream(config, data_files(files), seed)
         make: Callable[[SparseBatch], Any] = _tensors if arrays == "torch" else _as_they_are

@@ -1,4 +1,4 @@
-"""The categories of the first rows of a file: what they look like is known before a run begins."""
+"""The categories of some rows of a file: what they look like is known before a run begins."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol, runtime_checkable
 
 from loader.files.identity import DataFile
 from loader.rows.settings import RowsConfig
-from loader.rows.spellings import Spellings, all_float_ids
+from loader.rows.spellings import Spellings, float_id_of_all
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
-SAMPLED_ROWS = 512
+SAMPLED_ROWS = 1024
 _SAMPLED_FILES = 8
 
 CategorySample = Mapping[str, Sequence[str]]  # texts that are not missing, by the name of their field or column
@@ -23,7 +23,21 @@ class CategoryFormat(Protocol):
     """A format whose fields take the texts of columns."""
 
     def category_sample(self, config: DataConfig, file: DataFile) -> CategorySample:
-        """Returns the categories of the file's first SAMPLED_ROWS rows. Raises DataError."""
+        """Returns the categories of at most SAMPLED_ROWS of the file's rows. Raises DataError."""
+
+
+def sampled_parts(count: int) -> list[int]:
+    """Returns which of a file's parts a sample is taken from: the first, the one in the middle, the last."""
+    return sorted({0, count // 2, count - 1}) if count else []
+
+
+def sampled_rows(count: int) -> list[int]:
+    """Returns the numbers of the rows that stand for that many: the first ones, and as many spread over the others up
+    to the last, since what was appended later may be spelled otherwise."""
+    if count <= SAMPLED_ROWS:
+        return list(range(count))
+    half = SAMPLED_ROWS // 2
+    return [*range(half), *(half + (count - half) * i // half for i in range(half - 1)), count - 1]
 
 
 def column_names(fields: Mapping[str, Sequence[str]]) -> list[str]:
@@ -44,9 +58,10 @@ def refuse_float_ids(path: Path, settings: RowsConfig, sample: CategorySample) -
     if settings.columns.float_ids != "refuse":
         return
     for name, texts in sample.items():
-        if all_float_ids(texts):
+        example = float_id_of_all(texts)
+        if example is not None:
             raise ValueError(
-                f"{path}: {name}: all categories look like {texts[0]!r}, as integers do that have been floats (pandas "
+                f"{path}: {name}: all categories look like {example!r}, as integers do that have been floats (pandas "
                 "makes them floats once one is missing), and that is another category than the integer: write integers "
                 '(in pandas: .astype("Int64")), or set data.rows.columns.float_ids to "integer", or to "text" if they '
                 "are meant like that"
@@ -54,7 +69,7 @@ def refuse_float_ids(path: Path, settings: RowsConfig, sample: CategorySample) -
 
 
 def describe_categories(config: DataConfig, files: Sequence[tuple[DataFile, CategoryFormat]]) -> Iterator[DataFact]:
-    """Yields how the categories of files are spelled, by their first rows: a fact for each column that has several
+    """Yields how the categories of files are spelled, by some of their rows: a fact for each column that has several
     spellings, or one that is often a mistake, and one for all others. Raises DataError."""
     spellings: dict[str, Spellings] = {}
     for file, format in files[:_SAMPLED_FILES]:
@@ -62,8 +77,8 @@ def describe_categories(config: DataConfig, files: Sequence[tuple[DataFile, Cate
             counted = spellings.setdefault(name, Spellings())
             for text in texts:
                 counted.add({text: 1})
-    where = f"the first {SAMPLED_ROWS} rows" + (
-        f" of {min(len(files), _SAMPLED_FILES)} files" if len(files) > 1 else ""
+    where = f"a sample of {SAMPLED_ROWS:,} rows" + (
+        f" of each of {min(len(files), _SAMPLED_FILES)} files" if len(files) > 1 else ""
     )
     for name, counted in spellings.items():
         if not counted.is_plain:

@@ -12,22 +12,24 @@ from typing import Any
 INTEGER, TEXT, FLOAT_ID = "integers", "texts", "integers with .0"
 EXPONENT = "numbers with an exponent"
 FRACTION = "numbers with a fraction"
+MISSING_WORD = "words for missing"
 _PLAIN = (INTEGER, TEXT)  # of which nobody needs to hear, as long as a column has one of them alone
 _MOST_COMPARED = 10_000  # texts of a column whose other spellings are looked for
 
+_THOUSANDS = r"[+-]?[0-9]{1,3}(?:[,'_\u2019\u00a0\u202f ][0-9]{3})+(?:\.[0-9]+)?"
 # Tried in this order on a text without spaces around it.
 _PATTERNS = (
     (INTEGER, r"-?(?:0|[1-9][0-9]*)"),
     (FLOAT_ID, r"[+-]?[0-9]+\.0+"),
     ("integers with leading zeros", r"-?0[0-9]+"),
     ("integers with +", r"\+[0-9]+"),
-    ("numbers with thousands separators", r"[+-]?[0-9]{1,3}(?:[,'_\u2019\u00a0\u202f ][0-9]{3})+(?:\.[0-9]+)?"),
+    ("numbers with thousands separators", _THOUSANDS),
     (EXPONENT, r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+"),
     (FRACTION, r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+)"),
     ("booleans as true", r"true|false"),
     ("booleans as True", r"True|False"),
     ("booleans as TRUE", r"TRUE|FALSE"),
-    ("words for missing", r"(?i:null|nan|none|n/?a|<na>|nat|nil|\\N)"),
+    (MISSING_WORD, r"(?i:null|nan|none|n/?a|<na>|nat|nil|\\N)"),
     ("dates as 2024-01-31", r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T].*)?"),
     ("dates as 31.1.2024 or 1/31/2024", r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2,4}(?: .*)?"),
     ("several values by |", r"[^|]*\|.*"),
@@ -49,8 +51,10 @@ def spelling_of(text: str) -> str:
 
 def bare_form(text: str) -> str:
     """Returns a text that different spellings of one thing share: without spaces around, +, zeros at the beginning and
-    a fraction of 0, letters small and composed."""
-    text = unicodedata.normalize("NFC", text.strip()).casefold()
+    separators of thousands and a fraction of 0, letters small and composed, digits of one script."""
+    text = unicodedata.normalize("NFKC", text.strip()).casefold()
+    if re.fullmatch(_THOUSANDS, text):
+        text = re.sub(r"[,'_\u2019 ]", "", text)
     head, point, fraction = text.partition(".")
     if point and fraction.strip("0"):
         return text
@@ -117,7 +121,8 @@ class Spellings:
         return f"{counts}; {first!r} and {second!r} are two categories{more}"
 
 
-def all_float_ids(texts: Iterable[str]) -> bool:
-    """Tells whether there are texts, and all look like whole numbers that have been floats: 17.0, 1.7e+18."""
-    different = set(texts)
-    return bool(different) and all(_FLOAT_ID.fullmatch(text.strip()) for text in different)
+def float_id_of_all(texts: Iterable[str]) -> str | None:
+    """Returns one of the texts if all look like whole numbers that have been floats: 17.0, 1.7e+18; None if not. Words
+    for missing, which a program may write between them, are none of the texts."""
+    different = [text for text in dict.fromkeys(texts) if spelling_of(text.strip()) != MISSING_WORD]
+    return different[0] if different and all(_FLOAT_ID.fullmatch(text.strip()) for text in different) else None

@@ -5,6 +5,7 @@ They count as noise, or as nothing, in a prediction; most often their ids are sp
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from loader.files.regular import open_regular
 from pool.checkpoint.state import OPTIMIZER
 from pool.exchange.layout import without_prefix
 from pool.export.load import Trained, first_model
@@ -93,6 +95,7 @@ def _optimizer_tensors(trained: Trained, name: str) -> Iterator[Tensor]:
     """Yields the optimizer's state of a parameter; of an ensemble that of all members, whose batches are the same."""
     path = trained.checkpoint / OPTIMIZER
     try:
+        os.close(open_regular(path))  # a pipe in its place would be waited for
         with safe_open(path, "pt") as file:
             for key in file.keys():  # noqa: SIM118 (it is no mapping)
                 parameter, _, _ = key.rpartition("/")

@@ -359,3 +359,34 @@ def test_a_field_that_is_not_there_is_told_which_are() -> None:
                 batch.dense["price"]
             assert "{features}" in repr(batch)
         assert "{taken back}" in repr(batch)
+
+
+INTERRUPTED = """
+import signal, sparsepool, sys
+
+class Alarm(BaseException):
+    pass
+
+def raise_alarm(*_):
+    raise Alarm
+
+signal.signal(signal.SIGALRM, raise_alarm)
+for attempt in range(12):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01 + 0.005 * attempt)
+        with sparsepool.batches(sys.argv[1], features="chess768", batch_size=16) as stream:
+            for batch in stream:
+                pass
+    except Alarm:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+with sparsepool.batches(sys.argv[1], features="chess768", batch_size=16) as stream:
+    print(next(iter(stream)).number)
+"""
+
+
+def test_a_signal_during_an_import_leaves_it_whole() -> None:
+    command = [sys.executable, "-c", INTERRUPTED, str(ROOT / "configs/sample/train.binpack")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr[-2000:]

@@ -18,6 +18,7 @@ from loader import _native
 from loader.cli.main import main
 from loader.errors import DataError
 from loader.files.identity import identify
+from loader.rows.formats.parquet.file import inspect
 from loader.rows.spellings import Spellings, bare_form, spelling_of
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, describe_data, open_stream
@@ -80,6 +81,7 @@ def test_spellings_have_names(spelling: str) -> None:
 def test_spellings_of_an_integer_have_one_bare_form(number: int, spelling: str) -> None:
     assert bare_form(spelling.format(number)) == str(number)
     assert bare_form(spelling.format(f"{number:+021}")) == str(number)
+    assert bare_form(f"{number:,}") == str(number)
     assert bare_form(f"{number}.5") != str(number)
 
 
@@ -150,6 +152,41 @@ def facts(*paths: Path, **columns: Any) -> list[str]:
     return [fact.text for fact in describe_data(config, identify(paths)) if fact.topic == "ids"]
 
 
+@pytest.mark.parametrize("word", ["NA", "nan", "null", "None"])
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_words_for_missing_do_not_hide_floats(name: str, word: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, [word, "17.0", word, "18.0"])
+    with pytest.raises(ValueError, match=r"all categories look like '17.0'"):
+        features(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_what_was_appended_later_is_in_the_sample(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, [*map(str, range(4000)), *(f"{user}.0" for user in range(400))])
+    (text,) = facts(path)
+    assert "integers with .0" in text
+    assert "are two categories" in text
+    path = write(tmp_path / name, [*[None] * 2000, *["17.0"] * 500])
+    with pytest.raises(ValueError, match=r"all categories look like '17.0'"):
+        features(path)
+
+
+@pytest.mark.parametrize("kind", ["float64", "binary", "time32[s]"])
+def test_parquet_columns_of_other_types_are_refused_before_a_row_is_read(kind: str, tmp_path: Path) -> None:
+    column = pyarrow.array([1, 2], pyarrow.int32()).cast(pyarrow.time32("s") if kind == "time32[s]" else "string")
+    path = tmp_path / "a.parquet"
+    column = column if kind == "time32[s]" else column.cast(kind)
+    pyarrow.parquet.write_table(pyarrow.table({"label": [0, 1], "user": column}), path)
+    with pytest.raises(DataError, match=r"user: a column of text, integers, booleans or dates is expected"):
+        facts(path)
+
+
+def test_lists_of_texts_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"user": [["17", "17.0"], [], None]}), path)
+    assert inspect(path, None).columns[0].spellings.counts == {"integers": 1, "integers with .0": 1}
+
+
 @pytest.mark.parametrize("name", ["{}.csv", "{}.parquet"])
 def test_spellings_of_all_files_are_described_together(name: str, tmp_path: Path) -> None:
     first = write(tmp_path / name.format("a"), ["17", "18", "19", None])
@@ -157,8 +194,8 @@ def test_spellings_of_all_files_are_described_together(name: str, tmp_path: Path
     text = "a category is its text, so that 17 and 17.0 are two"
     assert facts(first) == [f"{text}: user (integers)"]
     assert facts(first, second) == [
-        "user: integers 4, integers with leading zeros 1; '17' and '017' are two categories (the first 512 rows of 2 "
-        "files)"
+        "user: integers 4, integers with leading zeros 1; '17' and '017' are two categories (a sample of 1,024 rows of "
+        "each of 2 files)"
     ]
 
 
@@ -166,7 +203,7 @@ def test_damage_in_the_sample_is_left_to_whoever_reads_it(tmp_path: Path) -> Non
     path = tmp_path / "a.csv"
     path.write_text('label,user\n0,17\n0,"18\n0,19,20\n0,18.0\n')
     assert facts(path) == [
-        "user: integers 1, integers with .0 1 (the first 512 rows)",
+        "user: integers 1, integers with .0 1 (a sample of 1,024 rows)",
     ]
     with pytest.raises(DataError, match="line 3"):
         features(path)
@@ -208,3 +245,30 @@ def test_reported_ids_train_as_integers_alone(shared_data: Path) -> None:
         features(floats, label="clicked")
     assert features(floats, label="clicked", float_ids="integer") == hashes("17", "18", "", "4")
     assert features(integers, label="clicked") == hashes("17", "18", "3", "4")
+
+
+@pytest.mark.parametrize(
+    ("first", "label", "said"),
+    [
+        ("1,17", 0, "column 0 (data.rows.columns.label) is called '1', as if this were a row: a file without a header"),
+        (
+            "0,u17",
+            0,
+            "column 0 (data.rows.columns.label) is called '0', as if this were a row: a file without a header",
+        ),
+        ("1,17.0", "label", "there are 1, 17.0; a file without a header needs data.rows.columns.header = false"),
+        ("0,1", 0, None),
+        ("label,user", 0, None),
+    ],
+)
+def test_the_first_row_of_a_file_without_a_header_is_not_lost(
+    first: str, label: str | int, said: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{first}\n" + "1,18\n" * 4)
+    if said is None:
+        assert features(path, label=label, sparse={"user": 1}) == hashes("18") * 4
+        return
+    with pytest.raises(DataError) as caught:
+        features(path, label=label, sparse={"user": 1})
+    assert said in str(caught.value)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from loader import _native
-from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import Place
 from loader.formats.readers import usable
 from loader.rows.block import Rows
-from loader.rows.category_sample import SAMPLED_ROWS, CategorySample, column_names, present_texts, refuse_float_ids
+from loader.rows.category_sample import (
+    CategorySample,
+    column_names,
+    present_texts,
+    refuse_float_ids,
+    sampled_parts,
+    sampled_rows,
+)
 from loader.rows.chunks import read_chunk
 from loader.rows.fields import row_shape
 from loader.rows.formats.csv.table import (
@@ -92,7 +98,7 @@ def _open(known: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may
 
 
 def category_sample(known: DataFile, settings: RowsConfig, *, may_grow: bool) -> CategorySample:
-    """Returns the categories of the first rows. Raises DataError."""
+    """Returns the categories of some rows. Raises DataError."""
     if not known.size:
         return {}
     file = _native.LineFile(known.path, known.identity, may_grow)
@@ -111,12 +117,7 @@ def _sampled(
     )
     texts: dict[str, list[str]] = {name: [] for name in names}
     numbers = [number for field in columns.fields for number in field]
-    try:
-        text = file.text(0).removeprefix(MARK)
-    except DataError:
-        return {}
-    lines = [line for line in text.split(b"\n", SAMPLED_ROWS + 1)[:SAMPLED_ROWS] if line.removesuffix(b"\r")]
-    for line in lines[int(has_header(settings)) :]:
+    for line in _sampled_lines(file, has_header(settings)):
         try:
             cells = columns.cut.split(line)
         except ValueError:
@@ -125,3 +126,12 @@ def _sampled(
             for name, number in zip(names, numbers, strict=True):
                 texts[name].append(cells[number].decode(errors="replace"))
     return {name: present_texts(each, settings.columns.missing) for name, each in texts.items()}
+
+
+def _sampled_lines(file: _native.LineFile, has_header: bool) -> Iterator[bytes]:
+    """Yields the lines of some rows, of compressed text from its beginning alone."""
+    lines: list[bytes] = []
+    for piece in sampled_parts(file.num_chunks)[: 1 if file.is_packed else None]:
+        text = file.text(piece).removeprefix(MARK if piece == 0 else b"")
+        lines += [line for line in text.split(b"\n") if line.removesuffix(b"\r")][int(has_header and piece == 0) :]
+    return (lines[row] for row in sampled_rows(len(lines)))

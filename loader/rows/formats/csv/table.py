@@ -12,9 +12,11 @@ from loader.files.compression import READ_ENDINGS
 from loader.rows.columns import LAYOUTS, Column
 from loader.rows.fields import LABEL, left_out
 from loader.rows.settings import RowsConfig
+from loader.rows.spellings import FLOAT_ID, FRACTION, INTEGER, spelling_of
 
 MARK = b"\xef\xbb\xbf"  # of UTF-8, at a file's beginning
 _SHOWN = 40  # names
+_NO_HEADER = "a file without a header needs data.rows.columns.header = false"
 
 
 def cut_of(settings: RowsConfig, name: str) -> _native.CsvCut:
@@ -94,6 +96,12 @@ def column_index(key: str, column: Column, names: Sequence[str], width: int) -> 
     if isinstance(column, int):
         if column >= width:
             raise ValueError(f"no column {column} ({key}): there are 0 to {width - 1}")
+        numbered = [str(number) for number in range(len(names))]  # as pandas writes columns without names
+        if names and _is_number(names[column]) and list(names) != numbered:
+            raise ValueError(
+                f"column {column} ({key}) is called {names[column]!r}, as if this were a row: {_NO_HEADER}; if it is a "
+                "name, use it in place of the number"
+            )
         return column
     if names.count(column) == 1:
         return names.index(column)
@@ -101,4 +109,9 @@ def column_index(key: str, column: Column, names: Sequence[str], width: int) -> 
         raise ValueError(f"no column {column!r} ({key}): without a header, a column is named by its number, from 0 on")
     what = "no column" if column not in names else "more than one column"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    raise ValueError(f"{what} {column!r} ({key}); there are {', '.join(names[:_SHOWN])}{more}")
+    advice = f"; {_NO_HEADER}" if all(map(_is_number, names)) else ""
+    raise ValueError(f"{what} {column!r} ({key}); there are {', '.join(names[:_SHOWN])}{more}{advice}")
+
+
+def _is_number(text: str) -> bool:
+    return spelling_of(text) in (INTEGER, FLOAT_ID, FRACTION)

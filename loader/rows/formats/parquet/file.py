@@ -95,7 +95,7 @@ def _add(column: Column, chunked: Any) -> None:
     kind = chunked.type
     types, compute = pyarrow.types, pyarrow.compute
     value = kind.value_type if types.is_dictionary(kind) else kind
-    text_values = types.is_string(value) or types.is_large_string(value) or types.is_string_view(value)
+    text_values = _is_text(value)
     if types.is_floating(kind):  # what is missing is that for `Columns`
         chunked = compute.if_else(chunked.is_nan(), None, chunked)
     elif text_values:
@@ -106,6 +106,8 @@ def _add(column: Column, chunked: Any) -> None:
         inside = compute.list_flatten(chunked)
         numbers = _extremes(inside) if types.is_integer(kind.value_type) or types.is_floating(kind.value_type) else []
         column.add("list", chunked.null_count, numbers, compute.max(lengths).as_py())
+        if _is_text(kind.value_type):
+            column.spellings.add(_counts(inside))
         return
     if types.is_decimal(kind):
         chunked = chunked.cast(pyarrow.decimal256(kind.precision, kind.scale))  # others lack `unique`
@@ -127,9 +129,14 @@ def _add(column: Column, chunked: Any) -> None:
     column.add_texts({str(value) for value in values.cast(_printable_type(kind)).to_pylist() if value is not None})
 
 
+def _is_text(kind: Any) -> bool:
+    types = pyarrow.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
 def _counts(texts: Any) -> dict[str, int]:
     """Counts each text."""
-    counted = texts.drop_null().value_counts()
+    counted = texts.cast(pyarrow.large_string()).drop_null().value_counts()
     return dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from loader.formats.format import Place
 from loader.formats.readers import usable
 from loader.plugins.error_text import LONGEST_TEXT, shortened
 from loader.rows.block import Rows
-from loader.rows.category_sample import SAMPLED_ROWS, CategorySample, refuse_float_ids
+from loader.rows.category_sample import CategorySample, refuse_float_ids, sampled_parts, sampled_rows
 from loader.rows.settings import RowsConfig
 
 try:
@@ -28,6 +29,7 @@ except ModuleNotFoundError:
     raise ValueError("data.format: parquet needs the package pyarrow: pip install 'sparsepool[parquet]'") from None
 
 Found = TypeVar("Found")
+_SAMPLED_BATCH, _SAMPLED_BATCHES = 4096, 8  # rows at once, and how often, in a look at categories
 _MEMORY = 4  # bytes for a byte of a row group before compression, at most about
 
 
@@ -63,17 +65,18 @@ class _File:
     def __init__(self, file: DataFile, settings: RowsConfig) -> None:
         """Raises DataError for a file that can't be used."""
         self.file = file
-        self.num_groups, names = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
+        self.num_groups, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
         try:
-            self._columns = Columns(settings, names)
+            self._columns = Columns(settings, schema.names)
+            self._columns.rows(schema.empty_table())  # refuses types
         except ValueError as error:
             raise DataError(file.path, str(error)) from None
         refuse_float_ids(file.path, settings, self.category_sample())
 
     def category_sample(self) -> CategorySample:
-        """Returns the categories of the first rows; none if they are damaged: whoever reads them says so."""
+        """Returns the categories of some rows; none if they are damaged: whoever reads them says so."""
         try:
-            return self._columns.category_sample(ask(self.file, partial(_first_rows, columns=self._columns.names)))
+            return self._columns.category_sample(ask(self.file, partial(_some_rows, columns=self._columns.names)))
         except DataError:
             return {}
 
@@ -86,7 +89,7 @@ class _File:
 
 
 def category_sample(file: DataFile, settings: RowsConfig) -> CategorySample:
-    """Returns the categories of the first rows. Raises DataError."""
+    """Returns the categories of some rows. Raises DataError."""
     return _File(file, settings).category_sample()
 
 
@@ -121,11 +124,25 @@ def read_group(opened: pyarrow.parquet.ParquetFile, group: int, columns: Sequenc
     return opened.read_row_group(group, columns, use_threads=False)
 
 
-def _first_rows(opened: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pyarrow.Table:
-    batch = next(opened.iter_batches(SAMPLED_ROWS, columns=columns, use_threads=False), None)
-    if batch is None:
+def _some_rows(opened: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pyarrow.Table:
+    """Reads rows of the file's beginning, and of a large one those that the last row groups begin with."""
+
+    def begin(groups: Sequence[int]) -> Iterator[pyarrow.RecordBatch]:
+        return itertools.islice(
+            opened.iter_batches(_SAMPLED_BATCH, groups, columns=columns, use_threads=False), _SAMPLED_BATCHES
+        )
+
+    count = opened.num_row_groups
+    parts = list(begin(range(count)))
+    if sum(part.num_rows for part in parts) < opened.metadata.num_rows:
+        parts += itertools.chain.from_iterable(begin([group]) for group in sampled_parts(count)[1:])
+    if not parts:
         return opened.schema_arrow.empty_table().select(columns)
-    return pyarrow.Table.from_batches([batch])
+    table = pyarrow.Table.from_batches(parts)
+    rows = sampled_rows(table.num_rows)
+    if len(rows) == table.num_rows:
+        return table
+    return pyarrow.concat_tables(table.slice(row, 1) for row in rows)  # `take` knows no views of text
 
 
 def _parquet_file(opened: IO[bytes]) -> pyarrow.parquet.ParquetFile:

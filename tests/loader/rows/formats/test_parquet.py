@@ -87,12 +87,12 @@ def test_text_and_integers_are_hashed_as_in_a_text_file(tmp_path: Path) -> None:
     ("changed", "said"),
     [
         ({"clicked": None}, "no column 'clicked' (data.rows.columns.label); there are age, name, number, words"),
-        ({"clicked": ["a"] * COUNT}, "row group 0: label: a column of numbers is expected, not of string; data"),
+        ({"clicked": ["a"] * COUNT}, "label: a column of numbers is expected, not of string; data"),
         ({"clicked": [None, *[1] * (COUNT - 1)]}, "row group 0: label: row 0 has none"),
         ({"clicked": [2] * COUNT}, "row group 0, row 0: expected a label of 0, 1 or -1 (data.rows.label)"),
         (
             {"number": [1.5] * COUNT},
-            "row group 0: user: a column of text, integers, booleans or dates is expected, one of",
+            "user: a column of text, integers, booleans or dates is expected, one of",
         ),
         (
             {"words": [[1, None]] * COUNT},
@@ -105,9 +105,9 @@ def test_text_and_integers_are_hashed_as_in_a_text_file(tmp_path: Path) -> None:
         ),
         (
             {"words": [[[1]]] * COUNT},
-            "row group 0: words: a column of text, integers, booleans or dates is expected, on",
+            "words: a column of text, integers, booleans or dates is expected, on",
         ),
-        ({"number": [[1]] * COUNT}, "row group 0: user: a column of lists of integers is a field alone, and 2 are"),
+        ({"number": [[1]] * COUNT}, "user: a column of lists of integers is a field alone, and 2 are"),
         ({"clicked": [float("nan")] * COUNT}, "row group 0, row 0: label is not finite as float32: nan"),
         ({"age": [1e39] * COUNT}, "row group 0, row 0: age is not finite as float32: inf"),
     ],
