@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import math
+import select
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -21,6 +23,7 @@ from pool.supervisor.resources.signals import StopSignals
 from pool.telemetry.status import was_stopped
 
 LONGEST = 60.0  # seconds that the program may take
+_LOOK = 0.5  # seconds between two looks at its logs
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,13 @@ def tell(
     except OSError as error:
         say(f"train.on_end: no process for it: {error.strerror}")
         return
-    has_ended = program.wait(signals, longest)
+    deadline = time.monotonic() + longest
+    has_ended = False
+    while not has_ended and signals.count == before and time.monotonic() < deadline:
+        readable, _, _ = select.select([program.pidfd, signals.fileno()], [], [], _LOOK)
+        signals.drain()
+        program.cut_logs()
+        has_ended = program.pidfd in readable
     code = program.end()
     last = program.close()
     if not has_ended:

@@ -32,7 +32,6 @@ from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.summary import closing_lines
 from pool.supervisor.supervisor import KILL_SECONDS, Supervisor
-from pool.supervisor.validation_features import untrained_features
 from pool.task.registry import is_bundled, task_module
 from pool.telemetry import trace
 from pool.telemetry.progress import ProgressLine
@@ -159,8 +158,6 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
             progress.say(trace.finish(folder.inside, trace_file))
     if run.report is not None and run.report.unwritten and code != EXIT_DONE:
         progress.say(f"{METRICS} lacks the newest lines: there was no room for them")
-    for line in untrained_features(plan, folder, run.signals) if code == EXIT_DONE else ():
-        progress.say(line)
     for line in _closing_lines(config, folder, run.report, run.again if code != EXIT_DONE else None):
         progress.say(line)
     if code != EXIT_DONE and run.group is not None:

@@ -7,16 +7,13 @@ import os
 import select
 import signal
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from loader.plugins.modules import command_of
 from pool.supervisor.resources.logs import cut_log, open_log
-from pool.supervisor.resources.signals import StopSignals
 
 MOST_OUTPUT = 64 << 10  # bytes of the end of its output that are read
-_LOOK = 0.5  # seconds between two looks at its logs
 GRACE = 2.0  # seconds between asking it to end and killing it
 
 
@@ -62,17 +59,6 @@ class Program:
         """Keeps the logs short; call it now and then: however much it writes, the logs stay small."""
         for fd, begin in self._begins.items():
             self._begins[fd] = max(0, begin - cut_log(fd))
-
-    def wait(self, signals: StopSignals, longest: float) -> bool:
-        """Waits until it has ended, a signal comes, or its seconds are over; tells whether it has ended."""
-        before, deadline = signals.count, time.monotonic() + longest
-        while signals.count == before and time.monotonic() < deadline:
-            readable, _, _ = select.select([self.pidfd, signals.fileno()], [], [], _LOOK)
-            signals.drain()
-            self.cut_logs()
-            if self.pidfd in readable:
-                return True
-        return False
 
     def end(self) -> int:
         """Asks it and all of its group to end, if it lives, then kills them; the exit code, negative for a signal."""

@@ -1,10 +1,9 @@
-"""`pool predict` and a run's end say what share of the data's features its network was never trained on."""
+"""`pool predict` says what share of the data's features its network was never trained on."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 
 from loader.stream.interface import Cursor
 from pool.analysis.predict import Predicted, Predictor, predict_file
-from pool.analysis.validation_features import ValidationFeatures, untrained_lines
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, OPTIMIZER, OptimizerNumbers
 from pool.commands.main import main
@@ -150,18 +148,6 @@ def test_a_pipe_in_place_of_the_optimizers_state_is_not_waited_for(tmp_path: Pat
     assert predicted(folder).untrained == KNOWN
 
 
-def test_the_features_of_validations_are_counted(tmp_path: Path) -> None:
-    folder = save(tmp_path / "run", train)
-    predicted(folder)
-    asked = ValidationFeatures(str(folder), "clicks", None, [str(folder / "data.svm")], 10)
-    assert untrained_lines(asked) == [
-        "validation: user: 2 of the 4 different features in the data were never trained, 60.0% of all uses"
-    ]
-    assert untrained_lines(replace(asked, batches=1, format="svmlight")) == [
-        "validation: user: 1 of the 3 different features in the data were never trained, 33.3% of all uses"
-    ]
-
-
 @pytest.mark.runs
 @pytest.mark.parametrize(
     ("name", "arguments"),
@@ -180,7 +166,6 @@ def test_features_of_a_runs_own_data_are_trained_and_others_are_not(
         "task": "clicks",
         "data.source": "rows",
         "data.train": [str(tmp_path / "train.csv")],
-        "data.validation": [str(tmp_path / "later.csv")],
         "data.batch_size": 100,
         "data.rows.label": "binary",
         "data.rows.fields": {"user": [0, 100_000]},
@@ -190,15 +175,12 @@ def test_features_of_a_runs_own_data_are_trained_and_others_are_not(
         "optimizer.name": name,
         "optimizer.args": arguments,
         "train.steps": 20,
-        "train.validate_every": 20,
-        "train.validation_batches": "all",
         "pool.devices": ["cpu"],
     }
-    ended = run_well(tmp_path / "run", settings)
+    run_well(tmp_path / "run", settings)
     predictor = Predictor.open(tmp_path / "run", None, "predict")
     (own,) = predict_file(predictor, [str(tmp_path / "train.csv")], tmp_path / "own.tsv").untrained
     assert (own.features, own.untrained) == (50, 0)
     (later,) = predict_file(predictor, [str(tmp_path / "later.csv")], tmp_path / "later.tsv").untrained
     assert later.features > 95
     assert later.features - later.untrained <= 5  # by their hashes
-    assert f"\nvalidation: {later}\n" in ended.out
