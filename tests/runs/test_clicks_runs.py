@@ -104,7 +104,9 @@ def test_a_run_ends_when_its_validations_get_no_better(undisturbed: Ended) -> No
     assert max(validations(undisturbed)) == stopped
     state = read_state(undisturbed.dir / "checkpoints/last")
     assert (state.step, state.validations.since) == (stopped, 2)
-    assert f"stopped early at step {stopped}: 2 validations without a better auc than the " in undisturbed.out
+    losses = {step: entry["validation_loss"] for step, entry in validations(undisturbed).items()}
+    assert losses[stopped] > 4 * losses[min(losses)], "at this learning rate, which is the reason that is told"
+    assert f"stopped early at step {stopped}: diverged at step " in undisturbed.out
 
 
 def test_a_validation_that_is_no_better_reduces_the_learning_rate_of_the_next_step(undisturbed: Ended) -> None:
