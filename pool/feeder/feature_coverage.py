@@ -1,8 +1,8 @@
-"""What share of a validation's features no batch of training has: most often their ids are spelled otherwise. Pure: no
-sockets, no stream.
+"""Computes the share of a validation's features that no training batch has; most often their ids are spelled otherwise.
 
-Known once a whole pass over the training data has been seen, and once a validation has been, in whichever order. A
-field of which only a small share is left needs no more looking: in most runs that are all, long before the pass ends.
+Pure: no sockets, no stream. The share is known once a whole pass over the training data and a whole validation have been
+seen, in either order. A field whose share is already small is not followed further: in most runs all fields are, long
+before the pass ends.
 """
 
 from __future__ import annotations
