@@ -1,7 +1,8 @@
 """Computes the share of a validation's features that no training batch has; most often their ids are spelled otherwise.
 
 Pure: no sockets, no stream. The share is known once a whole pass over the training data and a whole validation
-have been seen, in either order. A field whose share is small already is followed no further: in most runs that is all fields, soon.
+have been seen, in either order. A field whose share is small already is followed no further:
+in most runs that is all fields, soon.
 """
 
 from __future__ import annotations
