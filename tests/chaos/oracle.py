@@ -48,7 +48,8 @@ CHESS: dict[str, Any] = {
     "pool.bucket_mb": 25.0,
 }
 _FILES = re.compile(
-    r"config\.json|status\.json|first-steps\.json|history\.jsonl|metrics\.jsonl|lock|tensorboard/events\..*|logs/[a-z]+(-\d+)?\.log"
+    r"config\.json|status\.json|first-steps\.json|history\.jsonl|metrics\.jsonl|lock"
+    r"|tensorboard/events\..*|logs/[a-z]+(-\d+)?\.log"
     r"|checkpoints/(step-\d{9}|last)/((weights|optimizer|average)\.safetensors|chunk-sums\.safetensors|state\.json)"
 )
 
