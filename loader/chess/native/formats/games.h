@@ -37,6 +37,7 @@ template <class Format>
 struct GameFault {
     const char* reason = nullptr;
     std::uint64_t offset = 0;
+    bool cut = false;  // only that the bytes end too early
 };
 
 // What is wrong with the moves of the game whose first position is `next` and whose moves begin where the walk stands.
@@ -49,16 +50,16 @@ template <class Format>
         if (pair == 0) return {};
         if (const char* wrong = read_pair<Format>(pair, next, entry)) return {wrong, at};
     }
-    return {"the data end within a game", state.bytes.size()};
+    return {"the data end within a game", state.bytes.size(), true};
 }
 
 // Leaves out the game whose header begins where the walk stands, as leave_out_unit.
 [[nodiscard, gnu::noinline, gnu::cold]] inline bool leave_out_game(WalkState& state, Illegal illegal,
                                                                    const GameFault& fault, std::size_t header) {
-    if (!may_leave_out(state.demands, illegal)) return stop(state, fault.reason);
+    if (!may_leave_out(state.demands, illegal)) return stop(state, fault.reason, fault.cut);
     const std::uint64_t end = end_of_game(state.bytes, state.at, header);
     const std::uint64_t moves = end - std::min(end, state.at + header);
-    const bool has_end = moves >= 4 && load<std::uint32_t>(state.bytes.data() + end - 4) == 0;
+    const bool has_end = moves >= 4 && moves % 4 == 0 && load<std::uint32_t>(state.bytes.data() + end - 4) == 0;
     state.left_out.add_unit(illegal, fault.reason, fault.offset, state.units, {state.at, end, state.units},
                             moves / 4 - (has_end ? 1 : 0));
     state.at = end;
@@ -71,8 +72,8 @@ template <class Format>
 [[nodiscard]] inline bool begin_game(WalkState& state) {
     while (state.at != state.bytes.size()) {
         const char* wrong = nullptr;
-        if (state.bytes.size() - state.at < Format::kHeader) {
-            state.cut = !state.demands.leaves_out_damage;
+        const bool cut = state.bytes.size() - state.at < Format::kHeader;
+        if (cut) {
             wrong = "the data end within the header of a game";
         } else {
             wrong = Format::read_header(state.bytes.data() + state.at, state.demands.needed, state.entry,
@@ -82,7 +83,7 @@ template <class Format>
                                 : !state.demands.every ? judged(state)
                                                        : Illegal::kNone;
         if (wrong != nullptr || illegal != Illegal::kNone) [[unlikely]] {
-            const GameFault fault{wrong != nullptr ? wrong : words_of(illegal), state.at};
+            const GameFault fault{wrong != nullptr ? wrong : words_of(illegal), state.at, cut};
             if (!leave_out_game(state, illegal, fault, Format::kHeader)) return false;
             continue;
         }

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from loader import _native
+from loader.chess.positions.entry import Entry
 from tests.support.binpack_file import BinpackFile, make_writer
-from tests.support.positions import VECTORS, codec, open_path, read_file, rewritten
+from tests.support.positions import VECTORS, codec, encode, open_path, read_file, rewritten
 
 FILES = {
     "bulletformat": "positions.bf",
@@ -119,3 +120,10 @@ def test_every_vector_is_known_by_its_content_alone() -> None:
     for name in FILES:
         head = vector(name).read_bytes()[:4096]
         assert [other for other in FILES if codec(other).begins_a_file(head)] == [name]
+
+
+@pytest.mark.parametrize("name", ["viriformat", "montyvalue"])
+def test_a_head_that_ends_within_a_header_begins_a_file(name: str) -> None:
+    game = encode(name, [Entry("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1", "e2e4", 30, 0, 1)])
+    for length in range(len(game)):
+        assert codec(name).begins_a_file(game + game[:length]), length

@@ -91,6 +91,7 @@ struct Labels {
 
 // The operations of EPD. What is wrong, or nothing.
 [[nodiscard]] std::string read_operations(std::string_view text, Labels& labels) {
+    std::optional<int> bare;  // must agree with that of an operation with a code, before or behind it
     while (!text.empty()) {
         std::size_t end = 0;
         for (bool quoted = false; end < text.size() && (quoted || text[end] != ';'); ++end) quoted ^= text[end] == '"';
@@ -117,9 +118,11 @@ struct Labels {
         } else if ((code == "hmvc" || code == "fmvn") && is_number(operand)) {
             (code == "hmvc" ? labels.clock : labels.number) = operand;
         } else if (const std::optional<int> white = read_bare_result(operation)) {
-            if (labels.white && *labels.white != *white) return "two operations have different results";
+            if (bare && *bare != *white) return "two operations have different results";
+            bare = white;
         }
     }
+    if (bare && labels.white && *bare != *labels.white) return "two operations have different results";
     return labels.white ? std::string() : kForms;
 }
 
