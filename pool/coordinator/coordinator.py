@@ -261,6 +261,8 @@ class Coordinator:
             line = self._machines.name_unconnected(time.monotonic(), self._machine_timeout)
             if line:
                 self._say(line)
+        else:
+            self._machines.forget_unconnected()
         for actions, decided in self._machines.receive(self._scheduler):
             if decided is not None:
                 self._checkpoints.decided(*decided)

@@ -82,6 +82,10 @@ class OtherMachines:
         self._named |= silent
         return line if is_new else ""
 
+    def forget_unconnected(self) -> None:
+        """Forgets since when coordinators can't be sent to: this machine waits for none."""
+        self._unconnected = {}
+
     def announce(self, report: ShareReport, buffers: Sequence[torch.Tensor]) -> None:
         """Tells what the share has come to; `buffers`: after the step's first batch, if that is of the share."""
         crash_point("coordinator.before_announce")

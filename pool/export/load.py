@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,8 @@ def load_members(where: Path, task: str | None, verb: str, choice: Choice = NEWE
     checkpoint = _Checkpoint(where, task, verb, averaged=choice.averaged)
     if choice.member is not None:
         return (checkpoint.chosen(choice.member),)
-    return tuple(checkpoint.member(m) for m in checkpoint.of_mean)
+    others = left_out(checkpoint.diverged)
+    return tuple(replace(checkpoint.member(m), left_out=others) for m in checkpoint.of_mean)
 
 
 def first_model(trained: Trained) -> nn.Module | None:
@@ -118,7 +119,7 @@ class _Checkpoint:
         config = self._weights.state.config
         self._name = _task_name(config, task, self.path, verb)
         self.members = members_of(self.path, self._weights.state)
-        self._diverged = diverged_members(self._weights.state)
+        self.diverged = diverged_members(self._weights.state)
         begins = tuple(prefix(m, len(self.members)) for m in range(len(self.members)))
         if odd := [name for name in self._weights.tensors if not name.startswith(begins)]:
             raise CheckpointError(
@@ -128,7 +129,7 @@ class _Checkpoint:
     @property
     def of_mean(self) -> list[int]:
         """The members that a mean is of: those that have not diverged, or all."""
-        return [m for m in range(len(self.members)) if m not in self._diverged]
+        return [m for m in range(len(self.members)) if m not in self.diverged]
 
     def chosen(self, member: MemberId) -> Trained:
         """Returns one member."""
@@ -150,7 +151,7 @@ class _Checkpoint:
         for m, tensors in each.items():
             self._check(m, tensors, self._model(m)[1])
         tensors = {name: _mean([of_member[name] for of_member in each.values()]) for name in each[first]}
-        return self._made(first, tensors, f"the average of {len(each)} members{left_out(self._diverged)}")
+        return self._made(first, tensors, f"the average of {len(each)} members{left_out(self.diverged)}")
 
     def _tensors_of(self, m: int) -> dict[str, Tensor]:
         begin = prefix(m, len(self.members))
@@ -165,8 +166,7 @@ class _Checkpoint:
         self._check(m, tensors, model)
         replace_tensors(model, [tensors[name] for name, _ in all_tensors(model)])
         description = self._weights.state.description.encode("latin-1").decode("utf-8", "surrogateescape")
-        others = left_out(self._diverged)
-        return Trained(self.path, self.members[m], self._name, task, model, description, who, others)
+        return Trained(self.path, self.members[m], self._name, task, model, description, who)
 
     def _model(self, m: int) -> tuple[Task, nn.Module]:
         """Returns the model as the run has made it. Raises CheckpointError."""

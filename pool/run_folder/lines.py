@@ -30,7 +30,7 @@ class LineFile:
     @property
     def waiting(self) -> int:
         """The number of lines that wait in memory."""
-        return self._kept.count(b"\n")
+        return self._kept.count(b"\n") - self._kept.startswith(b"\n")
 
     def add(self, line: str) -> None:
         """Writes a line, now if possible, else together with a later one."""
@@ -79,8 +79,8 @@ class LineFile:
             self.close()
         self._fd = open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         size = os.fstat(self._fd).st_size
-        if size > 0 and os.pread(self._fd, 1, size - 1) != b"\n":
-            self._kept[:0] = b"\n"
+        if size > 0 and not self._kept.startswith(b"\n") and os.pread(self._fd, 1, size - 1) != b"\n":
+            self._kept[:0] = b"\n"  # ends the half line of a dead writer; waits with the others, once
 
 
 def lines_from_the_end(fd: int) -> Iterator[tuple[int, bytes]]:

@@ -43,6 +43,7 @@ class WebServer(ThreadedWSGIServer):
         try:
             super().process_request(request, client_address)
         except BaseException:  # there is no thread to be had
+            self.request_is_complete(request)
             self._free.release()
             raise
 

@@ -111,6 +111,22 @@ def test_what_a_full_disk_can_not_hold_is_bounded(tmp_path: Path, monkeypatch: p
     assert MOST_KEPT <= (tmp_path / "lines").stat().st_size < MOST_KEPT + 2_000_000
 
 
+def test_a_half_line_on_a_full_disk_is_ended_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b'{"step": 1}\n{"st')
+    file = LineFile(path)
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda *_: fail())
+    file.add("a")
+    for _ in range(4):
+        file.write_waiting()
+    assert file.waiting == 1
+    monkeypatch.setattr(os, "write", write)
+    file.write_waiting()
+    file.close()
+    assert (file.waiting, path.read_bytes()) == (0, b'{"step": 1}\n{"st\na\n')
+
+
 def fail() -> int:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 

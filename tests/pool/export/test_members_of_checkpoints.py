@@ -261,6 +261,8 @@ def test_predictions_are_the_mean_of_the_members(tmp_path: Path, monkeypatch: py
     assert asked() == [2.5 * number for number in range(10)], "of the members that have not diverged"
     shown = capsys.readouterr().out.splitlines()[0]
     assert shown.endswith(", the mean of 2 members, without member 0 (diverged at step 1)")
+    assert asked("--member", "1") == [2.0 * number for number in range(10)]
+    assert "without member" not in capsys.readouterr().out
 
 
 def test_class_numbers_have_no_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
