@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 from loader import _native
 from loader.chess.positions.entry import Entry, View
@@ -18,10 +19,11 @@ from loader.formats.readers import name_of
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
-_FILES = 8  # of one kind, of which a sample is read
+MOST_FILES = 8  # of one kind, of which a sample is read
 _CHUNKS = 4  # of one kind
 _MOST_BYTES = 32 << 20  # of a file, of which a sample is taken
 _PYTHON_ENTRIES = 20_000  # of a chunk that Python reads
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,11 @@ def describe_positions(config: DataConfig, files: Sequence[DataFile]) -> Iterato
     for kind, group in kinds.items():
         origin = _origin_of(kind, group)
         yield DataFact("score unit", kind.describe_unit(origin))
-        samples = {file: _sample_of(config, file, _CHUNKS // len(group)) for file in _evenly(group, _FILES)}
+        samples = {file: _sample_of(config, file, _CHUNKS // len(group)) for file in evenly(group, MOST_FILES)}
         for label, view in (("score", kind.score_view), ("result", kind.result_view)):
             yield from _describe_view(label, view, kind, group, samples, config.settings.pgn.view)
         if kind.score_view is not None:  # comments of PGN are described with the reasons
-            yield from describe_missing_scores(
-                _sum(samples.values()), f"a sample of {{positions}} ({_origin_of(kind, group)})"
-            )
+            yield from describe_missing_scores(_sum(samples.values()), f"a sample of {{positions}} ({origin})")
 
 
 def _describe_view(
@@ -97,7 +97,7 @@ def _some(fact: DataFact | None) -> Sequence[DataFact]:
 def _kind_of(config: DataConfig, file: DataFile) -> Kind:
     found = format_of(config, file)
     unit = file.score_unit or (f"usually {usual}" if (usual := getattr(found, "SCORE_UNIT", "")) else "")
-    views = views_of(config, file)
+    views = views_of(config, found)
     return Kind(name_of(config, found), unit, file.score_scale, *(views[label] for label in LABELS))
 
 
@@ -106,8 +106,9 @@ def _origin_of(kind: Kind, files: Sequence[DataFile]) -> str:
     return f"{kind.format}: {files[0].path.name}{more}"
 
 
-def _evenly(files: Sequence[DataFile], most: int) -> Sequence[DataFile]:
-    return files[:: -(-len(files) // most)]
+def evenly(items: Sequence[T], most: int) -> Sequence[T]:
+    """Returns at most so many of the items, at equal distances."""
+    return items[:: -(-len(items) // most)]
 
 
 def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Census:
@@ -115,7 +116,7 @@ def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Censu
     why."""
     census = _native.Census()
     try:
-        (reader,) = open_readers(*_beginning_of(config, file))
+        (reader,) = open_readers(*beginning_of(config, file))
     except DataError:
         return census
     sampled = reader if hasattr(reader, "native") else _Beginnings(reader)
@@ -128,7 +129,7 @@ def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Censu
     return census
 
 
-def _beginning_of(config: DataConfig, file: DataFile) -> tuple[DataConfig, Sequence[DataFile]]:
+def beginning_of(config: DataConfig, file: DataFile) -> tuple[DataConfig, Sequence[DataFile]]:
     """Returns settings and what is opened of a file for a sample: of a large one its beginning, as some formats look
     through a whole file when they open it."""
     found = format_of(config, file)

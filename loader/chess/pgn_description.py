@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from loader import _native
+from loader.chess.description import MOST_FILES, beginning_of, evenly
 from loader.chess.positions.file import BadDataRule, open_file
 from loader.chess.positions.format import PositionFormat
 from loader.chess.readers import format_of
@@ -14,7 +15,6 @@ from loader.files.identity import DataFile
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
-_MOST_FILES = 8  # that are looked into
 _LOOKED_AT = 1 << 20  # bytes of each
 
 
@@ -27,7 +27,7 @@ def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator
         return
     settings = config.settings.pgn
     yield describe_comments_view(settings.view)
-    looked_at = games[:: -(-len(games) // _MOST_FILES)]
+    looked_at = evenly(games, MOST_FILES)
     moves, unscored = 0, Counter[str]()
     for file, format in looked_at:
         counted, reasons = _count_unscored(config, file, format)
@@ -44,9 +44,10 @@ def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator
 
 def _count_unscored(config: DataConfig, file: DataFile, format: PositionFormat) -> tuple[int, Counter[str]]:
     """Counts moves of a file's first MiB, up to damage, and those without a score by the reason."""
+    config, (beginning,) = beginning_of(config, file)
     opened = open_file(
         format.with_comments(config.settings.pgn.comments),
-        file,
+        beginning,
         may_grow=config.may_grow,
         rule=BadDataRule(config.on_bad_data, every=False),
     )

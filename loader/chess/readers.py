@@ -91,11 +91,10 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
     return opened
 
 
-def views_of(config: DataConfig, file: DataFile) -> Mapping[str, View | None]:
-    """Returns the views by which a file's labels are read, of "score" and "result": that of the settings, or its
-    format's; None where each label says its own. Raises DataError, ValueError."""
-    found = format_of(config, file)
-    return {label: _view_setting(config, label) or _format_view(found, label) for label in LABELS}
+def views_of(config: DataConfig, format: Format) -> Mapping[str, View | None]:
+    """Returns the views by which labels of files in a format are read, of "score" and "result": that of the settings,
+    or the format's; None where each label says its own."""
+    return {label: _view_setting(config, label) or _format_view(format, label) for label in LABELS}
 
 
 def _label_change(config: DataConfig, file: DataFile) -> LabelChange:

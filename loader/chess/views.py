@@ -12,7 +12,7 @@ from loader._native import Census
 from loader.chess.positions.entry import NO_SCORE, View
 from loader.stream.data_facts import DataFact
 
-_SCORE_ZERO = 32768  # index of score 0 among `Census.scores`
+ZERO = 32768  # index of score 0 among `Census.scores`
 _FEWEST = 50  # positions of each side to move, below which nothing is said
 _CLEAR = 0.6  # share of signs that decides; below 1 - _CLEAR they are the opposite
 
@@ -143,9 +143,14 @@ def describe_comments_view(view: str | None) -> DataFact:
     return DataFact("score view", f"{NAMES[view or 'mover']} in comments of PGN; White's in [%eval] and wv=")
 
 
+def count_missing_scores(census: Census) -> int:
+    """Counts positions without a score."""
+    return int(census.scores[:, NO_SCORE + ZERO].sum())
+
+
 def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:
     """Yields how many positions have no score, if any. `among`: words, with {positions} for their number."""
-    without = int(census.scores[:, NO_SCORE + _SCORE_ZERO].sum())
+    without = count_missing_scores(census)
     if without:
         share = f"{100 * without / census.entries:.3g} %"
         yield DataFact("scores", f"none in {share} of {among.format(positions=f'{census.entries:,} positions')}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from loader.files.identity import DataFile
-from loader.rows.settings import RowsConfig
 from loader.rows.spellings import Spellings, float_id_of_all
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
@@ -52,11 +52,10 @@ def present_texts(texts: Sequence[str | None], missing: Collection[str]) -> list
     return [text for text in texts if text is not None and text not in missing]
 
 
-def refuse_float_ids(path: Path, settings: RowsConfig, sample: CategorySample) -> None:
-    """Refuses a column whose categories all look like whole numbers that have been floats, unless the settings say what
-    they are. Raises ValueError: nothing is damaged, and the file is left out by no setting."""
-    if settings.columns.float_ids != "refuse":
-        return
+def refuse_float_ids(path: Path, sample: CategorySample) -> None:
+    """Refuses a column whose categories all look like whole numbers that have been floats.
+
+    Raises ValueError: nothing is damaged, and the file is left out by no setting."""
     for name, texts in sample.items():
         example = float_id_of_all(texts)
         if example is not None:
@@ -74,9 +73,7 @@ def describe_categories(config: DataConfig, files: Sequence[tuple[DataFile, Cate
     spellings: dict[str, Spellings] = {}
     for file, format in files[:_SAMPLED_FILES]:
         for name, texts in format.category_sample(config, file).items():
-            counted = spellings.setdefault(name, Spellings())
-            for text in texts:
-                counted.add({text: 1})
+            spellings.setdefault(name, Spellings()).add(Counter(texts))
     where = f"a sample of {SAMPLED_ROWS:,} rows" + (
         f" of each of {min(len(files), _SAMPLED_FILES)} files" if len(files) > 1 else ""
     )

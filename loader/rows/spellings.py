@@ -124,5 +124,10 @@ class Spellings:
 def float_id_of_all(texts: Iterable[str]) -> str | None:
     """Returns one of the texts if all look like whole numbers that have been floats: 17.0, 1.7e+18; None if not. Words
     for missing, which a program may write between them, are none of the texts."""
-    different = [text for text in dict.fromkeys(texts) if spelling_of(text.strip()) != MISSING_WORD]
-    return different[0] if different and all(_FLOAT_ID.fullmatch(text.strip()) for text in different) else None
+    example = None
+    for text in dict.fromkeys(texts):
+        if _FLOAT_ID.fullmatch(text.strip()):
+            example = example or text
+        elif spelling_of(text.strip()) != MISSING_WORD:
+            return None
+    return example

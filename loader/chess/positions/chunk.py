@@ -34,7 +34,8 @@ class Chunk:
             self._units = source.read_units(number)
         else:
             self._walk = source.walk(number)
-            self._units = joined([]) if self._walk is None else None
+            if self._walk is None:
+                self._units = joined([])
 
     def records(self) -> Records:
         if self._walk is None:

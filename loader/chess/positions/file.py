@@ -37,7 +37,7 @@ class BadDataRule(NamedTuple):
         return self.on_bad_data == "skip"
 
 
-KEPT, REFUSED, COUNTED = BadDataRule(None, False), BadDataRule("stop", True), BadDataRule("count", True)
+KEPT, COUNTED = BadDataRule(None, False), BadDataRule("count", True)
 
 
 @dataclass(frozen=True)

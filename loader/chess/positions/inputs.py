@@ -7,7 +7,6 @@ file: random filters, games and chains, the place of damage.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from loader import _native
@@ -77,8 +76,17 @@ class PipedSource:
             self._units += _native.count_units(codec, data)
             number = len(self._begins)
             self._begins.append(begin)
-            piece = SourceFile(self.path, self.format, opened, None, self._rule, self._scale)
-            yield replace(piece, left_out=self.left_out, first_chunk=number), 0
+            piece = SourceFile(
+                self.path,
+                self.format,
+                opened,
+                None,
+                self._rule,
+                self._scale,
+                left_out=self.left_out,
+                first_chunk=number,
+            )
+            yield piece, 0
 
     def check_end(self) -> None:
         """The last chunk is what the pipe ends with."""

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from loader import _native
 from loader.chess.statistics.distribution import Counts
+from loader.chess.views import ZERO
 
-ZERO = 32768  # index of score 0 in the census
 STEP, LAST, PLY_STEP = 25, 2000, 8  # of the census' plane of scores and plies
 _RESULTS = np.array([0.0, 0.5, 1.0])
 _SCALES = (5.0, 20000.0)  # that are tried

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.chess.filters import MOVE, PLY
-from loader.chess.statistics.calibration import LAST, STEP, ZERO, logistic
+from loader.chess.statistics.calibration import LAST, STEP, logistic
 from loader.chess.statistics.distribution import Counts
 from loader.chess.statistics.statistics import FileStatistics
+from loader.chess.views import ZERO
 from loader.pictures import picture
 
 _LINE, _MODEL, _FIT = "#2a4a6b", "#c0392b", "#7f8c8d"

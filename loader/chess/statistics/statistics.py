@@ -10,11 +10,18 @@ from loader._native import Census
 from loader.chess.filters import CHESS960, MOVE, PLY, SIDE
 from loader.chess.positions.entry import NO_SCORE, View
 from loader.chess.positions.pgn_comments import PgnComments
-from loader.chess.statistics.calibration import ZERO, Calibration
+from loader.chess.statistics.calibration import Calibration
 from loader.chess.statistics.distribution import Counts, Distribution, trimmed
 from loader.chess.statistics.filter_counts import FilterCount
 from loader.chess.statistics.kings import bucket_counts
-from loader.chess.views import ViewEvidence, describe_comments_view, describe_missing_scores, describe_view
+from loader.chess.views import (
+    ZERO,
+    count_missing_scores,
+    describe_comments_view,
+    describe_missing_scores,
+    describe_view,
+    evidence_of,
+)
 from loader.stream.data_facts import DataFact
 from loader.stream.left_out import LeftOut
 
@@ -81,7 +88,7 @@ class FileStatistics:
         return Distribution.of_counts(counts, ZERO) if counts.any() else None
 
     def no_score(self) -> int:
-        return int(self.counts.scores[:, NO_SCORE + ZERO].sum())
+        return count_missing_scores(self.counts)
 
     def no_ply(self) -> int:
         """Counts entries whose ply is not known, of a format that has plies."""
@@ -178,10 +185,8 @@ class FileStatistics:
             "no_score": self.no_score(),
             "no_score_reasons": dict(self.unscored),
             "results": self.results(),
-            "score_view": ViewEvidence.of_counts(
-                self.facts.score_view, self.counts.score_signs, self._comments_view
-            ).to_dict(),
-            "result_view": ViewEvidence.of_counts(self.facts.result_view, self.counts.result_signs).to_dict(),
+            "score_view": evidence_of("score", self.facts.score_view, self.counts, self._comments_view).to_dict(),
+            "result_view": evidence_of("result", self.facts.result_view, self.counts).to_dict(),
             "read": [asdict(fact) for fact in self.data_facts()],
             "calibration": intervals,
             "scale": calibration.scale(),

@@ -5,7 +5,8 @@ A format's missing parts are left out, and the first row says which they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -41,9 +42,8 @@ def rows(statistics: FileStatistics) -> list[tuple[str, str]]:
     lines.append(("score", "no position has one" if score is None else str(score)))
     if statistics.no_score():
         lines.append(("without score", _share(statistics.no_score(), statistics.entries)))
-        lines += [
-            ("", f"{reason}: {_share(count, statistics.entries)}") for reason, count in _most(statistics.unscored)
-        ]
+        reasons = Counter(statistics.unscored).most_common()
+        lines += [("", f"{reason}: {_share(count, statistics.entries)}") for reason, count in reasons]
     lines.append(("result", _shares(statistics.results(), statistics.entries)))
     if statistics.has(PLY):
         lines.append(("ply", _spread(counts.plies)))
@@ -171,11 +171,6 @@ def _repeated(statistics: FileStatistics) -> str:
     if counts.one_in == 1:
         return share
     return f"about {share}; estimated from {counts.sampled:,} of them, one in {counts.one_in:,} different ones"
-
-
-def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Returns what is counted, the most frequent first."""
-    return sorted(counts.items(), key=lambda each: -each[1])
 
 
 def _spread(counts: Counts) -> str:

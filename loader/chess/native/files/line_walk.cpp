@@ -15,7 +15,7 @@ const Entry* LineWalk::next() {
         const std::string_view line = bare_line(bytes_.substr(begin_, end - begin_));
         if (!trimmed(line).empty() && !is_skipped(line)) {
             std::string wrong = read_line(line, demands_.needed, entry_);
-            Illegal illegal = meaning_of(wrong);
+            Illegal illegal = wrong.empty() ? Illegal::kNone : meaning_of(wrong);
             if (wrong.empty() && demands_.on_illegal != OnIllegal::kKeep) illegal = find_illegal(entry_.position);
             if (wrong.empty() && illegal == Illegal::kNone) {
                 end_line(end);

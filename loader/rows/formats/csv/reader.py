@@ -93,7 +93,8 @@ def _open(known: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may
     file = _native.LineFile(known.path, known.identity, may_grow)
     with naming_first_line(known.path):
         columns = columns_of(settings, shape, known.path.name, file.first_line())
-    refuse_float_ids(known.path, settings, _sampled(file, columns, settings, shape))
+    if settings.columns.float_ids == "refuse":
+        refuse_float_ids(known.path, _sampled(file, columns, settings, shape))
     return known, file, columns
 
 

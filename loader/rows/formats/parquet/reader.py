@@ -71,7 +71,8 @@ class _File:
             self._columns.rows(schema.empty_table())  # refuses types
         except ValueError as error:
             raise DataError(file.path, str(error)) from None
-        refuse_float_ids(file.path, settings, self.category_sample())
+        if settings.columns.float_ids == "refuse":
+            refuse_float_ids(file.path, self.category_sample())
 
     def category_sample(self) -> CategorySample:
         """Returns the categories of some rows; none if they are damaged: whoever reads them says so."""
