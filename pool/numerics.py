@@ -20,7 +20,16 @@ from pathlib import Path
 
 import torch
 
-from pool.checkpoint.fingerprint import IMPLEMENTATION, NATIVE_CODE, UNKNOWN, Fingerprint, own_parts
+from pool.checkpoint.fingerprint import (
+    ARITHMETIC,
+    CONSTANTS,
+    DEVICES,
+    IMPLEMENTATION,
+    NATIVE_CODE,
+    UNKNOWN,
+    Fingerprint,
+    own_parts,
+)
 from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
@@ -35,9 +44,6 @@ from pool.protocol.identity import Peer
 from pool.task.attributes import digests
 
 COORDINATOR_THREADS = "coordinator threads"
-DEVICES = "devices"
-ARITHMETIC = "torch's settings"
-CONSTANTS = "tensors besides the weights"
 STEPS_ON = "torch's optimizer steps on"
 _LIBRARIES = ("ATEN_", "CUBLAS_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_")
 _ONLY_SPEED = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")

@@ -12,16 +12,19 @@ from collections.abc import Mapping
 Fingerprint = Mapping[str, str]
 UNKNOWN = "not known"
 NATIVE_CODE = "native code"
+DEVICES = "devices"
+ARITHMETIC = "torch's settings"
+CONSTANTS = "tensors besides the weights"
 LAYOUT = ("buckets", "optimizer")  # what the state of a checkpoint is made for
 _OWN_VERSION = re.compile(r" \(sparsepool [^()]*\)")
 IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize")  # optimizer's: they choose the code
 # between the parts of an entry that lists several things
 _SEPARATORS = {
     "environment": re.compile(r" (?=[A-Z][A-Z0-9_]*=)"),
-    "devices": re.compile("; "),
+    DEVICES: re.compile("; "),
     NATIVE_CODE: re.compile(" "),
-    "tensors besides the weights": re.compile(", "),
-    "torch's settings": re.compile(", "),
+    CONSTANTS: re.compile(", "),
+    ARITHMETIC: re.compile(", "),
 }
 
 

@@ -60,14 +60,11 @@ class Ranking:
 
 
 def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranking | None:
-    """Ranks by train.best_metric in the newest validation, or `at_best` in each member's best (of one that has diverged
-    in its newest); without one by the
-    training loss of the last steps, which metrics.jsonl of the run's folder has. None if nothing is known."""
+    """Ranks by train.best_metric: in each member's newest validation, or `at_best` in its best one (of a diverged
+    member still its newest). Without validations: by the mean training loss of the last steps in metrics.jsonl. None if
+    nothing is known."""
     known = state.validations.of_members
-    each = (
-        (of_member.record if at_best and of_member.diverged_at is None else None) or of_member.newest
-        for of_member in known
-    )
+    each = (_best_of(of_member) if at_best else of_member.newest for of_member in known)
     validations = tuple(validation for validation in each if validation is not None)
     if validations and len(validations) == len(known):
         return Ranking(state.goal, validations, tuple(of_member.diverged_at for of_member in known))

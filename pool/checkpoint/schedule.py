@@ -6,6 +6,7 @@ FIRST_PAUSE = 10.0  # seconds after a failed attempt; doubles with each
 LONGEST_PAUSE = 600.0
 
 FINAL_SECONDS = 3600.0  # in which the last checkpoint is tried again
+FINAL_MINUTES = round(FINAL_SECONDS / 60)
 FINAL_PAUSE = 1.0  # seconds after its first failure; within it the supervisor makes a deleted run folder again
 LONGEST_FINAL_PAUSE = 30.0  # nothing else is left to do
 

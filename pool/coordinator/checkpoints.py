@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from loader.exit_codes import EXIT_RESOURCES
-from pool.checkpoint.schedule import FINAL_SECONDS, FinalAttempts, Schedule
+from pool.checkpoint.schedule import FINAL_MINUTES, FinalAttempts, Schedule
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
@@ -27,7 +27,6 @@ from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 from pool.protocol.messages import Saves, StateSum
 
-MINUTES = round(FINAL_SECONDS / 60)
 WAITING = 0.1  # seconds between two calls of `meanwhile`
 
 Say = Callable[[str], object]
@@ -273,12 +272,12 @@ class Checkpoints:
         if written.lasting:
             raise CheckpointError(account)
         if not self._attempts.failed(time.monotonic()):
-            raise CheckpointError(f"{account}; tried for {MINUTES} minutes", EXIT_RESOURCES)
+            raise CheckpointError(f"{account}; tried for {FINAL_MINUTES} minutes", EXIT_RESOURCES)
         if written.problem != self._said:
             self._said = written.problem or ""
             begin = max(self.saved, 0) + 1
             self._say(
-                f"{account}; the run keeps it in memory and tries again for {MINUTES} minutes: make room. To end "
+                f"{account}; the run keeps it in memory and tries again for {FINAL_MINUTES} minutes: make room. To end "
                 f"without it: Ctrl-C twice; --resume then begins with step {begin}"
             )
 

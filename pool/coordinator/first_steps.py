@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from pool.checkpoint.store import tensor_bytes
 from pool.run_folder.first_steps import MOST_BYTES, STEPS, FirstSteps, digest_of, write_first_steps
 
 log = logging.getLogger(__name__)
@@ -30,13 +31,8 @@ class FirstStepsRecord:
         weights = self._weights()
         if sum(tensor.nbytes for tensor in weights.values()) > MOST_BYTES:
             return
-        digest = digest_of({name: _bytes_of(tensor) for name, tensor in weights.items()})
+        digest = digest_of({each.name: each.data for each in tensor_bytes(weights)})
         try:
             write_first_steps(self._run_dir, FirstSteps(version, digest, self._config))
         except OSError as error:
             log.warning("first-steps.json can't be written: %s", error.strerror)
-
-
-def _bytes_of(tensor: torch.Tensor) -> memoryview:
-    array: Any = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
-    return memoryview(array)

@@ -15,6 +15,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class _Course:
 
     def step(self, steps: int = STEPS) -> None:
         """Raises whatever the optimizer raises."""
-        for scale, _ in zip(_SCALES * steps, range(steps), strict=False):
+        for scale in islice(cycle(_SCALES), steps):
             for parameter in self.parameters:
                 parameter.grad = (scale * self._drawn(parameter)).to(parameter.dtype)
             for bucket in self._buckets:

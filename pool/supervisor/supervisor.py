@@ -265,7 +265,7 @@ class Supervisor:
 
     def _say_untrained(self, share: UntrainedShare) -> None:
         """Says once of a field that more than a small share of its features in a validation is never trained."""
-        if share.is_small or share.field in self._untrained_fields:
+        if share.field in self._untrained_fields:
             return
         self._untrained_fields.add(share.field)
         line = share.describe("the validation data were in no batch of a whole pass over the training data")

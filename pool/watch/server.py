@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.exceptions import Forbidden, HTTPException, MethodNotAllowed, MisdirectedRequest, NotFound
 from werkzeug.wrappers import Request, Response
 
+from pool.protocol.tcp_endpoint import bracketed
 from pool.telemetry.web import WebServer
 from pool.watch.contents import Watch
 from pool.watch.page import as_json, page_of
@@ -55,8 +56,7 @@ class PageServer:
         self._names = {name.lower() for name in names}
         self._token = secrets.token_urlsafe(24) if token is None else token
         self._cookie = f"sparsepool-{port}"  # browsers send a machine's cookies to all of its ports
-        name = f"[{host}]" if ":" in host else host
-        self.url = f"http://{name}:{port}/?{_TOKEN}={self._token}"
+        self.url = f"http://{bracketed(host)}:{port}/?{_TOKEN}={self._token}"
 
     def serve(self) -> None:
         """Answers until `stop`, or Ctrl-C."""

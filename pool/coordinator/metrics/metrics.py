@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 from loader.errors import SPACE_ERRORS
 from loader.exit_codes import EXIT_RESOURCES
-from pool.checkpoint.schedule import FINAL_SECONDS, FinalAttempts
+from pool.checkpoint.schedule import FINAL_MINUTES, FinalAttempts
 from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics.jsonl import JsonLines
 from pool.coordinator.metrics.shares import Spent, shares
@@ -26,8 +26,6 @@ from pool.errors import RunError
 from pool.metrics.layout import LOSS, NET, PREFIX, TRAIN
 from pool.metrics.medians import median_of, of_members
 from pool.protocol.messages import MetricValue, NetNumbers, RunReport, Shares, Times
-
-MINUTES = round(FINAL_SECONDS / 60)
 
 Activity = Literal["reducing", "optimizing", "waiting_for_machines"]
 
@@ -205,11 +203,11 @@ class Metrics:
                 return True  # `close` says it
             account = f"{self.unwritten} lines of {self._lines.path} can't be written: {error.strerror}"
             if not self._attempts.failed(now):
-                raise RunError(f"{account}; tried for {MINUTES} minutes", EXIT_RESOURCES) from None
+                raise RunError(f"{account}; tried for {FINAL_MINUTES} minutes", EXIT_RESOURCES) from None
             if not waited:
                 self._say(
-                    f"{account}; the run keeps them in memory and tries again for {MINUTES} minutes: make room. To end "
-                    "without them: Ctrl-C twice"
+                    f"{account}; the run keeps them in memory and tries again for {FINAL_MINUTES} minutes: make room. "
+                    "To end without them: Ctrl-C twice"
                 )
             return False
         return True

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from pool import numerics
-from pool.checkpoint.fingerprint import differences
+from pool.checkpoint.fingerprint import ARITHMETIC, differences
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.device.names import parse_device
@@ -127,13 +127,13 @@ def usual_arithmetic() -> Iterator[None]:
 @pytest.mark.usefixtures("usual_arithmetic")
 def test_settings_of_torch_that_a_task_may_change_are_part_of_it(change: Callable[[], object], named: str) -> None:
     before = numerics.reference(config(), PLAN, ("cpu",))
-    assert numerics.ARITHMETIC not in before
+    assert ARITHMETIC not in before
     settings = arithmetic_settings()
     change()
     assert arithmetic_settings() != settings
     after = numerics.reference(config(), PLAN, ("cpu",))
-    assert {key for key in after if after[key] != before.get(key)} == {numerics.ARITHMETIC}
-    assert named in after[numerics.ARITHMETIC]
+    assert {key for key in after if after[key] != before.get(key)} == {ARITHMETIC}
+    assert named in after[ARITHMETIC]
     peer = Peer("worker", 3)
     with pytest.raises(RunError, match=r"worker 3 would compute other bits than the run: torch's settings: "):
         numerics.check_members(before, peer, [], "float32")

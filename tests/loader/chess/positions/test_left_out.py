@@ -23,7 +23,7 @@ from loader.formats.format import Place
 from loader.stream.left_out import LeftOut
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream
-from tests.support.positions import SUFFIXES, make_writer
+from tests.support.positions import SUFFIXES, encode, make_writer
 
 Capture = pytest.CaptureFixture[str]
 Games = list[list[Entry]]
@@ -47,15 +47,6 @@ def games(count: int, seed: int = 1) -> Games:
             board.push(move)
         played.append(game)
     return played
-
-
-def encoded(name: str, game: Sequence[Entry]) -> bytes:
-    writer = make_writer(name)
-    for entry in game:
-        writer.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
-    writer.finish()
-    data: bytes = writer.take()
-    return data
 
 
 def with_other_bytes(data: bytes, at: int, value: bytes) -> bytes:
@@ -120,7 +111,7 @@ def written(name: str, path: Path, count: int, bad: int, seed: int) -> tuple[Gam
     units = games(count) if name in WHOLE_GAMES else [[entry] for game in games(count) for entry in game][:count]
     chosen = set(rng.sample(range(len(units)), bad))
     spoil = {**WHOLE_GAMES, **SINGLE}[name]
-    parts = [encoded(name, unit) for unit in units]
+    parts = [encode(name, unit) for unit in units]
     path.write_bytes(b"".join(spoil(part, rng) if i in chosen else part for i, part in enumerate(parts)))
     kept = [unit for i, unit in enumerate(units) if i not in chosen]
     return kept, sum(len(units[i]) for i in chosen)
@@ -176,7 +167,7 @@ FEN, NEXT = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1", "4k3/8/8/8/4P3/8/8/4K3 b - - 0 1"
 
 def with_bad_move(name: str, good: Entry) -> tuple[bytes, int]:
     """Returns three units, the second with a move that no piece can make, and the offset of that damage."""
-    one = b"" if name == "lichess_evals" else encoded(name, [good])
+    one = b"" if name == "lichess_evals" else encode(name, [good])
     if name in ("viriformat", "montyvalue"):
         header = {"viriformat": 32, "montyvalue": 43}[name]
         word = 28 | 29 << 6 if name == "viriformat" else 28 << 10 | 29 << 4

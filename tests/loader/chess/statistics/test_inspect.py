@@ -18,8 +18,9 @@ from loader.chess.filters import CASTLING, MOVE, PLY, SIDE, FilterConfig
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.format import named_format, target_of
 from loader.chess.positions.input import open_sources
-from loader.chess.statistics.calibration import ZERO, Calibration
+from loader.chess.statistics.calibration import Calibration
 from loader.chess.tools.filter import filter_positions
+from loader.chess.views import ZERO
 from tests.support.loader_command import run_loader as run
 from tests.support.looked_into import inspect
 from tests.support.paths import VALIDATION
