@@ -1,9 +1,11 @@
 #include "rows/formats/csv/native/text/parser.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <system_error>
 
 #include "common/utf8.h"
 #include "rows/formats/csv/native/text/cells.h"
@@ -45,13 +47,13 @@ bool is_float_id(std::string_view text) {
            std::ranges::all_of(text.substr(point + 1), [](char digit) { return digit == '0'; });
 }
 
-// Whether a whole number, perhaps behind a minus, is below 2^53. Behind its text is a character that no number has.
+// Whether a whole number, perhaps behind a minus, is below 2^53.
 bool is_exact(std::string_view digits) {
     constexpr std::uint64_t kExact = std::uint64_t{1} << 53;
     if (digits.starts_with('-')) digits.remove_prefix(1);
     std::uint64_t number = 0;
-    rows::read_whole(digits.data(), number);
-    return number < kExact;
+    const std::errc error = std::from_chars(digits.data(), digits.data() + digits.size(), number).ec;
+    return error == std::errc{} && number < kExact;
 }
 
 // One line after the other. A method that finds a fault says where and what in `at_` and `reason_`, and gives back
