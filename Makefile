@@ -94,7 +94,7 @@ $(NATIVE_BUILD)/CMakeCache.txt: CMakeLists.txt
 	    -DSPARSEPOOL_SANITIZE=ON
 
 test-engines: $(STAMP)  ## newer networks in the engines themselves: downloads 0.5 GB once
-	$(BIN)/python -m pytest -m engines tests/pool/tasks/stockfish
+	$(BIN)/python -m pytest -m engines tests/pool/tasks/chess/stockfish
 
 test-libraries: $(STAMP)  ## what onnxruntime and pyarrow have done wrongly now and then: a million rows on several threads, hundreds of calls: 10 minutes
 	$(BIN)/python -m tests.pool.export.onnx_threads

@@ -32,10 +32,10 @@ from pool.task.factory import make_task
 from pool.task.task import Progress, Task
 from pool.tasks.chess.network import Network, NetworkTask
 from pool.tasks.chess.positions import Position
+from pool.tasks.chess.stockfish.versions import VERSIONS
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.loss import FIELD, mean_loss
 from pool.tasks.chess.training.score_share import scheduled
-from pool.tasks.stockfish.versions import VERSIONS
 
 NETWORKS = ("SFNNv5@64", "SFNNv16@64", "simple@128", "king-buckets@128", "multi-layer@128")
 EVERYTHING = ("rows", "dense", "activations")

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.rotated import SAMPLE
-from pool.tasks.stockfish.halfka import INPUTS as NUM_FEATURES
+from pool.tasks.chess.stockfish.halfka import INPUTS as NUM_FEATURES
 from tests.support.paths import ROOT
 from tests.support.processes import Usage, memory_of, roles
 from tests.support.runs import command, steps_done

@@ -14,12 +14,12 @@ from loader.stream.schema import SparseBatch
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config, open_stream
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks import perspective, stockfish
+from pool.tasks.chess import perspective, stockfish
 from pool.tasks.chess.layer_stacks import Kernels
-from pool.tasks.perspective.task import PerspectiveTask
-from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.task import StockfishTask
-from pool.tasks.stockfish.versions import VERSIONS
+from pool.tasks.chess.perspective.task import PerspectiveTask
+from pool.tasks.chess.stockfish.config import ModelConfig
+from pool.tasks.chess.stockfish.task import StockfishTask
+from pool.tasks.chess.stockfish.versions import VERSIONS
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from loader.stream.sources import data_config, open_stream
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.stockfish.halfka import INPUTS as NUM_FEATURES
+from pool.tasks.chess.stockfish.halfka import INPUTS as NUM_FEATURES
 
 FIELD = "features"
 REQUIRED = {256: 8.0, 1024: 7.0}  # times EmbeddingBag's speed, by outputs

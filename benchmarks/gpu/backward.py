@@ -19,7 +19,7 @@ from benchmarks.gpu.sparse_layer import Rows
 from benchmarks.networks import tables
 from benchmarks.sparse_layer import FIELD
 from pool.task.task import Progress
-from pool.tasks.stockfish.halfka import INPUTS as NUM_FEATURES
+from pool.tasks.chess.stockfish.halfka import INPUTS as NUM_FEATURES
 
 OURS, THEIRS = 0.1, 1.0  # aim of the one, at least what the other is expected to show
 _QUEUED = 8  # steps

@@ -16,7 +16,7 @@ from benchmarks.gpu import pool_runs
 from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.report import Line
 from benchmarks.gpu.sparse_layer import bags, floor_bytes
-from pool.tasks.stockfish.halfka import INPUTS as NUM_FEATURES
+from pool.tasks.chess.stockfish.halfka import INPUTS as NUM_FEATURES
 
 _STATE = 6  # numbers that Adam reads and writes of each weight: itself and two moments
 _LINK_BYTES = 1 << 26

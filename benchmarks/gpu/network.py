@@ -6,9 +6,9 @@ from benchmarks.gpu.machine import Machine
 from benchmarks.networks import NETWORKS
 from benchmarks.rotated import SAMPLE
 from pool.nn.batch import TensorBatch
-from pool.tasks import stockfish
-from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.task import StockfishTask
+from pool.tasks.chess import stockfish
+from pool.tasks.chess.stockfish.config import ModelConfig
+from pool.tasks.chess.stockfish.task import StockfishTask
 
 
 def task_of(machine: Machine) -> StockfishTask:

@@ -19,7 +19,7 @@ from benchmarks.sparse_layer import FIELD, from_file
 from pool.kernels.backend import backend_of
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.stockfish.halfka import INPUTS as NUM_FEATURES
+from pool.tasks.chess.stockfish.halfka import INPUTS as NUM_FEATURES
 
 FLOOR, EMBEDDING_BAG, ATOMIC = 0.6, 3.0, 1.5  # aims
 

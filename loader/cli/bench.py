@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loader.cli.tool_options import Seed
+from loader.chess.cli.tool_options import Seed
 from loader.cli.verify import Files, Json
 from loader.command_line.json_line import json_line
 from loader.errors import DataError, UsageError

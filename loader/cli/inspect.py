@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loader.chess.cli.filter_options import FilterOptions, with_filter_options
+from loader.chess.cli.pgn_options import with_pgn_options
+from loader.chess.cli.tool_options import ALL_THREADS, BadData, Format, OnBadData, Seed, Threads, rule_of, working
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
-from loader.cli.filter_options import FilterOptions, with_filter_options
-from loader.cli.pgn_options import with_pgn_options
-from loader.cli.tool_options import ALL_THREADS, BadData, Format, OnBadData, Seed, Threads, rule_of, working
 from loader.cli.verify import AnyFiles, Json, format_of
 from loader.command_line.json_line import json_line
 from loader.errors import UsageError

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from loader.chess.cli.pgn_options import with_pgn_options
+from loader.chess.cli.tool_options import ALL_THREADS, AS_MANY_AS_CORES, Format, working
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
-from loader.cli.pgn_options import with_pgn_options
-from loader.cli.tool_options import ALL_THREADS, AS_MANY_AS_CORES, Format, working
 from loader.command_line.json_line import json_line
 from loader.errors import DataError, UsageError
 from loader.files.pipes import Input, input_of

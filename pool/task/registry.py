@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 TASKS = Registry(
     "task",
     "task",
-    {"stockfish": "pool.tasks.stockfish", "perspective": "pool.tasks.perspective", "clicks": "pool.tasks.clicks"},
+    {
+        "stockfish": "pool.tasks.chess.stockfish",
+        "perspective": "pool.tasks.chess.perspective",
+        "clicks": "pool.tasks.clicks",
+    },
     "the name of a module, or module:Class",
 )
 

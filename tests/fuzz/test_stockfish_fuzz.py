@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from loader.errors import DataError
-from pool.tasks.stockfish.nnue_file import read_net, serialize_net
-from pool.tasks.stockfish.versions import padded
-from tests.pool.tasks.stockfish.support import V5, random_net
+from pool.tasks.chess.stockfish.nnue_file import read_net, serialize_net
+from pool.tasks.chess.stockfish.versions import padded
+from tests.pool.tasks.chess.stockfish.support import V5, random_net
 
 L1 = 8
 DESCRIPTION = "fuzz"

@@ -11,9 +11,9 @@ from pool.kernels.finite import Outcomes
 from pool.kernels.fold import Addend
 from pool.nn.sparse_linear import SparseLinear
 from pool.optim import Adam, RangerLite
+from pool.tasks.chess.stockfish.config import ModelConfig
+from pool.tasks.chess.stockfish.model import StockfishModel
 from pool.tasks.chess.training.config import LossConfig
-from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.model import StockfishModel
 from tests.pool.kernels import reference
 from tests.pool.kernels.cuda.alone.models import Name, agree, batch, randomised, results
 from tests.pool.kernels.cuda.alone.win_rate_loss import computed, given

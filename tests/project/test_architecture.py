@@ -34,19 +34,18 @@ TORCH_FREE = (
     "pool.checkpoint.snapshot",
     "pool.checkpoint.state",
     "pool.supervisor.train",
-    "pool.tasks.perspective",
-    "pool.tasks.perspective.network",
-    "pool.tasks.stockfish",
-    "pool.tasks.networks.eval",
-    "pool.tasks.networks.inspect",
+    "pool.tasks.chess.perspective",
+    "pool.tasks.chess.perspective.network",
+    "pool.tasks.chess.stockfish",
+    "pool.tasks.chess.networks.eval",
+    "pool.tasks.chess.networks.inspect",
     "pool.tasks.chess.pair_order",
-    "pool.tasks.stockfish.network",
+    "pool.tasks.chess.stockfish.network",
     "sparsepool.child",
     "sparsepool.result",
     "sparsepool.stream",
     "sparsepool.run",
 )
-CHESS_TASKS = ("pool.tasks.networks", "pool.tasks.chess", "pool.tasks.perspective", "pool.tasks.stockfish")
 TOP_LEVEL = {  # of pool/: what everybody uses; all else is a package
     "__init__",
     "__main__",
@@ -209,9 +208,9 @@ def test_the_runtime_knows_no_chess() -> None:
     wrong = [
         (name, imported)
         for name, path in modules("pool")
-        if not name.startswith(CHESS_TASKS)
+        if not name.startswith("pool.tasks.chess")
         for imported in imports(path)
-        if imported.startswith((*CHESS_TASKS, "chess", "loader.chess", "loader.formats"))
+        if imported.startswith(("pool.tasks.chess", "chess", "loader.chess", "loader.formats"))
     ]
     assert not wrong
 
@@ -221,7 +220,7 @@ def test_who_trains_is_named_by_the_registry_alone() -> None:
     tasks = list(TASKS.bundled)
     assert tasks
     for task in tasks:
-        home = f"pool.tasks.{task}"
+        home = TASKS.bundled[task]
         wrong = [
             (name, imported)
             for name, path in modules("pool")
@@ -271,7 +270,7 @@ def test_there_is_one_command_line_and_one_way_to_find_code_of_the_users() -> No
 
 def test_commands_print_json_in_one_way() -> None:
     """It writes what a strict reader takes: null for a number that is not finite."""
-    commands = ("loader.cli.", "pool.commands.", "pool.tasks.networks.")
+    commands = ("loader.cli.", "loader.chess.cli.", "pool.commands.", "pool.tasks.chess.networks.")
     assert not [name for name in places("json.dumps(") if name.startswith(commands)]
 
 
@@ -296,7 +295,7 @@ def test_python_chess_is_needed_for_self_play_alone() -> None:
         if imported.split(".")[0] == "chess"
     }
     assert users
-    assert {name for name in users if not name.startswith("loader.engines.")} == set()
+    assert {name for name in users if not name.startswith("loader.chess.engines.")} == set()
 
 
 # Folders of C++ and what each may include, its own files apart; the order is from the bottom up. `bind` folders and

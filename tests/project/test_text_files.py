@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from loader.chess.engines.book import read_book
 from loader.chess.filters.viriformat import rules_of_file
 from loader.cli.inspect import _layout_of
 from loader.cli.main import main as loader
-from loader.engines.book import read_book
 from loader.errors import DataError
 from pool.config.load import load_config
 from pool.tasks.chess.positions import Inputs, listed_positions

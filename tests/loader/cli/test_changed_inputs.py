@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from loader.chess.engines.rescore_settings import digest_of_all
 from loader.cli.main import main
-from loader.engines.rescore_settings import digest_of_all
 from loader.errors import DataError
 from loader.exit_codes import EXIT_FAILED
 from loader.files.identity import identify

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from loader.chess.cli.engine_options import describe_scores
 from loader.chess.positions.format import named_format
-from loader.cli.engine_options import describe_scores
 from loader.cli.main import main
 from tests.support.paths import SAMPLE
 

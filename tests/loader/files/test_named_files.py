@@ -20,9 +20,9 @@ from pool.config.load import load_config
 from pool.errors import CheckpointError, ConfigError
 from pool.machines.key import read_key
 from pool.stages.key import start_of
-from pool.tasks.perspective.network_file import check_readable
-from pool.tasks.stockfish.nnue_file import read_net
-from pool.tasks.stockfish.nnue_pytorch import read_checkpoint
+from pool.tasks.chess.perspective.network_file import check_readable
+from pool.tasks.chess.stockfish.nnue_file import read_net
+from pool.tasks.chess.stockfish.nnue_pytorch import read_checkpoint
 
 
 def pipe(path: Path) -> Path:

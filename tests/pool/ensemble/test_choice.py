@@ -18,11 +18,11 @@ from pool.ensemble.execution_choice import choose
 from pool.ensemble.member import Member
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress, Task
+from pool.tasks.chess.stockfish import halfka, versions
+from pool.tasks.chess.stockfish.config import ModelConfig
+from pool.tasks.chess.stockfish.task import StockfishTask
 from pool.tasks.chess.training.config import LambdaJitter, LambdaPart, LossConfig
 from pool.tasks.chess.training.score_share import score_share
-from pool.tasks.stockfish import halfka, versions
-from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.task import StockfishTask
 from tests.pool.ensemble.models import SCHEMA, TASKS, InTurn, Written, batch_of, members_of, toy, written
 
 

@@ -20,8 +20,8 @@ from pool.config.load import parse_config
 from pool.export.load import load_members, load_trained
 from pool.export.member import Choice
 from pool.nn.batch import TensorBatch
+from pool.tasks.chess.networks.network_files import open_network
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.networks.network_files import open_network
 from tests.support.checkpoints import save, weights_of
 from tests.support.crafted import reseal
 from tests.support.toy_model import ToyTask

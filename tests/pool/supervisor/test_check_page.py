@@ -15,7 +15,7 @@ from loader.files.identity import identify
 from loader.stream.sources import data_config, samples_per_epoch
 from pool.config.load import parse_config
 from pool.supervisor.prepare.data_size import unit_warning
-from tests.pool.tasks.stockfish.test_training import validation_losses
+from tests.pool.tasks.chess.stockfish.test_training import validation_losses
 from tests.support.paths import ROOT, SAMPLE
 from tests.support.runs import STOCKFISH, run, run_well
 
@@ -189,7 +189,7 @@ def test_scores_of_another_unit_than_the_tasks_are_named(task: str, file: str, w
 
 
 def test_mixed_units_are_named_for_a_task_that_states_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("pool.tasks.stockfish.SCORE_UNIT")
+    monkeypatch.delattr("pool.tasks.chess.stockfish.SCORE_UNIT")
     other = tmp_path / "a.viri"
     convert(open_sources([VALIDATION]), target_of(other), other)
     files = {"data.train": identify([VALIDATION]), "data.validation": identify([other])}

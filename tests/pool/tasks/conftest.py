@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pool.tasks.stockfish.support import Engine
+from tests.pool.tasks.chess.stockfish.support import Engine
 
 
 @pytest.fixture(scope="session")

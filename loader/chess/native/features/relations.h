@@ -5,7 +5,7 @@
 #include "chess/native/features/threats.h"
 
 // Relations behind the pieces of a set: the threats of Stockfish's networks of three generations, and pairs of pawns.
-// Files of networks may have them in another order (pool/tasks/stockfish).
+// Files of networks may have them in another order (pool/tasks/chess/stockfish).
 namespace sparsepool::chess {
 
 inline constexpr Threats kThreatsV10 = make_threats({{

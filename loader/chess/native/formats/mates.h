@@ -9,7 +9,7 @@
 namespace sparsepool::chess {
 
 inline constexpr int kMostScore = 32000;                    // in size: mate
-inline constexpr int kMates = 999;                          // plies that are told apart (loader/engines/uci.py)
+inline constexpr int kMates = 999;                          // plies that are told apart (loader/chess/engines/uci.py)
 inline constexpr int kMostPawns = kMostScore - kMates - 1;  // in size, of any other score
 
 // White's score: `winner` mates in so many of its own moves, of which it makes the first if it is to move.

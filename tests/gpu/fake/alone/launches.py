@@ -17,12 +17,12 @@ from pool.exchange.plan import make_plan
 from pool.exchange.tensors import specs, trained, views
 from pool.kernels.cuda.driver import PrimaryContext
 from pool.kernels.cuda.sparse import column_sums
+from pool.tasks.chess.perspective.config import LossConfig as PerspectiveLoss
+from pool.tasks.chess.perspective.config import ModelConfig as PerspectiveConfig
+from pool.tasks.chess.perspective.task import PerspectiveTask
+from pool.tasks.chess.stockfish import create_task
+from pool.tasks.chess.stockfish.config import ModelConfig
 from pool.tasks.chess.training.config import LossConfig, TableDtype
-from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
-from pool.tasks.perspective.config import ModelConfig as PerspectiveConfig
-from pool.tasks.perspective.task import PerspectiveTask
-from pool.tasks.stockfish import create_task
-from pool.tasks.stockfish.config import ModelConfig
 from tests.gpu.fake import fakegpu, kernels
 from tests.gpu.fake.rig import MODES, Inputs, TakingRig, difference
 from tests.gpu.fake.stepping_rig import PER_STEP, STEPS, SteppingRig

@@ -15,13 +15,13 @@ from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused_layers
-from pool.tasks.perspective.config import LossConfig
-from pool.tasks.perspective.config import ModelConfig as LadderConfig
-from pool.tasks.perspective.model import PerspectiveModel
-from pool.tasks.perspective.shape import shape_of
-from pool.tasks.perspective.task import PerspectiveTask
-from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.model import StockfishModel
+from pool.tasks.chess.perspective.config import LossConfig
+from pool.tasks.chess.perspective.config import ModelConfig as LadderConfig
+from pool.tasks.chess.perspective.model import PerspectiveModel
+from pool.tasks.chess.perspective.shape import shape_of
+from pool.tasks.chess.perspective.task import PerspectiveTask
+from pool.tasks.chess.stockfish.config import ModelConfig
+from pool.tasks.chess.stockfish.model import StockfishModel
 from tests.pool.kernels.sparse_inputs import input_of
 from tests.pool.tasks.chess.test_fused_stacks import LADDER, Model, of_few_bits, scale_up
 

@@ -13,18 +13,18 @@ from torch import Tensor, nn
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.chess import fused_layers
+from pool.tasks.chess.perspective.config import ModelConfig as LadderConfig
+from pool.tasks.chess.perspective.model import PerspectiveModel
+from pool.tasks.chess.perspective.shape import shape_of
 from pool.tasks.chess.quantization import Rounding
+from pool.tasks.chess.stockfish import create_task
+from pool.tasks.chess.stockfish.config import ModelConfig
+from pool.tasks.chess.stockfish.model import StockfishModel
+from pool.tasks.chess.stockfish.versions import NUM_BUCKETS, VERSIONS
 from pool.tasks.chess.training.config import LossConfig
-from pool.tasks.perspective.config import ModelConfig as LadderConfig
-from pool.tasks.perspective.model import PerspectiveModel
-from pool.tasks.perspective.shape import shape_of
-from pool.tasks.stockfish import create_task
-from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.stockfish.versions import NUM_BUCKETS, VERSIONS
 from tests.pool.kernels.sparse_inputs import input_of
-from tests.pool.tasks.perspective.support import RUNGS
-from tests.pool.tasks.stockfish.support import make_batch, slow_position
+from tests.pool.tasks.chess.perspective.support import RUNGS
+from tests.pool.tasks.chess.stockfish.support import make_batch, slow_position
 
 Model = StockfishModel | PerspectiveModel
 Kernels = Literal["fused", "torch"]

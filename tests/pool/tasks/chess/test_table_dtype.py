@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import pool.tasks.stockfish.halfka as halfka
+import pool.tasks.chess.stockfish.halfka as halfka
 from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks import perspective, stockfish
+from pool.tasks.chess import perspective, stockfish
+from pool.tasks.chess.perspective.export_list import export_list
+from pool.tasks.chess.perspective.quantization import roundings as perspective_roundings
+from pool.tasks.chess.stockfish.quantization import roundings
 from pool.tasks.chess.training.fake_quantization import rounded
-from pool.tasks.perspective.export_list import export_list
-from pool.tasks.perspective.quantization import roundings as perspective_roundings
-from pool.tasks.stockfish.quantization import roundings
 from tests.pool.kernels.sparse_inputs import random_input
 
 BORDERS = (0, 3, 3, 10, 20, 25, 26, 30, 40)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from loader.chess.engines.book import read_book
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.inputs import entries
 from loader.chess.positions.pgn_comments import PgnComments
 from loader.cli.main import main
-from loader.engines.book import read_book
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.stream.data_facts import DataFact

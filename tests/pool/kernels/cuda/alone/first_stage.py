@@ -14,8 +14,8 @@ from torch.nn import functional
 from pool.kernels.cuda import sparse as kernels
 from pool.nn.batch import SparseInput
 from pool.tasks.chess.cuda.first_stage import NOT_CUT, Activation, Cut, WriteGradient, fused_first_stage
+from pool.tasks.chess.stockfish.versions import VERSIONS
 from pool.tasks.chess.training.fake_quantization import floored
-from pool.tasks.stockfish.versions import VERSIONS
 from tests.pool.kernels import reference
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 from tests.pool.kernels.sparse_inputs import input_of, random_input

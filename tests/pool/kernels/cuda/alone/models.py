@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess.perspective.config import LossConfig as PerspectiveLoss
+from pool.tasks.chess.perspective.config import ModelConfig as PerspectiveConfig
+from pool.tasks.chess.perspective.model import PerspectiveModel
+from pool.tasks.chess.perspective.shape import shape_of
+from pool.tasks.chess.perspective.task import PerspectiveTask
+from pool.tasks.chess.stockfish.config import ModelConfig
+from pool.tasks.chess.stockfish.model import StockfishModel
 from pool.tasks.chess.training.config import TableDtype
-from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
-from pool.tasks.perspective.config import ModelConfig as PerspectiveConfig
-from pool.tasks.perspective.model import PerspectiveModel
-from pool.tasks.perspective.shape import shape_of
-from pool.tasks.perspective.task import PerspectiveTask
-from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.model import StockfishModel
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher, without_kernels
 from tests.pool.kernels.sparse_inputs import random_input
 

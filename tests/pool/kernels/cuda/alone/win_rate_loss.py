@@ -10,11 +10,11 @@ from torch import Tensor
 
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
+from pool.tasks.chess.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.chess.training import loss as loss_module
 from pool.tasks.chess.training.config import LambdaPart, LossConfig
 from pool.tasks.chess.training.loss import batch_loss, mean_loss
 from pool.tasks.chess.training.score_share import scheduled
-from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 
 FAMILY: dict[str, dict[str, Any]] = {

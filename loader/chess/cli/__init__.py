@@ -1,0 +1,1 @@
+"""The commands of `loader` that only chess positions have."""

@@ -1,0 +1,230 @@
+"""`loader convert`, `cat`, `head`, `sample`, `count`: files of positions taken as they are, or into another format."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loader.chess.cli.pgn_options import with_pgn_options
+from loader.chess.cli.tool_options import (
+    ALL_THREADS,
+    BadData,
+    FilesOrPipes,
+    Format,
+    Lossy,
+    OnBadData,
+    OptionalOutput,
+    OutputOrPipe,
+    Seed,
+    Threads,
+    To,
+    output_of,
+    prepared,
+    rule_of,
+    target_for,
+    working,
+)
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.command_line.json_line import json_line
+
+if TYPE_CHECKING:
+    from loader.chess.positions.format import Target
+    from loader.files.pipes import OutputPipe
+
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
+Units = Annotated[
+    int,
+    typer.Option(
+        "-n", "--units", min=1, max=10**12, metavar="N", help="Records, lines, games or chains.", show_default=True
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="convert")(convert_files)
+    app.command(name="cat")(cat_files)
+    app.command(name="head")(head_files)
+    app.command(name="sample")(sample_files)
+    app.command(name="count")(count_files)
+
+
+@with_pgn_options
+def convert_files(
+    files: FilesOrPipes,
+    output: OutputOrPipe,
+    input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
+    to: To = None,
+    lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
+    scale: Annotated[
+        float,
+        typer.Option("--scale", min=1e-3, max=1e3, metavar="X", help="Multiply scores by this.", show_default=False),
+    ] = 1.0,
+    threads: Threads = ALL_THREADS,
+) -> None:
+    """Write all entries of files, one file after another, to one file of any format that can hold them.
+
+    OUT's ending says the format: .binpack, .viri, .bf, .marlin, .psv, .txt, .montyvalue, .pgn, .plain; .zst or .gz
+    behind it compresses. What OUT's format has no room for (moves, ply, castling rights, ...) is named, and refused
+    without --lossy. An entry that it can't hold at all, as of Chess960 in binpack, ends the command with its place.
+    Entries that follow one another become a game or a chain again where the format has them. Scores keep their units,
+    unless --scale gives them others: rounded to nearest even, at most 32000 in size, no score stays none. Moves of PGN
+    without a score are counted by the kind of comment.
+    What single entries lack stays open where OUT's format can leave it open; else it is named with its count, and so is
+    a half-move clock beyond the format's, which becomes the longest. What can't be read, and a position or move that no
+    game can have, ends the command with its place; with --on-bad-data skip the game, line or record is left out, and
+    how many were is said, with the first of them.
+
+    OUT appears when it is complete and never replaces a file; the free space is checked first. What is done lies in
+    OUT.part, with OUT.part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure. The
+    same files give the same bytes, with any --threads and however often it was stopped. Between pipes nothing is kept;
+    a pipe gets the files' own format, or that of --to.
+    """
+    from loader.chess.positions.input import SourceFile, all_units, refuse_empty
+    from loader.chess.positions.inputs import open_inputs
+    from loader.chess.tools.convert import convert, write_units
+
+    began = time.monotonic()
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), scale=scale, comments=comments)
+    place = output_of(output)
+    target = target_for(sources, place, to)
+    prepared(sources, target.format, lossy=lossy, keeps_scores=scale == 1)
+    opened = [source for source in sources if isinstance(source, SourceFile)]
+    with working(output.name, sources) as tick:
+        if isinstance(place, Path) and len(opened) == len(sources):
+            convert(opened, target, place, threads, tick)
+        else:
+            refuse_empty(sources)
+            write_units(all_units(sources, target.format, threads, tick), target, place)
+    if isinstance(place, Path):
+        sys.stdout.write(
+            f"{output}: {target.format.name}, {output.stat().st_size:,} bytes in {time.monotonic() - began:.0f} s\n"
+        )
+
+
+@with_pgn_options
+def cat_files(
+    files: FilesOrPipes,
+    output: OptionalOutput = None,
+    input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
+    to: To = None,
+    lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
+    threads: Threads = ALL_THREADS,
+) -> None:
+    """Write files one after another, decompressed, to standard output or a file.
+
+    As convert, but for pipes: without -o the format is that of the files. Damage ends it with file and offset.
+    """
+    from loader.chess.positions.input import all_units
+    from loader.chess.positions.inputs import open_inputs
+    from loader.chess.tools.convert import write_units
+
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
+    place = output_of(output)
+    target = target_for(sources, place, to)
+    prepared(sources, target.format, lossy=lossy)
+    with working("cat", sources) as tick:
+        written = write_units(all_units(sources, target.format, threads, tick), target, place)
+    _say(output, place, target, written)
+
+
+def _say(output: Path | None, place: Path | OutputPipe, target: Target, positions: int) -> None:
+    """Nothing of what went into a pipe."""
+    if isinstance(place, Path):
+        sys.stdout.write(f"{output}: {target.format.name}, {positions:,} positions\n")
+
+
+@with_pgn_options
+def head_files(
+    files: FilesOrPipes,
+    output: OptionalOutput = None,
+    units: Units = 10,
+    input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
+    to: To = None,
+    lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
+) -> None:
+    """Write the first records, lines, games or chains of files to standard output or a file."""
+    from loader.chess.positions.inputs import open_inputs
+    from loader.chess.tools.convert import first_units, write_units
+
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
+    place = output_of(output)
+    target = target_for(sources, place, to)
+    prepared(sources, target.format, lossy=lossy)
+    with working("head", sources) as tick:
+        written = write_units(first_units(sources, target.format, units, tick), target, place)
+    _say(output, place, target, written)
+
+
+@with_pgn_options
+def sample_files(
+    files: FilesOrPipes,
+    output: OptionalOutput = None,
+    units: Units = 1000,
+    seed: Seed = 0,
+    input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
+    to: To = None,
+    lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
+    threads: Threads = ALL_THREADS,
+) -> None:
+    """Write some of the records, lines, games or chains of files, each as likely as any other, in their order.
+
+    They are held in memory. The same files, seed and number give the same bytes.
+    """
+    from loader.chess.positions.inputs import open_inputs
+    from loader.chess.tools.convert import sampled_units, write_units
+
+    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
+    place = output_of(output)
+    target = target_for(sources, place, to)
+    prepared(sources, target.format, lossy=lossy)
+    with working("sample", sources) as tick:
+        written = write_units([sampled_units(sources, target.format, units, seed, threads, tick)], target, place)
+    _say(output, place, target, written)
+
+
+@with_pgn_options
+def count_files(
+    files: FilesOrPipes,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")] = False,
+    input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
+    on_bad_data: OnBadData = BadData.STOP,
+    threads: Threads = ALL_THREADS,
+) -> None:
+    """Count the positions of files, and their records, lines, games or chains. Everything is decoded."""
+    from loader.chess.positions.input import units_of
+    from loader.chess.positions.inputs import open_input
+    from loader.files.pipes import input_of
+
+    for each in [input_of(path) for path in files]:
+        source = open_input(each, input_format, rule=rule_of(on_bad_data), comments=comments)
+        entries = units = 0
+        with working(each.path.name, [source]) as tick:
+            for block, done in units_of(source, source.format, threads):
+                entries += int(block.entries.sum())
+                units += len(block)
+                tick(done, source.size)
+        if as_json:
+            counts = {
+                "file": str(source.path),
+                "format": source.format.name,
+                "positions": entries,
+                source.format.units: units,
+            }
+            sys.stdout.write(json_line(counts))
+        else:
+            inside = f" in {units:,} {source.format.units}" if source.format.keeps_games else ""
+            sys.stdout.write(f"{source.path}: {source.format.name}, {entries:,} positions{inside}\n")

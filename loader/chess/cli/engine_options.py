@@ -1,0 +1,129 @@
+"""Options of the commands that run a UCI engine."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loader.errors import UsageError
+
+if TYPE_CHECKING:
+    from loader.chess.positions.format import PositionFormat
+
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
+PANEL = "Engine"
+OPENING = "Opening"
+DEFAULT_TIMEOUT = 60.0
+DEFAULT_PLIES = 8
+
+EngineProgram = Annotated[
+    str, typer.Option("--engine", metavar="PATH", help="A UCI engine.", show_default=False, rich_help_panel=PANEL)
+]
+Nodes = Annotated[
+    int | None,
+    typer.Option("--nodes", min=1, max=10**12, metavar="N", help="Nodes of each search.", rich_help_panel=PANEL),
+]
+Depth = Annotated[
+    int | None,
+    typer.Option("--depth", min=1, max=245, metavar="N", help="Depth of each search.", rich_help_panel=PANEL),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="An option of the engine, as EvalFile. Any number.",
+        rich_help_panel=PANEL,
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        max=86400,
+        metavar="S",
+        help="Seconds for each answer of an engine.",
+        rich_help_panel=PANEL,
+    ),
+]
+UnitsPer100cp = Annotated[
+    int | None,
+    typer.Option(
+        "--units-per-100cp",
+        min=1,
+        max=10000,
+        metavar="N",
+        help="Score stored for 100 printed centipawns (100; of binpack, packedsfen, plain 361, Stockfish 15.1's).",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
+BookFile = Annotated[
+    Path | None,
+    typer.Option("--book", metavar="FILE", help="Positions to begin with: EPD, FEN or PGN.", rich_help_panel=OPENING),
+]
+RandomPlies = Annotated[
+    int | None,
+    typer.Option(
+        "--random-plies",
+        min=0,
+        max=40,
+        metavar="N",
+        help=f"Random plies a game begins with ({DEFAULT_PLIES}; after a book's position 0).",
+        rich_help_panel=OPENING,
+    ),
+]
+
+
+def check_chess(command: str) -> None:
+    """Raises UsageError if python-chess is not installed, which plays by the rules."""
+    if importlib.util.find_spec("chess") is None:
+        raise UsageError(f"loader {command} needs python-chess: pip install 'sparsepool[generate]'")
+
+
+def plies_of(random_plies: int | None, book: Path | None) -> int:
+    """Returns the random plies that a game begins with."""
+    if random_plies is not None:
+        return random_plies
+    return DEFAULT_PLIES if book is None else 0
+
+
+def units_of(format: PositionFormat, given: int | None) -> int:
+    """Returns the score that is stored for 100 centipawns: the format's, if none is given."""
+    from loader.chess.engines.engine import UNITS_PER_100CP
+
+    if given is not None:
+        return given
+    return 100 if format.in_centipawns else UNITS_PER_100CP
+
+
+def describe_scores(format: PositionFormat, units_per_100cp: int) -> str:
+    """Describes the unit of the scores that were written, and what training needs where it is not the format's."""
+    unit = {100: "centipawns", units_of(format, None): format.score_unit}.get(units_per_100cp, "a unit of their own")
+    line = f"scores: {unit}, {units_per_100cp} for 100 centipawns of the engine"
+    if unit == format.score_unit:
+        return line
+    named = "" if unit != "centipawns" else '; {files = "...", score_unit = "centipawns"} says so in data.train'
+    return f"{line}; usual in {format.name} are {format.score_unit}{named}"
+
+
+def parse_options(given: list[str], more: str) -> tuple[tuple[str, str], ...]:
+    """Names and values. A search is a function of its position with one thread only; `more`: the option that makes more
+    engines."""
+    from loader.chess.engines.uci import parse_setting
+
+    try:
+        settings = tuple(parse_setting(each) for each in given)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--option") from None
+    names = [name.lower() for name, _ in settings]
+    if twice := [name for name, _ in settings if names.count(name.lower()) > 1]:
+        raise typer.BadParameter(f"{twice[0]} is given twice", param_hint="--option")
+    if ("threads", "1") not in [(name.lower(), value) for name, value in settings] and "threads" in names:
+        raise typer.BadParameter(f"an engine has one thread; more engines: {more}", param_hint="--option")
+    return settings

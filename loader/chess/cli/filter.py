@@ -1,0 +1,135 @@
+"""`loader filter`, `loader dedupe`: files without some of their positions."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loader.chess.cli.filter_options import FilterOptions, with_filter_options
+from loader.chess.cli.pgn_options import with_pgn_options
+from loader.chess.cli.tool_options import (
+    ALL_THREADS,
+    BadData,
+    Files,
+    FilesOrPipes,
+    Format,
+    Lossy,
+    OnBadData,
+    OutputFile,
+    OutputOrPipe,
+    Seed,
+    Threads,
+    To,
+    file_target,
+    memory_of,
+    output_of,
+    prepared,
+    rule_of,
+    target_for,
+    working,
+)
+from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="filter")(filter_files)
+    app.command(name="dedupe")(dedupe_files)
+
+
+@with_filter_options
+@with_pgn_options
+def filter_files(
+    files: FilesOrPipes,
+    output: OutputOrPipe,
+    filters: FilterOptions,
+    seed: Seed = 0,
+    input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
+    to: To = None,
+    lossy: Lossy = False,
+    mark: Annotated[
+        bool, typer.Option("--mark", help="Write all positions; those that do not pass lose their score (32002).")
+    ] = False,
+    on_bad_data: OnBadData = BadData.STOP,
+    threads: Threads = ALL_THREADS,
+) -> None:
+    """Write the positions of files that pass all filters that are given, in their order.
+
+    The filters are those of training, [data.chess.filters], and leave the same out as its first epoch with the same
+    files and seed. OUT can't be of a format of whole games, unless with --mark: chains and games stay whole then, and
+    training leaves out what has no score. What EXPR may speak of, and which format has what a filter
+    needs, is in docs/reference/configuration.md. OUT appears when it is complete and never replaces a file.
+    What is done lies in OUT.part; the same command goes on with it, after Ctrl-C, a crash or a power failure. A pipe
+    gets the files' own format, or that of --to, and nothing is kept.
+    """
+    from loader.chess.filters import needed_parts
+    from loader.chess.positions.format import refuse_games
+    from loader.chess.positions.input import SourceFile, refuse_empty
+    from loader.chess.positions.inputs import open_inputs
+    from loader.chess.tools.convert import write_units
+    from loader.chess.tools.filter import PassingUnits, filter_positions, refuse_lacking
+
+    chosen = filters.config()
+    sources = open_inputs(
+        files, input_format, needed=needed_parts(chosen), rule=rule_of(on_bad_data), comments=comments
+    )
+    place = output_of(output)
+    target = target_for(sources, place, to)
+    if not mark:
+        refuse_games(target.format)
+    refuse_lacking(sources, chosen)
+    prepared(sources, target.format, lossy=lossy)
+    opened = [source for source in sources if isinstance(source, SourceFile)]
+    with working(output.name, sources) as tick:
+        if isinstance(place, Path) and len(opened) == len(sources):
+            passed = filter_positions(opened, target, place, chosen, seed, threads, tick, marks=mark)
+        else:
+            refuse_empty(sources)
+            passing = PassingUnits(sources, target.format, chosen, seed, threads, tick, marks=mark)
+            write_units(passing, target, place)
+            passed = passing.passed
+    stream = sys.stdout if isinstance(place, Path) else sys.stderr
+    stream.write(f"{'standard output' if output == Path('-') else output}: {passed}\n")
+
+
+@with_pgn_options
+def dedupe_files(
+    files: Files,
+    output: OutputFile,
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Memory to use: 64MiB or more, of dense binpack files 128MiB.")
+    ] = "1GiB",
+    input_format: Format = None,
+    comments: PgnComments = NO_SETTINGS,
+    to: To = None,
+    lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
+    threads: Threads = ALL_THREADS,
+) -> None:
+    """Write each position of files once: the first in their order stays, with its score, move and result.
+
+    Positions are the same if their pieces, side to move, castling rights and an en-passant square that a pawn can
+    take on are; clocks and move numbers do not count. What memory does not hold is written to OUT.keys.part, 32 bytes
+    a position. The same command goes on with that and with OUT.part, after Ctrl-C, a crash or a power failure. Neither
+    --memory nor --threads changes a byte of OUT, which can't be of a format of whole games, appears when it is complete
+    and never replaces a file.
+    """
+    from loader.chess.positions.format import refuse_games
+    from loader.chess.positions.input import open_sources
+    from loader.chess.tools.dedupe import dedupe
+
+    began = time.monotonic()
+    allowed = memory_of(memory)
+    sources = open_sources(files, input_format, rule=rule_of(on_bad_data), comments=comments)
+    target = file_target(output, to)
+    refuse_games(target.format)
+    prepared(sources, target.format, lossy=lossy)
+    with working(output.name, sources) as tick:
+        deduped = dedupe(sources, target, output, allowed, threads, tick)
+    sys.stdout.write(f"{output}: {deduped}, in {time.monotonic() - began:.0f} s\n")

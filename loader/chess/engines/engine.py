@@ -1,0 +1,184 @@
+"""A UCI engine, asked for one search at a time.
+
+A thin client rather than python-chess's: a search of 100 nodes costs 1.5 ms of processor time there, which the engines
+of one process share, and 0.3 here; and there a bound replaces an exact score.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from loader.chess.engines.line_process import Deadline, LineProcess
+from loader.chess.engines.uci import Info, Option, internal_score, parse_complaint, parse_info, parse_option, setoption
+from loader.errors import EngineError, EngineStartError, UsageError
+from loader.files.journal import Settings
+
+UNITS_PER_100CP = 361  # Stockfish 15.1: internal units of a score it prints as 100 centipawns
+DEFAULTS = {"Threads": "1", "Hash": "16"}  # set if the engine takes them and nothing else is asked for
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How an engine is run."""
+
+    program: str
+    options: tuple[tuple[str, str], ...] = ()  # name and value
+    units_per_100cp: int = UNITS_PER_100CP
+    timeout: float = 60.0  # seconds for each answer
+
+    def identity(self) -> Settings:
+        """All of it that a score depends on, by option; files by their content. Not the timeout."""
+        program = shutil.which(self.program) or self.program
+        options = [f"{name}={value}{digest_of(value)}" for name, value in sorted(self.options)]
+        return {
+            "--engine": f"{Path(program).name}{digest_of(program)}",
+            "--option": ", ".join(options) or None,
+            "--units-per-100cp": self.units_per_100cp,
+        }
+
+
+def digest_of(value: str) -> str:
+    """Describes the content of a file that a value names (a program, a network): ` (sha256 ...)`; else an empty
+    text."""
+    try:
+        if not Path(value).is_file():
+            return ""
+        with Path(value).open("rb") as file:
+            return f" (sha256 {hashlib.file_digest(file, 'sha256').hexdigest()[:16]})"
+    except (OSError, ValueError):  # a program may be executable and not readable
+        return ""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a search: whichever comes first ends it; at least one is set."""
+
+    nodes: int | None = None
+    depth: int | None = None
+
+    def command(self) -> str:
+        given = (("depth", self.depth), ("nodes", self.nodes))
+        return " ".join(["go", *(f"{name} {value}" for name, value in given if value is not None)])
+
+
+@dataclass(frozen=True)
+class Search:
+    """The result of a search, from the side to move's point of view."""
+
+    move: str | None  # UCI; None if there is no legal move
+    score: int | None  # internal units; None if the engine has printed none, as some do for a forced move
+    # Of how it was made:
+    nodes: int | None = field(default=None, compare=False)  # as the engine reports them last; None: it does not
+    depth: int | None = field(default=None, compare=False)  # likewise
+    complaint: str | None = field(
+        default=None, compare=False
+    )  # `info string` with an error: a network that is loaded by the first search, say
+
+
+class Engine:
+    """A running engine with its options set. A context manager; one thread uses it.
+
+    Raises EngineError if it can't be started, ends, or does not answer in time; UsageError for an option that it does
+    not have; StoppedError when the descriptor `stop` becomes readable. `name` is what it calls itself.
+    """
+
+    def __init__(self, settings: EngineSettings, stop: int | None = None) -> None:
+        self.name = ""
+        self._settings = settings
+        self._process = LineProcess(settings.program, stop)
+        try:
+            self._set_options(self._shake_hands())
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def new_game(self) -> None:
+        """Forgets everything, so that a game does not depend on the games before it."""
+        self._ready("ucinewgame")
+
+    def search(self, fen: str, moves: list[str], limits: Limits) -> Search:
+        """The best move after `moves` from `fen`, and its score: the last exact one; None if there are bounds alone."""
+        played = f" moves {' '.join(moves)}" if moves else ""
+        deadline = self._send(f"position fen {fen}{played}\n{limits.command()}")
+        reported: list[Info] = []
+        complaint = None
+        while not (line := self._process.receive(deadline, "bestmove")).startswith("bestmove"):
+            if (info := parse_info(line)) is not None:
+                reported.append(info)
+                if complaint is None and line.startswith("info string"):
+                    complaint = parse_complaint(line, self._settings.options)
+        scores = [info.score for info in reported if info.score is not None]
+        score = next((score for score in reversed(scores) if score.is_exact), None)
+        words = line.split()
+        move = words[1] if len(words) > 1 and words[1] not in ("(none)", "0000") else None
+        units = self._settings.units_per_100cp
+        return Search(
+            move,
+            None if score is None else internal_score(score.kind, score.value, units),
+            next((info.nodes for info in reversed(reported) if info.nodes is not None), None),
+            next((info.depth for info in reversed(reported) if info.depth is not None), None),
+            complaint,
+        )
+
+    def fault(self, reason: str) -> EngineError:
+        """An error that names the engine."""
+        return self._process.fault(reason)
+
+    def close(self) -> None:
+        """Ends the process; no answer is waited for."""
+        self._process.close()
+
+    def _shake_hands(self) -> list[Option]:
+        offered = []
+        deadline = self._send("uci")
+        while (line := self._process.receive(deadline, "uciok")) != "uciok":
+            option = parse_option(line)
+            if option is not None:
+                offered.append(option)
+            elif line.startswith("id name "):
+                self.name = line.removeprefix("id name ").strip()
+        return offered
+
+    def _set_options(self, offered: list[Option]) -> None:
+        given = {name.lower() for name, _ in self._settings.options}
+        lines = []
+        for name, value in DEFAULTS.items():
+            with contextlib.suppress(ValueError):
+                lines += [setoption(offered, name, value)] if name.lower() not in given else []
+        try:
+            lines += [setoption(offered, *each) for each in self._settings.options]
+        except ValueError as error:
+            raise UsageError(f"{self._settings.program}: {error}") from None
+        answers = self._ready("\n".join(lines) if lines else "")
+        complaints = [parse_complaint(answer, self._settings.options) for answer in answers]
+        if problems := [complaint for complaint in complaints if complaint is not None]:
+            raise EngineStartError(f"{self._settings.program}: complains of its options: {' '.join(problems)}")
+
+    def _ready(self, text: str) -> Sequence[str]:
+        """Sends lines, waits until they have been dealt with, and returns what the engine prints meanwhile."""
+        deadline = self._send(f"{text}\nisready" if text else "isready")
+        answers = []
+        while (line := self._process.receive(deadline, "readyok")) != "readyok":
+            answers.append(line)
+        return answers
+
+    def _send(self, text: str) -> Deadline:
+        """Gives back the deadline of the answer."""
+        deadline = Deadline(self._settings.timeout)
+        self._process.send(text, deadline)
+        return deadline

@@ -1,0 +1,171 @@
+"""Networks of chess engines beside one another: files and checkpoints on the same positions, by one loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from loader.cores import allowed_cores
+from loader.files.identity import identify
+from loader.stream.config import DataConfig
+from loader.stream.schema import SparseBatch
+from loader.stream.sequential import batches_in_order
+from loader.stream.sources import find_files
+from pool.analysis.predict import Predictor
+from pool.config.changes import Change
+from pool.config.load import changed_config, load_config
+from pool.config.schedule import MOST_STEPS
+from pool.config.tree import Config
+from pool.errors import ConfigError
+from pool.export.run import data_config
+from pool.nn.batch import TensorBatch
+from pool.task.task import Progress
+from pool.tasks.chess.network import FileNetwork
+from pool.tasks.chess.networks.network_files import families, read_file
+from pool.tasks.chess.positions import Block
+from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.chess.training.loss import mean_loss, remapped
+from pool.tasks.chess.training.score_share import scheduled
+
+SECTIONS = ("data", "loss")  # that all networks share
+_INPUTS = ("features", "king_buckets", "output_buckets")  # keys of data.chess that a network has of its own
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One network on the data."""
+
+    net: str
+    loss: float
+    mean_difference: float  # of its evaluations and those of the first network, in units of the score
+    largest_difference: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    samples: int
+    weight: float  # lambda: the share of the score in what is wanted
+    nets: Sequence[Compared]  # the lowest loss first
+
+
+@dataclass(frozen=True)
+class NetworkFile:
+    """The integers of a file, as its engine computes with them."""
+
+    network: FileNetwork
+
+    def predict(self, batch: SparseBatch, samples: int) -> npt.NDArray[Any]:
+        """Returns [samples, 1] in the order of the batch: internal units, the side to move's view."""
+        return self.network.values_of(Block.of_batch(batch, samples), allowed_cores())[:, None]
+
+
+def compare(
+    nets: Sequence[Path],
+    patterns: Sequence[str],
+    changes: Sequence[Change] = (),
+    config_file: Path | None = None,
+    task: str | None = None,
+    on_progress: Callable[[int], object] | None = None,
+) -> Comparison:
+    """Compares networks on the same data. `changes`: of [data] and [loss], which are those of `config_file`, else of
+    the first checkpoint among the networks, else the defaults of the first one's task. Raises PoolError, DataError."""
+    opened = [_opened(net, config_file, task) for net in nets]
+    base = _base(opened, changes, config_file)
+    if not isinstance(base.loss, LossConfig):
+        raise ConfigError(f"validate: is for networks of {', '.join(families())}, and the task here is {base.task}")
+    try:
+        files = identify(find_files(patterns, "--data"))
+        evaluated = []
+        for net, evaluator in zip(nets, opened, strict=True):
+            evaluated.append(
+                _evaluated(str(net), evaluator, _data_of(evaluator, base), files, base.run.seed, on_progress)
+            )
+    except ValueError as error:
+        if hasattr(error, "offset") or isinstance(error, ConfigError):
+            raise
+        raise ConfigError(str(error)) from None
+    share = scheduled(base.loss, Progress(MOST_STEPS, MOST_STEPS)).base
+    first = evaluated[0]
+    rows = []
+    for net, (values, score, result) in zip(nets, evaluated, strict=True):
+        if len(values) != len(first[0]):
+            raise ConfigError(f"{net}: sees {len(values)} positions of the data, and {nets[0]} {len(first[0])}")
+        output = torch.from_numpy(values / base.loss.output_unit)
+        loss = mean_loss(
+            output, remapped(torch.from_numpy(score), base.loss), torch.from_numpy(result), base.loss, share
+        )
+        difference = np.abs(values - first[0])
+        rows.append(Compared(str(net), float(loss), float(difference.mean()), float(difference.max())))
+    return Comparison(len(first[0]), share, sorted(rows, key=lambda row: row.loss))
+
+
+def _opened(net: Path, config_file: Path | None, task: str | None) -> Predictor | NetworkFile:
+    if net.is_dir():
+        return Predictor.open(net, task, "validate")
+    return NetworkFile(read_file(net, config_file))
+
+
+def _base(opened: Sequence[Predictor | NetworkFile], changes: Sequence[Change], config_file: Path | None) -> Config:
+    """Returns the settings that all share."""
+    if wrong := [change.key for change in changes if change.key.partition(".")[0] not in SECTIONS]:
+        raise ConfigError(f"--set {wrong[0]}: validate takes keys of {' and '.join(SECTIONS)} alone")
+    if config_file is not None:
+        return load_config(config_file, changes)
+    for each in opened:
+        if isinstance(each, Predictor):
+            return data_config(each.members[0], changes, "validate", SECTIONS)
+    first = opened[0]
+    assert isinstance(first, NetworkFile)
+    tree = first.network.settings()
+    return changed_config({key: tree[key] for key in ("task", *SECTIONS) if key in tree}, changes, "validate")
+
+
+def _data_of(evaluator: Predictor | NetworkFile, base: Config) -> DataConfig:
+    """Returns the shared settings with the network's own inputs."""
+    if base.data.section != "chess":
+        raise ConfigError(f"validate: data.source = {base.data.source} has no positions")
+    if isinstance(evaluator, NetworkFile):
+        inputs = evaluator.network.inputs
+        own = {"features": inputs.features, "king_buckets": inputs.king_buckets, "output_buckets": "single"}
+    else:
+        settings = data_config(evaluator.members[0], (), "validate").data.settings
+        own = {key: getattr(settings, key) for key in _INPUTS}
+    return base.data.model_copy(update={"chess": base.data.settings.model_copy(update=own)})
+
+
+def _evaluated(
+    net: str,
+    evaluator: Predictor | NetworkFile,
+    data: DataConfig,
+    files: Sequence[Any],
+    seed: int,
+    on_progress: Callable[[int], object] | None,
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Returns evaluations, scores and results of all positions, in their order."""
+    blocks: list[tuple[Numbers, Numbers, Numbers]] = []
+    samples = 0
+    for batch, order in batches_in_order(data, files, seed):
+        if isinstance(evaluator, Predictor):
+            values = evaluator.predict(TensorBatch.from_numpy(batch), len(order))
+        else:
+            values = evaluator.predict(batch, len(order))
+        if values.shape[1] != 1:
+            raise ConfigError(f"{net}: gives {values.shape[1]} numbers a position; one is expected")
+        block = np.empty((3, len(order)))
+        block[:, order] = values[:, 0], batch.dense["score"], batch.dense["result"]
+        blocks.append((block[0], block[1], block[2]))
+        samples += len(order)
+        if on_progress is not None:
+            on_progress(samples)
+    if not samples:
+        raise ConfigError("--data: no position is left of it")
+    values, score, result = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    return values, score, result

@@ -1,0 +1,94 @@
+"""The tensors of an exported file, in order: bullet's four examples by name, or the user's own list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pool.tasks.chess.perspective.config import ExportTensor, Kind, ModelConfig
+from pool.tasks.chess.perspective.shape import Shape
+
+QA = 255  # of the first layer
+QB = 64  # of the weights behind it
+
+
+def export_list(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:
+    """Returns the user's own list, or if it is empty the example of that name (`model.export_as`). Raises ValueError
+    for a list that does not have each tensor of such a network once."""
+    own = (model.export, "model.export")
+    entries, key = own if model.export else (_example(model.export_as, shape), "model.export_as")
+    _check(entries, shape, key)
+    return entries
+
+
+def _example(name: str, shape: Shape) -> tuple[ExportTensor, ...]:
+    if name == "auto":
+        name = _by_shape(shape)
+    first = (_entry("l0w", "i16", QA), _entry("l0b", "i16", QA))
+    if name == "multi_layer":
+        rest = [_entry("l1w", "i8", QB, transpose=True), _entry("l1b", "f32")]
+        for number in range(2, len(shape.layers) + 1):
+            rest += [_entry(f"l{number}w", "f32", transpose=True), _entry(f"l{number}b", "f32")]
+    else:
+        rest = [_entry("l1w", "i16", QB, transpose=name != "simple"), _entry("l1b", "i16", QA * QB)]
+    merges = {target: factoriser for factoriser, target in shape.factorisers.items()}
+    if name in ("simple", "output_buckets"):
+        merges.pop("l0w", None)
+    return tuple(entry.model_copy(update={"merge": merges.get(entry.weight)}) for entry in (*first, *rest))
+
+
+def _entry(weight: str, kind: Kind, scale: float = 1.0, *, transpose: bool = False) -> ExportTensor:
+    return ExportTensor(weight=weight, type=kind, scale=scale, transpose=transpose)
+
+
+def _by_shape(shape: Shape) -> str:
+    if shape.hidden or shape.activation == "pairwise":
+        return "multi_layer"
+    if shape.num_virtual:
+        return "input_buckets"
+    return "simple" if shape.buckets == 1 else "output_buckets"
+
+
+def _check(entries: Sequence[ExportTensor], shape: Shape, key: str) -> None:
+    names = [entry.weight for entry in entries]
+    blocks = [name for name in shape.blocks if name in names]
+    known = {**shape.tensors, **shape.blocks}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{key}: this network has no {name}; it has {', '.join(known)}")
+        if names.count(name) > 1:
+            raise ValueError(f"{key}: {name} is there {names.count(name)} times")
+    if blocks and "l0w" in names:
+        raise ValueError(f"{key}: l0w and {blocks[0]}: list the whole or all its blocks")
+    left_out = {*shape.factorisers, "l0w"} if blocks else {*shape.factorisers, *shape.blocks}
+    missing = [name for name in known if name not in names and name not in left_out]
+    if missing:
+        raise ValueError(f"{key}: {', '.join(missing)}: missing; every tensor of the network must be there")
+    if len({(entry.scale, entry.round) for entry in entries if entry.weight in blocks}) > 1:
+        raise ValueError(f"{key}: {', '.join(blocks)}: the same scale and round are expected, since they are added up")
+    for layer in shape.factorised_layers:
+        if (f"l{layer}fw" in names) != (f"l{layer}fb" in names):
+            raise ValueError(f"{key}: l{layer}fw and l{layer}fb: list both or neither")
+    for entry in entries:
+        _check_merge(entry, shape, key)
+        _check_chunk(entry, shape, key)
+
+
+def _check_merge(entry: ExportTensor, shape: Shape, key: str) -> None:
+    if entry.merge is None:
+        return
+    target = shape.factorisers.get(entry.merge)
+    if target is None or entry.weight not in (target, f"{target}[pieces]"):
+        which = target or "no tensor of a network without factoriser"
+        raise ValueError(f"{key}: {entry.weight}: merge = {entry.merge} is for {which}")
+
+
+def _check_chunk(entry: ExportTensor, shape: Shape, key: str) -> None:
+    if entry.chunk is None:
+        return
+    inputs = shape.sizes(entry.weight)[-1]
+    if entry.weight.startswith("l0") or not entry.weight.endswith("w"):
+        raise ValueError(f"{key}: {entry.weight}: chunk is for the weights of a layer behind the first")
+    if entry.transpose:
+        raise ValueError(f"{key}: {entry.weight}: transpose and chunk are two orders: one of them")
+    if inputs % entry.chunk:
+        raise ValueError(f"{key}: {entry.weight}: chunk = {entry.chunk} does not divide its {inputs} inputs")

@@ -1,0 +1,122 @@
+"""C or Rust source that describes an exported file, for an engine to include: shapes, types, scales, king buckets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loader.chess.output_buckets import in_words
+from pool.tasks.chess.perspective.config import ExportTensor
+from pool.tasks.chess.perspective.inference import PAIR_SHIFT, is_whole
+from pool.tasks.chess.perspective.network_file import ALIGNMENT, content_size, file_size
+from pool.tasks.chess.perspective.quantization import TYPES, Net
+
+_C_TYPES = {"i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "f32": "float"}
+
+
+def header(net: Net, language: str, file_name: str) -> str:
+    """Returns the source; `language`: c or rust."""
+    return _c(net, file_name) if language == "c" else _rust(net, file_name)
+
+
+def _c(net: Net, file_name: str) -> str:
+    lines = [f"// {line}" for line in _about(net, file_name)]
+    lines += ["#pragma once", "#include <stdint.h>", ""]
+    lines += [f"#define NET_{name} {number}" for name, number in _constants(net).items()]
+    layout = net.shape.inputs.king_buckets
+    if layout:
+        numbers = ", ".join(map(str, layout))
+        lines += [f"static const uint8_t NET_KING_BUCKETS[{len(layout)}] = {{{numbers}}};"]
+    lines += ["", "struct net {"]
+    for entry in net.entries:
+        sizes = "".join(f"[{size}]" for size in _sizes(entry, net))
+        lines.append(f"    {_C_TYPES[entry.type]} {_name(entry)}{sizes};  // {_meaning(entry)}")
+    lines += ["};" if _is_aligned(net) else "} __attribute__((packed));", ""]
+    lines += [f'_Static_assert(sizeof(struct net) == {content_size(net.shape, net.entries)}, "no padding");', ""]
+    return "\n".join(lines)
+
+
+def _rust(net: Net, file_name: str) -> str:
+    lines = [f"// {line}" for line in _about(net, file_name)]
+    for name, number in _constants(net).items():
+        kind = "f32" if "." in number else "i32" if name in ("QA", "QB", "UNIT") else "usize"
+        lines.append(f"pub const {name}: {kind} = {number};")
+    layout = net.shape.inputs.king_buckets
+    if layout:
+        lines.append(f"pub const KING_BUCKETS: [u8; {len(layout)}] = [{', '.join(map(str, layout))}];")
+    lines += ["", "#[repr(C)]" if _is_aligned(net) else "#[repr(C, packed)]", "pub struct Net {"]
+    for entry in net.entries:
+        array: str = entry.type
+        for size in reversed(_sizes(entry, net)):
+            array = f"[{array}; {size}]"
+        lines.append(f"    pub {_name(entry)}: {array}, // {_meaning(entry)}")
+    lines += [
+        "}",
+        "",
+        f"const _: () = assert!(std::mem::size_of::<Net>() == {content_size(net.shape, net.entries)});",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _about(net: Net, file_name: str) -> list[str]:
+    shape = net.shape
+    how = "integers all through" if is_whole(shape) else f"float from the sums of l1 on, products >> {PAIR_SHIFT}"
+    padding = f"The file is filled up to a multiple of {ALIGNMENT} bytes."
+    return [
+        f"{file_name}: {shape.in_words}, {shape.activation}; {how}.",
+        f"Inputs {shape.inputs.features}, output buckets {in_words(shape.output_buckets)}. Little endian. {padding}",
+    ]
+
+
+def _constants(net: Net) -> dict[str, str]:
+    shape = net.shape
+    return {
+        "INPUTS": str(shape.num_real),
+        "WIDTH": str(shape.width),
+        "OUTPUT_BUCKETS": str(shape.buckets),
+        "QA": _number(net.entry("l0w").scale),
+        "QB": _number(net.entry("l1w").scale),
+        "UNIT": _number(net.unit),
+        "FILE_BYTES": str(file_size(net.shape, net.entries)),
+    }
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def _sizes(entry: ExportTensor, net: Net) -> tuple[int, ...]:
+    """Returns sizes as the numbers lie in the file, without places of size 1 that only one-output layers and single
+    buckets have."""
+    shape = net.shape.sizes(entry.weight)
+    if entry.weight.startswith("l0"):
+        sizes = shape[::-1] if entry.transpose else shape
+    elif entry.chunk is not None:
+        sizes = (shape[0], shape[2] // entry.chunk, shape[1], entry.chunk)
+    elif len(shape) == 3:
+        sizes = shape if entry.transpose else (shape[2], shape[0] * shape[1])
+    else:
+        sizes = shape
+    kept = tuple(size for size in sizes if size != 1)
+    return kept or (1,)
+
+
+def _name(entry: ExportTensor) -> str:
+    """Returns that of the field: l0w_threats for l0w[threats]."""
+    return entry.weight.rstrip("]").replace("[", "_")
+
+
+def _meaning(entry: ExportTensor) -> str:
+    merged = f", {entry.merge} added" if entry.merge else ""
+    return f"times {entry.scale:g}{merged}" if entry.type != "f32" or entry.scale != 1 else f"floats{merged}"
+
+
+def _is_aligned(net: Net) -> bool:
+    """Says whether a compiler would put no padding between the tensors, nor behind the last."""
+    offset, widest = 0, 1
+    for entry in net.entries:
+        item = np.dtype(TYPES[entry.type]).itemsize
+        if offset % item:
+            return False
+        offset, widest = offset + content_size(net.shape, [entry]), max(widest, item)
+    return offset % widest == 0

@@ -1,0 +1,124 @@
+"""The layers behind the first one: their parameters, their activations, and their form as the fused kernels have it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pool.tasks.chess.layer_stacks import Form, Hidden, Kernels
+from pool.tasks.chess.perspective.shape import Shape
+from pool.tasks.chess.quantization import Rounding
+from pool.tasks.chess.training.fake_quantization import rounded
+
+log = logging.getLogger(__name__)
+
+
+class StackedLinear(nn.Module):
+    """A linear layer for each output bucket; samples come ordered by bucket. weight [B, outputs, inputs], bias
+    [B, outputs]; if all buckets share some, shared_weight [outputs, inputs], shared_bias [outputs]."""
+
+    def __init__(
+        self,
+        buckets: int,
+        inputs: int,
+        outputs: int,
+        rule: Rounding | None = None,
+        bias_rule: Rounding | None = None,
+        *,
+        shared: bool = False,
+    ) -> None:
+        """`rule`, `bias_rule`: how weight and bias are rounded; None: not at all."""
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(buckets, outputs, inputs))
+        self.bias = nn.Parameter(torch.empty(buckets, outputs))
+        self.shared_weight = nn.Parameter(torch.empty(outputs, inputs)) if shared else None
+        self.shared_bias = nn.Parameter(torch.empty(outputs)) if shared else None
+        self.rules = rule, bias_rule
+
+    def forward(self, groups: Sequence[Tensor]) -> list[Tensor]:
+        """Turns [n, inputs] of each bucket into [n, outputs] of each."""
+        weight, bias = self.in_effect()
+        layers = zip(groups, weight.unbind(), bias.unbind(), strict=True)
+        return [functional.linear(*each) for each in layers]
+
+    def whole(self) -> tuple[Tensor, Tensor]:
+        """Returns weight and bias, with what is shared."""
+        if self.shared_weight is None or self.shared_bias is None:
+            return self.weight, self.bias
+        return self.weight + self.shared_weight, self.bias + self.shared_bias
+
+    def in_effect(self) -> tuple[Tensor, Tensor]:
+        """Returns `whole`, rounded where it is to be."""
+        rule, bias_rule = self.rules
+        weight, bias = self.whole()
+        weight = weight if rule is None else rounded(weight, rule)
+        return weight, bias if bias_rule is None else rounded(bias, bias_rule)
+
+
+def activated(y: Tensor, activation: str) -> Tensor:
+    """Returns what a hidden layer's outputs enter the next layer as."""
+    match activation:
+        case "crelu":
+            return functional.hardtanh(y, 0.0, 1.0)
+        case "screlu":
+            return functional.hardtanh(y, 0.0, 1.0).square()
+        case "dual":
+            return torch.cat([functional.hardtanh(y, 0.0, 1.0), y.square().clamp(max=1.0)], dim=1)
+        case "hard_swish":
+            return functional.hardswish(y)
+        case _:
+            values, gates = y.chunk(2, dim=1)
+            return values * functional.hardsigmoid(gates)
+
+
+def kernels_for(asked: Kernels, shape: Shape) -> Kernels:
+    """Returns what serves a network: torch, with a line that says so, if it has an activation without kernels."""
+    unserved = next((each for each in shape.hidden_activation if each in ("hard_swish", "gated")), None)
+    if unserved is None or asked == "torch":
+        return asked
+    slower = "torch's own operations take 1.2 to 2.1 times as long on a CPU"
+    log.info("model.hidden_activation = %s has no fused kernels: %s", unserved, slower)
+    return "torch"
+
+
+def form_of(shape: Shape, product_one: float = 0.0) -> Form:
+    """Returns the form of the fused kernels: names of activations are the same, but for dual, which is both. Of a shape
+    that torch's operations serve it is of no use. `product_one`: as Form has it."""
+    hidden = zip(shape.hidden, shape.hidden_activation, strict=True)
+    return Form(
+        first=cast('Literal["pairwise", "crelu", "screlu"]', shape.activation),
+        hidden=tuple(
+            Hidden(outputs, cast('Literal["both", "crelu", "screlu"]', "both" if activation == "dual" else activation))
+            for outputs, activation in hidden
+        ),
+        all_activations=shape.skip,
+        product_one=product_one,
+    )
+
+
+def kernel_columns(shape: Shape) -> dict[int, npt.NDArray[np.int64]]:
+    """Returns, by layer, where the inputs lie that the kernels have in another order: they have squares before the
+    clipped, and in the last layer that sees all activations those of the first layer first."""
+    widths = [
+        2 * outputs if activation == "dual" else outputs
+        for outputs, activation in zip(shape.hidden, shape.hidden_activation, strict=True)
+    ]
+    own = [np.arange(width) for width in widths]
+    orders = [
+        np.roll(places, width // 2) if activation == "dual" else places
+        for places, width, activation in zip(own, widths, shape.hidden_activation, strict=True)
+    ]
+    columns = dict(enumerate(orders, 2))
+    if shape.skip:
+        firsts = [widths[-1] + sum(widths[:number]) for number in range(len(widths) - 1)]
+        columns[len(shape.layers)] = np.concatenate(
+            [first + order for first, order in zip([*firsts, 0], orders, strict=True)]
+        )
+    return {number: order for number, order in columns.items() if (order != np.arange(len(order))).any()}

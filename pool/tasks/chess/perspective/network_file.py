@@ -1,0 +1,224 @@
+"""Files of bullet's formats: numbers and nothing else, little endian; which format follows from the name. Free of
+torch.
+
+quantised: the tensors of the list one after the other without padding, then the letters `bullet` over and over up to a
+multiple of 64 bytes. raw: the list's tensors as float32, input by input, no padding. weights: for each tensor, by name:
+the name, a line end, how many, and so many float32. Files named *raw.bin and *weights.bin are of these, all others
+quantised. What does not fit is a DataError that names file and offset (I8)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.errors import DataError
+from loader.files.compression import decompressor
+from loader.files.regular import open_regular, read_regular
+from pool.tasks.chess.perspective.config import ExportTensor
+from pool.tasks.chess.perspective.layout import from_file, laid_out
+from pool.tasks.chess.perspective.quantization import TYPES, Net, dequantise, quantise
+from pool.tasks.chess.perspective.shape import Floats, Shape
+
+RAW = "raw.bin"
+WEIGHTS = "weights.bin"
+ALIGNMENT = 64
+_LETTERS = b"bullet"
+_FLOAT = np.dtype("<f4")
+_COUNT = np.dtype("<u8")
+_LONGEST_NAME = 64
+
+
+def read_bytes(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> bytes:
+    """Reads the file of a network of this shape. Raises DataError, also for a file that is larger than any of them."""
+    largest = _largest_size(path, shape, entries)
+    with _naming(path):
+        data = read_regular(path, largest)
+    if len(data) != largest:  # else its numbers only look like the beginning of a compressed file
+        _refuse_compressed(path, data)
+    return data
+
+
+def check_readable(path: Path) -> None:
+    """Raises DataError for what is no regular file that can be read, and for a compressed one."""
+    with _naming(path), os.fdopen(open_regular(path), "rb") as file:
+        _refuse_compressed(path, file.read(16))
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except IsADirectoryError:
+        raise DataError(path, "is a folder, not a network's file") from None
+    except OSError as error:
+        raise DataError(path, f"can't be read: {error.strerror}") from None
+
+
+def _refuse_compressed(path: Path, head: bytes) -> None:
+    if (program := decompressor(head)) is not None:
+        raise DataError(path, f"is compressed, and a network's file is read as it is: {program} {path} > NET.bin")
+
+
+def net_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], unit: float, path: Path) -> Net:
+    """Returns the network of a file; of floats, what they would be exported as. Raises DataError, and ValueError for
+    floats that do not fit."""
+    if not holds_floats(path):
+        return parse_quantised(data, shape, entries, unit, path)
+    return quantise(floats_of(data, shape, entries, path), shape, entries, unit)
+
+
+def floats_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], path: Path) -> Floats:
+    """Returns the floats of a file. Raises DataError, and ValueError for integers that floats can't tell apart."""
+    if path.name.endswith(RAW):
+        return parse_raw(data, shape, entries, path)
+    if path.name.endswith(WEIGHTS):
+        return parse_weights(data, shape, path)
+    return dequantise(parse_quantised(data, shape, entries, 1.0, path))
+
+
+def holds_floats(path: Path) -> bool:
+    """Says by its name whether a file holds floats."""
+    return path.name.endswith((RAW, WEIGHTS))
+
+
+def content_size(shape: Shape, entries: Iterable[ExportTensor]) -> int:
+    """Counts the bytes of the list's tensors."""
+    return sum(int(np.prod(shape.sizes(entry.weight))) * np.dtype(TYPES[entry.type]).itemsize for entry in entries)
+
+
+def file_size(shape: Shape, entries: Iterable[ExportTensor]) -> int:
+    """Counts the bytes of a quantised file."""
+    size = content_size(shape, entries)
+    return size + -size % ALIGNMENT
+
+
+def _largest_size(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> int:
+    """Returns the most bytes that a file of this name may have."""
+    if path.name.endswith(RAW):
+        return _FLOAT.itemsize * sum(int(np.prod(shape.sizes(entry.weight))) for entry in entries)
+    if path.name.endswith(WEIGHTS):
+        floats = _FLOAT.itemsize * sum(int(np.prod(sizes)) for sizes in shape.tensors.values())
+        return floats + sum(len(name) + 1 + _COUNT.itemsize for name in shape.tensors)
+    return file_size(shape, entries)
+
+
+def quantised_bytes(net: Net) -> bytes:
+    data = b"".join(_stored(entry, net.tensors[entry.weight]) for entry in net.entries)
+    missing = -len(data) % ALIGNMENT
+    return data + bytes(itertools.islice(itertools.cycle(_LETTERS), missing))
+
+
+def parse_quantised(data: bytes, shape: Shape, entries: Sequence[ExportTensor], unit: float, file: Path) -> Net:
+    """Raises DataError. The bytes behind the last tensor, fewer than 64, may be any."""
+    tensors = {}
+    offset = 0
+    for entry in entries:
+        dtype = np.dtype(TYPES[entry.type]).newbyteorder("<")
+        sizes = shape.sizes(entry.weight)
+        flat = _take(data, offset, dtype, sizes, entry.weight, file)
+        tensors[entry.weight] = from_file(entry.weight, flat, sizes, transpose=entry.transpose, chunk=entry.chunk)
+        offset += flat.nbytes
+    if len(data) >= offset + ALIGNMENT or len(data) > offset + -offset % ALIGNMENT:
+        raise DataError(
+            file, f"{len(data):,} bytes; a network of this shape has {offset + -offset % ALIGNMENT:,}", offset
+        )
+    return Net(shape, tuple(entries), tensors, unit)
+
+
+def raw_bytes(floats: Floats, shape: Shape, entries: Iterable[ExportTensor]) -> bytes:
+    return b"".join(_float_bytes(entry.weight, shape.select(floats, entry.weight)) for entry in entries)
+
+
+def parse_raw(
+    data: bytes, shape: Shape, entries: Sequence[ExportTensor], file: Path
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Raises DataError. Factorisers must be in the list: bullet writes l0w without what is to be merged into it."""
+    if missing := unlisted_factorisers(shape, entries):
+        without = "^ behind data.chess.features" if "l0f" in missing else "model.factorised_layers"
+        raise DataError(
+            file,
+            f"model.export does not list {missing[0]}, so this file has no factoriser: take weights.bin; or a config "
+            f"without {without}, if it is added to {shape.factorisers[missing[0]]} already, as pool export does",
+        )
+    floats: dict[str, npt.NDArray[np.float32]] = {}
+    offset = 0
+    for entry in entries:
+        floats[entry.weight] = _take_floats(data, offset, shape, entry.weight, file)
+        offset += floats[entry.weight].nbytes
+    if len(data) != offset:
+        raise DataError(file, f"{len(data):,} bytes; a network of this shape has {offset:,}", min(offset, len(data)))
+    return shape.joined(floats)
+
+
+def unlisted_factorisers(shape: Shape, entries: Iterable[ExportTensor]) -> list[str]:
+    """Returns the factorisers that a file of the list's tensors does not have by themselves."""
+    listed = {entry.weight for entry in entries}
+    return [name for name in shape.factorisers if name not in listed]
+
+
+def weights_bytes(floats: Floats) -> bytes:
+    parts = []
+    for name in sorted(floats):
+        data = _float_bytes(name, floats[name])
+        parts += [name.encode() + b"\n", np.array(len(data) // _FLOAT.itemsize, _COUNT).tobytes(), data]
+    return b"".join(parts)
+
+
+def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArray[np.float32]]:
+    """Raises DataError. Factorisers that are not there are 0."""
+    floats: dict[str, npt.NDArray[np.float32]] = {}
+    offset = 0
+    while offset < len(data):
+        end = data.find(b"\n", offset, offset + _LONGEST_NAME)
+        name = data[offset:end].decode("utf-8", "replace") if end >= 0 else ""
+        if name not in shape.tensors or name in floats:
+            what = f"tensor {name!r}" if name else "no name of a tensor"
+            raise DataError(file, f"{what}; expected is each of {', '.join(shape.tensors)} once", offset)
+        offset = end + 1
+        count = int(_take(data, offset, _COUNT, (1,), f"the size of {name}", file)[0])
+        wanted = int(np.prod(shape.tensors[name]))
+        if count != wanted:
+            raise DataError(file, f"{name} has {count:,} numbers; a network of this shape has {wanted:,}", offset)
+        offset += _COUNT.itemsize
+        floats[name] = _take_floats(data, offset, shape, name, file)
+        offset += floats[name].nbytes
+    missing = [name for name in shape.tensors if name not in floats and name not in shape.factorisers]
+    if missing:
+        raise DataError(file, f"no tensor {', '.join(missing)}", len(data))
+    zeros = {name: np.zeros(shape.tensors[name], np.float32) for name in shape.factorisers if name not in floats}
+    return {**floats, **zeros}
+
+
+def _stored(entry: ExportTensor, values: npt.NDArray[Any]) -> bytes:
+    numbers = laid_out(entry.weight, values, transpose=entry.transpose, chunk=entry.chunk)
+    return numbers.astype(np.dtype(TYPES[entry.type]).newbyteorder("<")).tobytes()
+
+
+def _float_bytes(name: str, values: npt.NDArray[np.float32]) -> bytes:
+    return laid_out(name, values).astype(_FLOAT).tobytes()
+
+
+def _take_floats(data: bytes, offset: int, shape: Shape, name: str, file: Path) -> npt.NDArray[np.float32]:
+    sizes = shape.sizes(name)
+    flat = _take(data, offset, _FLOAT, sizes, name, file)
+    broken = int(np.count_nonzero(~np.isfinite(flat)))
+    if broken:
+        raise DataError(file, f"{name}: {broken} of {flat.size} numbers are not finite", offset)
+    return from_file(name, flat, sizes)
+
+
+def _take(
+    data: bytes, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...], name: str, file: Path
+) -> npt.NDArray[Any]:
+    """Returns so many numbers, in this machine's byte order."""
+    count = int(np.prod(shape))
+    if offset + count * dtype.itemsize > len(data):
+        raise DataError(file, f"the file ends inside {name}, at {len(data):,} bytes", offset)
+    return np.frombuffer(data, dtype, count, offset).astype(dtype.newbyteorder("="))

@@ -1,0 +1,109 @@
+"""From the floats of a network to the numbers of an exported file, and back. Free of torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pool.tasks.chess.integer_layers import Rows
+from pool.tasks.chess.perspective.config import ExportTensor
+from pool.tasks.chess.perspective.shape import Floats, Shape
+from pool.tasks.chess.quantization import Rounding, to_floats, to_integers
+
+TYPES: Mapping[str, type[np.number[Any]]] = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "f32": np.float32}
+
+
+@dataclass(frozen=True)
+class Net:
+    """The contents of an exported file. Tensors are shaped as in pool.tasks.chess.perspective.shape, factorisers
+    merged; l0w may be there in blocks."""
+
+    shape: Shape
+    entries: tuple[ExportTensor, ...]
+    tensors: Mapping[str, npt.NDArray[Any]]  # by name; int8, int16, int32 or float32
+    unit: float  # of an evaluation: what an output of 1.0 is
+
+    def entry(self, name: str) -> ExportTensor:
+        """Returns that of a tensor; of l0w in blocks the first, which has the scale of all."""
+        return next(entry for entry in self.entries if entry.weight == name or entry.weight.startswith(f"{name}["))
+
+    @property
+    def tables(self) -> Rows:
+        """The rows of l0w, by block, in the order of their inputs."""
+        blocks = {name: rows.start for name, rows in self.shape.blocks.items() if name in self.tensors}
+        return [(first, self.tensors[name]) for name, first in (blocks or {"l0w": 0}).items()]
+
+
+def quantise(floats: Floats, shape: Shape, entries: Sequence[ExportTensor], unit: float) -> Net:
+    """Returns the numbers of an exported file. Raises ValueError for a value that does not fit its type, and for a
+    factoriser that would be lost."""
+    for entry in entries:
+        _check_merge(entry, shape)
+    folded = shape.fold(floats)
+    tensors = {entry.weight: _numbers(entry, shape.select(folded, entry.weight)) for entry in entries}
+    return Net(shape, tuple(entries), tensors, unit)
+
+
+def dequantise(net: Net) -> dict[str, npt.NDArray[np.float32]]:
+    """Returns floats that `quantise` turns into the same numbers again; factorisers are 0. Raises ValueError for
+    integers that float32 can't tell apart."""
+    floats = {entry.weight: _floats(entry, net.tensors[entry.weight]) for entry in net.entries}
+    zeros = {name: np.zeros(net.shape.tensors[name], np.float32) for name in net.shape.factorisers}
+    return {**net.shape.joined(floats), **zeros}
+
+
+def roundings(entries: Sequence[ExportTensor]) -> dict[str, Rounding]:
+    """Returns the rules of the tensors that are integers; for l0w in blocks, which differ in their types alone, also
+    one of l0w."""
+    rules = {entry.weight: _rounding(entry) for entry in entries if entry.type != "f32"}
+    of_block = next((rule for name, rule in rules.items() if name.startswith("l0w[")), None)
+    return rules if of_block is None else {"l0w": of_block, **rules}
+
+
+def _check_merge(entry: ExportTensor, shape: Shape) -> None:
+    """Raises ValueError for a tensor of a factorised network with which a factoriser would be lost."""
+    for factoriser, target in shape.factorisers.items():
+        if entry.weight == factoriser:
+            raise ValueError(
+                f"model.export: {factoriser}: a quantised file has it merged into {target} only, as "
+                f'merge = "{factoriser}" there does'
+            )
+        if entry.weight in (target, f"{target}[pieces]") and entry.merge is None:
+            raise ValueError(
+                f'model.export: {entry.weight}: without merge = "{factoriser}" what the factoriser has learnt would be '
+                "lost"
+            )
+
+
+def _numbers(entry: ExportTensor, values: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+    if entry.type == "f32":
+        broken = int(np.count_nonzero(~np.isfinite(values)))
+        if broken:
+            raise ValueError(f"{entry.weight}: {broken} of {values.size} values are not finite")
+        return (values.astype(np.float64) * entry.scale).astype(np.float32)
+    return to_integers(entry.weight, values, _rounding(entry), clip=False)
+
+
+def _floats(entry: ExportTensor, values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    if entry.type == "f32":
+        return (values.astype(np.float64) / entry.scale).astype(np.float32)
+    return to_floats(entry.weight, values, _rounding(entry))
+
+
+def _rounding(entry: ExportTensor) -> Rounding:
+    kind = TYPES[entry.type]
+    assert issubclass(kind, np.signedinteger)
+    most = np.iinfo(kind).max / entry.scale
+    limit = math.floor(most * 1000) / 1000
+    if "[" in entry.weight:
+        remedy = f'trained with model.clip_tensors = {{ "{entry.weight}" = {limit:g} }} it would fit'
+    elif entry.weight.startswith("l0"):
+        remedy = f"a scale of the export below {entry.scale:g} makes room"
+    else:
+        remedy = f"trained with model.clip_weights = {limit:g} it would fit"
+    return Rounding(entry.scale, kind, way="half away from zero" if entry.round else "towards zero", remedy=remedy)

@@ -1,0 +1,181 @@
+"""The task: what pool.task.task asks for, put together from the parts in this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from loader.files.regular import read_regular
+from loader.stream.schema import BatchSchema
+from pool.errors import ConfigError
+from pool.nn.batch import TensorBatch
+from pool.task.task import Progress
+from pool.tasks.chess.perspective.config import ExportTensor, ModelConfig
+from pool.tasks.chess.perspective.description import beside, description
+from pool.tasks.chess.perspective.export_list import export_list
+from pool.tasks.chess.perspective.header import header
+from pool.tasks.chess.perspective.inference import check_evaluable
+from pool.tasks.chess.perspective.model import PerspectiveModel
+from pool.tasks.chess.perspective.network import PerspectiveNetwork
+from pool.tasks.chess.perspective.network_file import (
+    RAW,
+    floats_of,
+    holds_floats,
+    parse_quantised,
+    quantised_bytes,
+    raw_bytes,
+    read_bytes,
+    unlisted_factorisers,
+    weights_bytes,
+)
+from pool.tasks.chess.perspective.quantization import Net, quantise, roundings
+from pool.tasks.chess.perspective.shape import Floats, Shape, real_features, shape_of
+from pool.tasks.chess.proof import check_tensors, write_proved, write_whole
+from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.chess.training.loss import batch_loss, num_inputs
+from pool.tasks.chess.training.task import ChessTask
+
+
+class PerspectiveTask(ChessTask):
+    """Trains a network of this family and writes it as a file of numbers."""
+
+    def __init__(self, model: ModelConfig, loss: LossConfig) -> None:
+        super().__init__(loss)
+        self._model = model
+
+    def check(self, schema: BatchSchema) -> None:
+        """Raises ValueError if batches, the list of tensors or the file to start from don't fit the model."""
+        shape = shape_of(self._model)
+        of_batches, wanted = num_inputs(schema), shape.num_inputs
+        if of_batches != wanted:
+            raise ValueError(f"model.features: {wanted} inputs, but the batches have {of_batches}")
+        if schema.num_buckets != shape.buckets:
+            raise ValueError(f"model.output_buckets: {shape.buckets}, but the batches have {schema.num_buckets}")
+        export_list(self._model, shape)
+        _limits(self._model, shape)
+        self._start(shape)
+
+    def build_model(self) -> PerspectiveModel:
+        """Returns a freshly initialised model."""
+        shape, model = shape_of(self._model), self._model
+        rules = roundings(export_list(model, shape))
+        dtype = getattr(torch, model.table_dtype)
+        return PerspectiveModel(shape, model.kernels, model.fake_quantization, rules, dtype)
+
+    def initialize(self, model: nn.Module) -> None:
+        """Loads model.start_from, if it is set."""
+        floats = self._start(_perspective(model).shape)
+        if floats is not None:
+            _perspective(model).load_floats(floats)
+
+    def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
+        """Returns the mean loss of a batch; in training with model.sparsity_penalty."""
+        if not self._model.sparsity_penalty or not model.training:
+            return super().loss(model, batch, progress)
+        output, activity = _perspective(model).with_activity(batch)
+        return batch_loss(self._loss, output, batch, progress) + self._model.sparsity_penalty * activity
+
+    def after_step(self, model: nn.Module) -> None:
+        """Clips the tensors that are to be."""
+        _perspective(model).clip(self._clips)
+
+    def export(self, model: nn.Module, path: Path, description: str) -> None:
+        """Writes a file of numbers, by its name the floats (*raw.bin, *weights.bin) or the quantised network, and its
+        description beside it. Raises ValueError if a value doesn't fit or the file is not read back as it was,
+        DataError if a file can't be written."""
+        if holds_floats(path):
+            self._export_floats(model, path, description)
+        else:
+            self._export_quantised(self.network(model).net, path, description)
+
+    def network(self, model: nn.Module, description: str = "") -> PerspectiveNetwork:
+        shape = _perspective(model).shape
+        net = quantise(_perspective(model).floats(), shape, export_list(self._model, shape), self._loss.output_unit)
+        check_evaluable(net)
+        return PerspectiveNetwork(net, description=description)
+
+    def reorder(self, model: nn.Module, patterns: Sequence[str]) -> str:
+        """See ChessTask. Raises ConfigError for a network without pairs."""
+        if self._model.activation != "pairwise":
+            raise ConfigError(f"--permute: orders pairs, and model.activation = {self._model.activation} has none")
+        return super().reorder(model, patterns)
+
+    def header(self, model: nn.Module, path: Path, language: str) -> str:
+        """Returns source in C or Rust that describes the quantised file `path`."""
+        return header(self.network(model).net, language, path.name)
+
+    @cached_property
+    def _clips(self) -> dict[str, float]:
+        return _limits(self._model, shape_of(self._model))
+
+    def _export_floats(self, model: nn.Module, path: Path, text: str) -> None:
+        section, shape = self._model, _perspective(model).shape
+        floats: Floats = _perspective(model).floats()
+        raw = path.name.endswith(RAW)
+        entries = export_list(section, shape)
+        if raw and (lost := unlisted_factorisers(shape, entries)):
+            floats = shape.fold(floats, kept=[name for name in shape.factorisers if name not in lost])
+            section = _folded(section, entries, lost)
+            shape = shape_of(section)
+            entries = export_list(section, shape)
+        data = raw_bytes(floats, shape, entries) if raw else weights_bytes(floats)
+
+        def check(written: Path) -> None:
+            check_tensors(floats, floats_of(read_regular(written, len(data)), shape, entries, path))
+
+        write_whole(path, data, check)
+        write_whole(beside(path), description(section, self._loss, data, text))
+
+    def _export_quantised(self, net: Net, path: Path, text: str) -> None:
+        data = quantised_bytes(net)
+
+        def read(written: Path) -> PerspectiveNetwork:
+            content = read_regular(written, len(data))
+            return PerspectiveNetwork(parse_quantised(content, net.shape, net.entries, net.unit, written))
+
+        write_proved(path, data, PerspectiveNetwork(net), read)
+        write_whole(beside(path), description(self._model, self._loss, data, text))
+
+    def _start(self, shape: Shape) -> Floats | None:
+        """Returns the floats to start from. Raises DataError or ValueError."""
+        if self._model.start_from is None:
+            return None
+        path = Path(self._model.start_from)
+        entries = export_list(self._model, shape)
+        return floats_of(read_bytes(path, shape, entries), shape, entries, path)
+
+
+def _perspective(model: nn.Module) -> PerspectiveModel:
+    assert isinstance(model, PerspectiveModel)
+    return model
+
+
+def _folded(model: ModelConfig, entries: Sequence[ExportTensor], lost: Collection[str]) -> ModelConfig:
+    """Returns the section of the network in which these factorisers are added to their tensors."""
+    assert model.features is not None
+    kept = [entry.model_copy(update={"merge": None}) if entry.merge in lost else entry for entry in entries]
+    changes = {
+        "features": real_features(model.features) if "l0f" in lost else model.features,
+        "factorised_layers": tuple(layer for layer in model.factorised_layers if f"l{layer}fw" not in lost),
+        "export": tuple(kept),
+    }
+    return model.model_copy(update=changes)
+
+
+def _limits(model: ModelConfig, shape: Shape) -> dict[str, float]:
+    """Returns what the tensors of the network are clamped to +- of, by name. Raises ValueError for a tensor that it has
+    not."""
+    known = {**shape.tensors, **shape.blocks}
+    for name in model.clip_tensors:
+        if name not in known:
+            raise ValueError(f"model.clip_tensors: this network has no {name}; it has {', '.join(known)}")
+    behind = {
+        name: model.clip_weights
+        for name in shape.tensors
+        if not name.startswith("l0") and name not in shape.factorisers
+    }
+    return {name: limit for name, limit in {**behind, **model.clip_tensors}.items() if limit}

@@ -1,0 +1,122 @@
+"""Integer inference of an exported network, exact to the last bit: what Stockfish computes.
+
+Every step of the integer arithmetic (wrapping, floors, truncation) is written down. Terms are in sixteenths of internal
+units, from the point of view of the side to move. Rules: those of builds without int16 saturation of products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from pool.tasks.chess.integer_layers import of_its_bucket, products, sums_int16, sums_int32
+from pool.tasks.chess.positions import Block, Position
+from pool.tasks.chess.quantization import Ints, truncating_divide, wrapped
+from pool.tasks.chess.stockfish.nnue_file import Net
+from pool.tasks.chess.stockfish.versions import LARGEST_INPUT, NUM_BUCKETS, OUTPUT_SCALE, Version, bucket
+
+_BLOCK = 1024  # positions at a time: bounds the memory
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The sums of n positions, from the side to move's point of view."""
+
+    bucket: Ints  # [n], the one that value is made of
+    psqt: Ints  # [n, 8], material term, sixteenths
+    positional: Ints  # [n, 8], sixteenths
+    values: Ints  # [n, 8], internal units
+    value: Ints  # [n], the bucket's
+
+
+def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
+    """Evaluates all buckets of each position. `positions`: with the inputs of the net's version."""
+    terms = [_terms(net, Block.of(positions[i : i + _BLOCK])) for i in range(0, len(positions), _BLOCK)]
+    psqt = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[0] for block in terms)])
+    positional = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[1] for block in terms)])
+    used = bucket(np.array([position.piece_count for position in positions], np.int64))
+    values = _value(net.version, psqt, positional)
+    return Evaluation(used, psqt, positional, values, values[np.arange(len(positions)), used])
+
+
+def values_of(net: Net, block: Block, threads: int = 1) -> Ints:
+    """Returns `Evaluation.value` of n positions [n], by the bucket of each alone."""
+    used = bucket(block.piece_count)
+    psqt = _psqt(net, block, threads)[np.arange(len(used)), used]
+    positional = of_its_bucket(used, _pairs(net, block, threads), partial(_layers, net))
+    return _value(net.version, psqt, positional)
+
+
+def pair_products(net: Net, positions: Sequence[Position]) -> npt.NDArray[np.uint16]:
+    """Returns what enters fc_0, [n, l1], the own side's pairs first."""
+    return _pairs(net, Block.of(positions))
+
+
+def _terms(net: Net, block: Block) -> tuple[Ints, Ints]:
+    return _psqt(net, block), _layers(net, _pairs(net, block), slice(None))
+
+
+def _value(version: Version, psqt: Ints, positional: Ints) -> Ints:
+    if version.cut_apart:
+        return truncating_divide(psqt, 16) + truncating_divide(positional, 16)
+    return truncating_divide(psqt + positional, 16)
+
+
+def _psqt(net: Net, block: Block, threads: int = 1) -> Ints:
+    """Returns the material terms, [n, 8]."""
+    tables = [(table.first, net[table.psqt]) for table in net.version.tables]
+    own, opponent = sums_int32(tables, block, threads)
+    return truncating_divide((own - opponent).astype(np.int64), 2)
+
+
+def _pairs(net: Net, block: Block, threads: int = 1) -> npt.NDArray[np.uint16]:
+    """Adds up the first layer of both perspectives, and multiplies the clamped halves of each: [n, l1]."""
+    version, half = net.version, net.l1 // 2
+    tables = [(table.first, net[table.weight]) for table in version.tables]
+    pairs = np.empty((len(block.piece_count), net.l1), np.uint16)
+    for number, sums in enumerate(sums_int16(tables, net["transformer_bias"], block, threads)):
+        largest = version.largest_sum // 2 if version.doubled else version.largest_sum
+        clamped = np.clip(sums, 0, largest, out=sums).view(np.uint16)
+        if version.doubled:
+            clamped *= 2
+        out = pairs[:, number * half : (number + 1) * half]
+        np.multiply(clamped[:, :half], clamped[:, half:], out=out)
+        out >>= 9
+    return pairs
+
+
+def _layers(net: Net, inputs: npt.NDArray[np.uint16], buckets: slice) -> Ints:
+    """Turns [n, l1] into positional terms [n, buckets]. Between the layers the bucket is the first axis."""
+    version = net.version
+
+    def weight(name: str, inputs: int) -> npt.NDArray[np.int8]:
+        return net[f"{name}_weight"][buckets][..., :inputs]
+
+    y = products(inputs, weight("fc_0", net.l1), net["fc_0_bias"][buckets])
+    hidden = _activated(version, 0, y[..., : version.paired])
+    z = products(hidden, weight("fc_1", version.fc_1_in), net["fc_1_bias"][buckets])
+    if version.all_activations:
+        last = np.concatenate([hidden, _activated(version, 1, z)], axis=2)
+    else:
+        last = _clipped(version, 1, z)
+    v = products(last, weight("fc_2", version.fc_2_in)[:, None], net["fc_2_bias"][buckets][:, None])[..., 0]
+    skipped = y[..., -2] - y[..., -1] if version.skips == 2 else y[..., -1]
+    if version.skip_one == version.output_one:
+        return truncating_divide(wrapped(v + skipped) * OUTPUT_SCALE, version.output_one).T
+    return wrapped(v + truncating_divide(wrapped(skipped * OUTPUT_SCALE), version.skip_one)).T
+
+
+def _activated(version: Version, layer: int, y: Ints) -> Ints:
+    """Returns squares, then the clipped outputs."""
+    shift = version.square_shift[layer]
+    assert shift is not None
+    return np.concatenate([np.minimum(LARGEST_INPUT, y * y >> shift), _clipped(version, layer, y)], axis=2)
+
+
+def _clipped(version: Version, layer: int, y: Ints) -> Ints:
+    clipped: Ints = np.clip(y >> version.clip_shift[layer], 0, LARGEST_INPUT)
+    return clipped

@@ -1,0 +1,354 @@
+"""The network in a checkpoint of nnue-pytorch (a .ckpt, or a .pt), as floats of a Net.
+
+The names in its state_dict have changed over the years; these are known, each with or without `model.` in front:
+
+    input.weight, input.bias                   all feature sets one behind the other, [inputs, l1 + 8]: outputs, PSQT
+    input.features.0.weight, ...               or one table for each
+    input.virtual_weight                       the factoriser [768, l1 + 8], else the last rows of input.weight
+    layer_stacks.l1.weight, l2, output         [8 * outputs, inputs], with `.linear` before `.weight` since 2026
+    layer_stacks.l1_fact.weight                what is added to fc_0 of all buckets; since 2026 l1.factorized_linear
+
+HalfKAv2_hm has 11 planes of 64 squares for each king bucket (the kings' are one), or 12.
+
+torch loads the file's weights alone: no code in it is run (I7). Objects of classes that such files are known to hold,
+of settings, optimizers and the model itself, become stand-ins; any other class or function is refused."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+import pool.tasks.chess.stockfish.halfka as halfka
+from loader.errors import DataError
+from loader.files.compression import decompressor
+from loader.files.regular import open_regular
+from loader.plugins.error_text import in_words
+from pool.tasks.chess.stockfish.quantization import Floats
+from pool.tasks.chess.stockfish.versions import FC_1_OUT, L1_STEP, MAX_L1, NUM_BUCKETS, VERSIONS, Table, Version
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# late imports: torch takes a second, which only such a checkpoint is worth
+
+SUFFIXES = (".ckpt", ".pt")
+_WITH_12_PLANES = halfka.INPUTS // halfka.PLANES * 12
+_PREFIXES = ("model.", "_orig_mod.")
+
+_DEEPEST = 32  # modules inside one another
+
+# Packages whose names come up in checkpoints, as classes of settings, of optimizers, of parts of the model; and what
+# pickle makes plain values of.
+_KNOWN_PACKAGES = (
+    "torch", "numpy", "collections", "argparse", "pathlib", "enum", "lightning", "lightning_fabric", "torchmetrics",
+    "lightning_utilities", "pytorch_lightning", "ranger", "ranger21", "schedulefree", "model", "nnue_pytorch",
+    "feature_set", "feature_block", "features", "feature_transformer", "halfka_v2_hm", "data_loader", "config",
+    "datetime", "decimal", "fractions", "uuid",
+)  # fmt: skip
+_PLAIN = ("set", "frozenset", "list", "dict", "tuple", "slice", "range", "complex", "bytearray", "object")
+_KNOWN_NAMES = {f"{module}.{name}" for module in ("builtins", "__builtin__") for name in _PLAIN}
+_KNOWN_NAMES |= {f"{module}.{name}" for module in ("copyreg", "copy_reg") for name in ("_reconstructor", "__newobj__")}
+_CONTAINERS: Mapping[str, type] = {"collections.defaultdict": dict, "collections.deque": list}
+
+Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class CheckpointNet:
+    """Floats that pool.tasks.chess.stockfish.quantization takes; factorisers are added in."""
+
+    version: Version
+    l1: int
+    floats: Floats
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Says by its name whether a file is one."""
+    return path.suffix in SUFFIXES
+
+
+def read_checkpoint(path: Path) -> CheckpointNet:
+    """Reads a checkpoint. Its version follows from the shapes; where versions differ in width alone, it is that of this
+    width, else the newest. Raises DataError that names the tensor, its shape, and what is expected."""
+    return _Reader(path).net()
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tensors = {_plain(name): tensor for name, tensor in read_tensors(path).items()}
+
+    def net(self) -> CheckpointNet:
+        tables = self._tables()
+        version, l1 = self._version(tables)
+        self._check_input(tables, l1)
+        rows = self._rows(version, tables)
+        stacks = self._stacks(version, l1)
+        bias = self._read("input.bias", (l1 + NUM_BUCKETS,))[:l1]
+        weights = {table.weight: block[:, :l1] for table, block in zip(_in_order(version), rows, strict=True)}
+        psqt = {table.psqt: block[:, l1:] for table, block in zip(_in_order(version), rows, strict=True)}
+        return CheckpointNet(version, l1, {"transformer_bias": bias, **weights, **psqt, **stacks})
+
+    def _tables(self) -> list[str]:
+        """Returns the names of the first layer's weights, in the order of the feature sets."""
+        if "input.weight" in self._tensors:
+            return ["input.weight"]
+        tables = [name for k in range(8) if (name := f"input.features.{k}.weight") in self._tensors]
+        if not tables:
+            raise DataError(
+                self._path, "no tensor input.weight: not a checkpoint of nnue-pytorch that this program knows"
+            )
+        return tables
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._tensors[name].shape)
+
+    def _version(self, tables: Sequence[str]) -> tuple[Version, int]:
+        shapes = [self._shape(name) for name in tables]
+        inputs = [shape[0] for shape in shapes if len(shape) == 2]
+        l1 = shapes[0][-1] - NUM_BUCKETS if len(shapes[0]) == 2 else 0
+        fitting = [version for version in VERSIONS.values() if _fits(version, inputs)]
+        if len(inputs) != len(shapes) or not fitting:
+            known = "; ".join(f"{version.name} {_sizes(version, len(tables))}" for version in _distinct(len(tables)))
+            raise DataError(
+                self._path, f"{' and '.join(tables)}: {_listed(shapes)}, expected is [inputs, l1 + 8] with: {known}"
+            )
+        if not 0 < l1 <= MAX_L1 or l1 % L1_STEP:
+            raise DataError(self._path, f"{tables[0]}: {_listed(shapes)}, expected is a multiple of {L1_STEP}, and 8")
+        return next((version for version in fitting if version.l1 == l1), fitting[-1]), l1
+
+    def _check_input(self, tables: Sequence[str], l1: int) -> None:
+        for name in tables:
+            self._expect(name, (self._shape(name)[0], l1 + NUM_BUCKETS))
+
+    def _rows(self, version: Version, tables: Sequence[str]) -> list[Array]:
+        """Returns the rows of each feature set, those of the pieces last."""
+        blocks = [self._numbers(name) for name in tables]
+        if len(blocks) == 1:
+            borders = np.cumsum([table.inputs for table in version.tables[1:]], dtype=np.int64)
+            blocks = np.split(blocks[0], borders)
+        last = tables[-1]
+        virtual = f"{last.removesuffix('weight')}virtual_weight"
+        more = self._read(virtual, (halfka.VIRTUAL, blocks[-1].shape[1])) if virtual in self._tensors else None
+        return [*blocks[:-1], _pieces(blocks[-1], more)]
+
+    def _stacks(self, version: Version, l1: int) -> dict[str, Array]:
+        outputs = version.fc_0_out
+        weight, bias = self._layer("l1", NUM_BUCKETS * outputs, l1)
+        weight, bias = weight.reshape(NUM_BUCKETS, outputs, l1), bias.reshape(NUM_BUCKETS, outputs)
+        for shared in ("l1_fact", "l1.factorized_linear"):
+            if f"layer_stacks.{shared}.weight" in self._tensors:
+                more = self._named(shared, outputs, l1)
+                weight, bias = weight + more[0], bias + more[1]
+        second = self._layer("l2", NUM_BUCKETS * FC_1_OUT, version.fc_1_in)
+        last = self._layer("output", NUM_BUCKETS, version.fc_2_in)
+        return {
+            "fc_0_weight": weight,
+            "fc_0_bias": bias,
+            "fc_1_weight": second[0].reshape(NUM_BUCKETS, FC_1_OUT, version.fc_1_in),
+            "fc_1_bias": second[1].reshape(NUM_BUCKETS, FC_1_OUT),
+            "fc_2_weight": last[0],
+            "fc_2_bias": last[1],
+        }
+
+    def _layer(self, name: str, outputs: int, inputs: int) -> tuple[Array, Array]:
+        linear = f"{name}.linear"
+        return self._named(linear if f"layer_stacks.{linear}.weight" in self._tensors else name, outputs, inputs)
+
+    def _named(self, name: str, outputs: int, inputs: int) -> tuple[Array, Array]:
+        weight = self._read(f"layer_stacks.{name}.weight", (outputs, inputs))
+        return weight, self._read(f"layer_stacks.{name}.bias", (outputs,))
+
+    def _read(self, name: str, shape: tuple[int, ...]) -> Array:
+        if name not in self._tensors:
+            raise DataError(self._path, f"no tensor {name}, of {list(shape)}")
+        self._expect(name, shape)
+        return self._numbers(name)
+
+    def _numbers(self, name: str) -> Array:
+        tensor = self._tensors[name]
+        stored = tensor.untyped_storage().nbytes() // tensor.element_size()
+        if not tensor.is_floating_point():
+            raise DataError(self._path, f"{name}: {tensor.dtype}; floats are expected")
+        if not 0 < tensor.numel() <= stored:
+            raise DataError(self._path, f"{name}: {list(tensor.shape)} is more than its {stored:,} numbers")
+        numbers: Array = tensor.detach().float().clone().numpy()
+        if broken := int(np.count_nonzero(~np.isfinite(numbers))):
+            raise DataError(self._path, f"{name}: {broken} of {numbers.size} numbers are not finite")
+        return numbers
+
+    def _expect(self, name: str, shape: tuple[int, ...]) -> None:
+        if self._shape(name) != shape:
+            raise DataError(self._path, f"{name}: {list(self._shape(name))}, expected is {list(shape)}")
+
+
+def read_tensors(path: Path) -> Mapping[str, Tensor]:
+    """Returns the tensors of a state_dict, of what lies under the key `state_dict`, or of a whole pickled module; their
+    numbers are read from the file when they are needed. Raises DataError."""
+    import torch
+    from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
+
+    sizes = _sizes_of_storages(path)
+    names: list[str] = []
+    try:
+        names = get_unsafe_globals_in_checkpoint(path)
+        stand_ins: list[Any] = [(_stand_in(name), name) for name in names if _is_known(name)]
+        with safe_globals(stand_ins), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of other protocols of pickle than torch's own
+            # Mapped, a storage ends where the file does; read into memory, torch believes what the pickle claims.
+            tree = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # torch says in many ways that a file is not as it should be
+        strange = [name for name in names if not _is_known(name)]
+        if strange:
+            what = f"names code or a class that no checkpoint needs, {strange[0]}"
+        else:
+            what = f"has an entry that can't be read ({in_words(error):.200}; save the state_dict alone)"
+        raise DataError(path, f"{what}: it is not run, and the file not read") from None
+    tensors = {name: value for name, value in _named_tensors(tree) if isinstance(value, torch.Tensor)}
+    if not tensors:
+        raise DataError(path, "has no tensors: a state_dict, or a checkpoint with one, is expected")
+    for name, tensor in tensors.items():
+        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+            raise DataError(path, f"{name}: {tensor.layout} on {tensor.device}; plain numbers are expected")
+        if (size := tensor.untyped_storage().nbytes()) not in sizes:
+            raise DataError(path, f"{name}: {size:,} bytes are expected, and no storage of the file has so many")
+    return tensors
+
+
+def _sizes_of_storages(path: Path) -> set[int]:
+    """Reads a file through and returns the sizes of what lies in it, in bytes. Raises DataError for damage."""
+    try:
+        descriptor = open_regular(path)
+    except OSError as error:
+        raise DataError(path, f"can't be read: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        program = decompressor(file.read(16))
+        if program is not None and program != "unzip -p":
+            raise DataError(path, f"is compressed, and a checkpoint is read as it is: {program} {path} > CHECKPOINT")
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _check_archive(path, archive)
+        except DataError:
+            raise
+        except Exception:  # zipfile raises many kinds for bytes that are not as they should be
+            raise DataError(path, "not a file that torch has saved, or damaged: a zip archive is expected") from None
+
+
+def _check_archive(path: Path, archive: zipfile.ZipFile) -> set[int]:
+    """Returns the sizes of the entries, in bytes. Raises DataError for one that is compressed or damaged, and what
+    zipfile raises."""
+    for entry in archive.infolist():
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise DataError(path, f"not a file that torch has saved: {entry.filename} is compressed")
+    if (damaged := archive.testzip()) is not None:
+        raise DataError(path, f"{damaged} is damaged")
+    return {entry.file_size for entry in archive.infolist()}
+
+
+def _is_known(name: str) -> bool:
+    return name.partition(".")[0] in _KNOWN_PACKAGES or name in _KNOWN_NAMES
+
+
+def _stand_in(name: str) -> Callable[..., object]:
+    """Returns a class whose objects keep the attributes that pickle fills them with, take any other state, and do
+    nothing; of containers with entries, which torch puts only into its own kinds, a function that makes such a one."""
+    if name in _CONTAINERS:
+        return lambda *_: _CONTAINERS[name]()
+
+    def ignore(self: object, *_: object) -> None:
+        pass
+
+    def set_state(self: object, state: object) -> None:
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, dict):
+                vars(self).update(part)
+
+    def new(cls: type, *_: object) -> object:
+        return object.__new__(cls)
+
+    methods: dict[str, object] = {"__init__": ignore, "__new__": new, "__setstate__": set_state}
+    return type(name, (), methods)
+
+
+def _named_tensors(tree: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(tree, dict):
+        yield from _of_module(tree, "", 0)
+        return
+    inner = tree.get("state_dict")
+    for name, value in (inner if isinstance(inner, dict) else tree).items():
+        if isinstance(name, str):
+            yield name, value
+
+
+def _of_module(module: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Yields the parameters of a pickled torch.nn.Module, named as in its state_dict."""
+    state = getattr(module, "__dict__", {})
+    for name, value in _items(state.get("_parameters")):
+        yield f"{prefix}{name}", value
+    for name, value in _items(state.get("_modules")):
+        if depth < _DEEPEST:
+            yield from _of_module(value, f"{prefix}{name}.", depth + 1)
+
+
+def _items(mapping: Any) -> Sequence[tuple[Any, Any]]:
+    return list(mapping.items()) if isinstance(mapping, dict) else []
+
+
+def _plain(name: str) -> str:
+    while name.startswith(_PREFIXES):
+        name = name.removeprefix("model.").removeprefix("_orig_mod.")
+    return name.replace("._orig_mod.", ".")
+
+
+def _in_order(version: Version) -> list[Table]:
+    """Returns the version's tables as the trainer has them: the pieces' last."""
+    return [*version.tables[1:], version.tables[0]]
+
+
+def _fits(version: Version, inputs: Sequence[int]) -> bool:
+    more = [table.inputs for table in version.tables[1:]]
+    if len(inputs) == 1:
+        return inputs[0] - sum(more) in _OF_PIECES
+    *others, pieces = inputs or [0]
+    return others == more and pieces in _OF_PIECES
+
+
+_OF_PIECES = (halfka.INPUTS, halfka.INPUTS + halfka.VIRTUAL, _WITH_12_PLANES)
+
+
+def _distinct(tables: int) -> list[Version]:
+    """Returns one version for each set of inputs."""
+    by_inputs: dict[tuple[int, ...], Version] = {}
+    for version in VERSIONS.values():
+        by_inputs.setdefault(tuple(table.inputs for table in version.tables), version)
+    return [version for version in by_inputs.values() if tables == 1 or len(version.tables) == tables]
+
+
+def _sizes(version: Version, tables: int) -> str:
+    more = [table.inputs for table in version.tables[1:]]
+    if tables == 1:
+        return " or ".join(f"{sum(more) + pieces}" for pieces in _OF_PIECES)
+    return ", ".join(map(str, [*more, _WITH_12_PLANES]))
+
+
+def _listed(shapes: Sequence[tuple[int, ...]]) -> str:
+    return " and ".join(str(list(shape)) for shape in shapes)
+
+
+def _pieces(rows: Array, factoriser: Array | None) -> Array:
+    """Returns the rows of 11 planes, [22528, l1 + 8], the factoriser added."""
+    virtual = halfka.virtual_features()
+    if len(rows) == halfka.INPUTS + halfka.VIRTUAL:
+        rows, factoriser = rows[: halfka.INPUTS], rows[halfka.INPUTS :]
+    elif len(rows) == _WITH_12_PLANES:
+        bucket = np.arange(halfka.INPUTS) // (halfka.PLANES * halfka.SQUARES)
+        rows = rows[bucket * 12 * halfka.SQUARES + virtual]
+    return rows if factoriser is None else rows + factoriser[virtual]

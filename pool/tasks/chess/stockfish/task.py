@@ -1,0 +1,95 @@
+"""The task: what pool.task.task asks for, put together from the parts in this folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import nn
+
+from loader.stream.schema import BatchSchema
+from pool.tasks.chess.stockfish.config import ModelConfig
+from pool.tasks.chess.stockfish.model import StockfishModel
+from pool.tasks.chess.stockfish.network import StockfishNetwork, write_network
+from pool.tasks.chess.stockfish.nnue_file import read_net
+from pool.tasks.chess.stockfish.nnue_pytorch import is_checkpoint, read_checkpoint
+from pool.tasks.chess.stockfish.quantization import Floats, dequantize, quantize
+from pool.tasks.chess.stockfish.versions import NUM_BUCKETS, Version
+from pool.tasks.chess.training.config import LossConfig
+from pool.tasks.chess.training.loss import num_inputs
+from pool.tasks.chess.training.task import ChessTask
+
+
+class StockfishTask(ChessTask):
+    """Trains a network of Stockfish and writes it as a .nnue file."""
+
+    def __init__(self, model: ModelConfig, loss: LossConfig) -> None:
+        super().__init__(loss)
+        self._model = model
+
+    def check(self, schema: BatchSchema) -> None:
+        """Raises ValueError if batches or the file to start from don't fit the model."""
+        name = self._model.feature_set
+        inputs, of_batches = self._model.inputs, num_inputs(schema)
+        remedy = f"set data.chess.features = {name} or change model.version or model.factorized"
+        if of_batches != inputs:
+            factorized = str(self._model.factorized).lower()
+            setting = f"model.version = {self._model.version} with model.factorized = {factorized}"
+            raise ValueError(
+                f"data.chess.features: {of_batches} inputs, but {setting} needs the {inputs} of {name}; {remedy}"
+            )
+        if schema.num_buckets != NUM_BUCKETS:
+            raise ValueError(
+                f"data.chess.features: {schema.num_buckets} output buckets, but the net has {NUM_BUCKETS}; "
+                f"set data.chess.features = {name}"
+            )
+        self._start()
+
+    def build_model(self) -> StockfishModel:
+        """Returns a freshly initialised model."""
+        return StockfishModel(self._model)
+
+    def initialize(self, model: nn.Module) -> None:
+        """Loads model.start_from, if it is set."""
+        floats = self._start()
+        if floats is not None:
+            _nnue(model).load_folded(floats)
+
+    def after_step(self, model: nn.Module) -> None:
+        """Clips the weights that are stored as int8."""
+        if self._model.clip_weights:
+            _nnue(model).clip()
+
+    def network(self, model: nn.Module, description: str = "") -> StockfishNetwork:
+        floats = _nnue(model).folded()
+        return StockfishNetwork(quantize(self._model.architecture, floats, description, self._model.clip_weights))
+
+    def export(self, model: nn.Module, path: Path, description: str) -> None:
+        """Writes a .nnue file. Raises ValueError if a value doesn't fit or the file is not read back as the network,
+        DataError if it can't be written."""
+        write_network(self.network(model, description), path)
+
+    def _start(self) -> Floats | None:
+        """Returns the floats of the network to start from, which fits the model. Raises DataError or ValueError."""
+        if self._model.start_from is None:
+            return None
+        path = Path(self._model.start_from)
+        if is_checkpoint(path):
+            checkpoint = read_checkpoint(path)
+            self._check_start(path, checkpoint.version, checkpoint.l1)
+            return checkpoint.floats
+        net = read_net(path)
+        self._check_start(path, net.version, net.l1)
+        return dequantize(net)
+
+    def _check_start(self, path: Path, version: Version, l1: int) -> None:
+        if version.name != self._model.version:
+            raise ValueError(
+                f"model.start_from: {path} is {version.name} ({version.engine}); set model.version = {version.name}"
+            )
+        if l1 != self._model.l1:
+            raise ValueError(f"model.start_from: {path} has l1 = {l1}; set model.l1 = {l1}")
+
+
+def _nnue(model: nn.Module) -> StockfishModel:
+    assert isinstance(model, StockfishModel)
+    return model

@@ -1,0 +1,299 @@
+"""The versions of Stockfish's network as data: inputs, widths, hashes, layout of the file, arithmetic. Free of torch.
+
+File format, quantizer, evaluator and model are made from this table; none of them knows a version by name. Numbers of
+inputs are those of `data.chess.features`, which has HalfKAv2_hm first in every set; a file has its tables in the order
+of `Version.blocks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+import pool.tasks.chess.stockfish.halfka as halfka
+
+NUM_BUCKETS = 8
+FC_1_OUT = 32
+L1_STEP = 8  # l1 is a multiple of it
+MAX_L1 = 1 << 14
+OUTPUT_UNIT = 600  # internal units in one unit of the float network
+OUTPUT_SCALE = 16 * OUTPUT_UNIT  # of the integers' terms
+LARGEST_INPUT = 127  # of a layer
+
+_WORD_2022 = 0x7AF32F20
+_WORD_2026 = 0x6A448AFA
+
+
+class Encoding(Enum):
+    RAW = "raw"
+    LEB128 = "LEB128"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Arrays that lie one behind the other in a file, in one encoding."""
+
+    encoding: Encoding
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one feature set."""
+
+    weight: str  # names of its arrays
+    psqt: str
+    first: int  # input of the first row
+    inputs: int
+    most_active: int  # of one side of a position
+    kind: type[np.signedinteger[Any]]  # of the weights
+    lowest: int | None = None  # what training keeps the weights within, in steps; None: they are not clipped
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.first, self.first + self.inputs)
+
+
+@dataclass(frozen=True)
+class Pawn:
+    """Internal units of what the engine prints as one pawn: a polynomial of the material m, which is between 17 and 78
+    (pawns, 3 for knights and bishops, 5 for rooks, 9 for queens), divided by 58; highest power first."""
+
+    coefficients: tuple[float, ...]
+
+    def units(self, material: Any) -> Any:
+        return np.polyval(self.coefficients, np.clip(material, 17, 78) / 58)
+
+
+@dataclass(frozen=True)
+class Version:
+    """One architecture. Integers of the arithmetic as in the engine; what 1.0 of the float network is follows."""
+
+    name: str
+    engine: str
+    feature_set: str  # data.chess.features
+    tables: tuple[Table, ...]
+    blocks: tuple[Block, ...]  # of the feature transformer, in the file's order
+    l1: int  # what the engine loads
+    word: int  # that the file begins with
+    feature_hash: int
+    fc_0_out: int
+    transformer_one: int  # 1.0 of a sum of the first layer
+    doubled: bool  # sums count twice before they are clamped
+    largest_sum: int  # and are clamped to this
+    input_one: int  # 1.0 of what enters a layer
+    weight_one: tuple[int, int]  # of fc_0 and fc_1
+    square_shift: tuple[int, int | None]  # of the squares behind fc_0 and fc_1; None: there are none
+    clip_shift: tuple[int, int]
+    fc_2_one: float  # of fc_2's weights
+    output_one: int  # of the sum that fc_2 gives
+    skips: int  # last outputs of fc_0 that are added to the result: 1, without activations; or the difference of 2
+    skip_one: int  # 1.0 of fc_0's outputs
+    all_activations: bool  # fc_2 sees all activations of both layers; else the clipped ones of fc_1
+    cut_apart: bool  # psqt and positional term are divided by 16 each by itself
+    pawn: Pawn
+
+    @property
+    def paired(self) -> int:
+        """Outputs of fc_0 that have activations, a square and a clipped one."""
+        return self.fc_0_out - (1 if self.skips == 1 else 0)
+
+    @property
+    def fc_1_in(self) -> int:
+        return 2 * self.paired
+
+    @property
+    def fc_2_in(self) -> int:
+        return self.fc_1_in + 2 * FC_1_OUT if self.all_activations else FC_1_OUT
+
+    @property
+    def inputs(self) -> int:
+        return sum(table.inputs for table in self.tables)
+
+    @property
+    def bias_one(self) -> tuple[int, int]:
+        """The integers that 1.0 of fc_0's and fc_1's biases are."""
+        return self.weight_one[0] * self.input_one, self.weight_one[1] * self.input_one
+
+    @property
+    def product_factor(self) -> float:
+        """The factor of the product of two sums, in floats: the integers divide by 512."""
+        one = self.transformer_one * (2 if self.doubled else 1)
+        return one * one / 512 / self.input_one
+
+    def square_factor(self, layer: int) -> float:
+        """Returns the factor of the squares behind fc_0 or fc_1, in floats."""
+        shift = self.square_shift[layer]
+        assert shift is not None
+        return self.bias_one[layer] ** 2 / (1 << shift) / self.input_one
+
+    @property
+    def largest_float_sum(self) -> float:
+        """The bound of the first layer's sums, in floats."""
+        return self.largest_sum / (self.transformer_one * (2 if self.doubled else 1))
+
+    @property
+    def largest_float_input(self) -> float:
+        """The bound of activations, in floats."""
+        return LARGEST_INPUT / self.input_one
+
+    def shapes(self, l1: int) -> dict[str, tuple[int, ...]]:
+        """Returns the shape of each array as stored: inputs of fc_* are padded."""
+        return {
+            "transformer_bias": (l1,),
+            **{table.weight: (table.inputs, l1) for table in self.tables},
+            **{table.psqt: (table.inputs, NUM_BUCKETS) for table in self.tables},
+            "fc_0_bias": (NUM_BUCKETS, self.fc_0_out),
+            "fc_0_weight": (NUM_BUCKETS, self.fc_0_out, padded(l1)),
+            "fc_1_bias": (NUM_BUCKETS, FC_1_OUT),
+            "fc_1_weight": (NUM_BUCKETS, FC_1_OUT, padded(self.fc_1_in)),
+            "fc_2_bias": (NUM_BUCKETS,),
+            "fc_2_weight": (NUM_BUCKETS, padded(self.fc_2_in)),
+        }
+
+    def kinds(self) -> dict[str, type[np.signedinteger[Any]]]:
+        """Returns the integer type of each array."""
+        return {
+            "transformer_bias": np.int16,
+            **{table.weight: table.kind for table in self.tables},
+            **{table.psqt: np.int32 for table in self.tables},
+            **{f"fc_{i}_bias": np.int32 for i in range(3)},
+            **{f"fc_{i}_weight": np.int8 for i in range(3)},
+        }
+
+
+def padded(inputs: int) -> int:
+    """Returns the inputs of an affine layer as stored: a multiple of 32."""
+    return -(-inputs // 32) * 32
+
+
+Count = TypeVar("Count", int, npt.NDArray[np.int64])
+
+
+def bucket(piece_count: Count) -> Count:
+    """Returns the layer stack and PSQT column that Stockfish uses, or those of several positions; kings are counted."""
+    stack: Count = (piece_count - 1) // 4
+    return stack
+
+
+_RAW, _LEB = Encoding.RAW, Encoding.LEB128
+_HALFKA = Table("transformer_weight", "psqt_weight", 0, halfka.INPUTS, 32, np.int16)
+
+
+def _threats(inputs: int, lowest: int) -> Table:
+    return Table("threat_weight", "threat_psqt", halfka.INPUTS, inputs, 128, np.int8, lowest)
+
+
+_THREATS_16 = _threats(59_808, -127)
+_PAIRS = Table("pair_weight", "pair_psqt", halfka.INPUTS + _THREATS_16.inputs, 4_560, 96, np.int8, -127)
+
+# What SFNNv5 to SFNNv14 have in common.
+_FC_2022: Mapping[str, Any] = {
+    "word": _WORD_2022,
+    "input_one": 127,
+    "weight_one": (64, 64),
+    "square_shift": (19, None),
+    "clip_shift": (6, 6),
+    "fc_2_one": OUTPUT_SCALE / 127,
+    "output_one": OUTPUT_SCALE,
+    "skips": 1,
+    "skip_one": 64 * 127,
+    "all_activations": False,
+}
+# SFNNv5 to SFNNv9 and the small network differ in width, and in how the file is compressed.
+_HALFKA_ONLY: Mapping[str, Any] = {
+    **_FC_2022,
+    "feature_set": "HalfKAv2_hm",
+    "tables": (_HALFKA,),
+    "feature_hash": 0x7F234CB8,
+    "fc_0_out": 16,
+    "transformer_one": 127,
+    "doubled": True,
+    "largest_sum": 254,
+}
+_COMPRESSED: Mapping[str, Any] = {
+    **_HALFKA_ONLY,
+    "blocks": tuple(Block(_LEB, (name,)) for name in ("transformer_bias", "transformer_weight", "psqt_weight")),
+}
+_PAWN_17 = Pawn((-13.50030198, 40.92780883, -36.82753545, 386.83004070))
+_PAWN_18 = Pawn((-72.32565836, 185.93832038, -144.58862193, 416.44950446))
+
+VERSIONS: Mapping[str, Version] = {
+    version.name: version
+    for version in (
+        Version(
+            name="SFNNv5",
+            engine="Stockfish 15.1",
+            l1=1024,
+            blocks=tuple(Block(_RAW, (name,)) for name in ("transformer_bias", "transformer_weight", "psqt_weight")),
+            cut_apart=False,
+            pawn=Pawn((361,)),
+            **_HALFKA_ONLY,
+        ),
+        Version(name="SFNNv6", engine="Stockfish 16", l1=1536, cut_apart=False, pawn=Pawn((328,)), **_COMPRESSED),
+        Version(name="SFNNv8", engine="Stockfish 16.1", l1=2560, cut_apart=False, pawn=Pawn((328,)), **_COMPRESSED),
+        Version(name="SFNNv9", engine="Stockfish 17.1", l1=3072, cut_apart=True, pawn=_PAWN_17, **_COMPRESSED),
+        Version(
+            name="small", engine="Stockfish 18, small network", l1=128, cut_apart=True, pawn=_PAWN_18, **_COMPRESSED
+        ),
+        Version(
+            name="SFNNv10",
+            engine="Stockfish 18",
+            feature_set="SFNNv10",
+            tables=(_HALFKA, _threats(79_856, -128)),
+            blocks=(
+                Block(_LEB, ("transformer_bias",)),
+                Block(_RAW, ("threat_weight",)),
+                Block(_LEB, ("transformer_weight",)),
+                Block(_LEB, ("threat_psqt", "psqt_weight")),
+            ),
+            l1=1024,
+            feature_hash=0x8F234CB8,
+            fc_0_out=16,
+            transformer_one=255,
+            doubled=False,
+            largest_sum=255,
+            cut_apart=True,
+            pawn=_PAWN_18,
+            **_FC_2022,
+        ),
+        Version(
+            name="SFNNv16",
+            engine="Stockfish 19",
+            feature_set="SFNNv16",
+            tables=(_HALFKA, _THREATS_16, _PAIRS),
+            blocks=(
+                Block(_LEB, ("transformer_bias",)),
+                Block(_RAW, ("threat_weight",)),
+                Block(_LEB, ("threat_psqt",)),
+                Block(_RAW, ("pair_weight",)),
+                Block(_LEB, ("pair_psqt",)),
+                Block(_LEB, ("transformer_weight",)),
+                Block(_LEB, ("psqt_weight",)),
+            ),
+            l1=1024,
+            word=_WORD_2026,
+            feature_hash=0xCB685B13,
+            fc_0_out=32,
+            transformer_one=256,
+            doubled=False,
+            largest_sum=255,
+            input_one=128,
+            weight_one=(128, 64),
+            square_shift=(21, 19),
+            clip_shift=(7, 6),
+            fc_2_one=128,
+            output_one=16_384,
+            skips=2,
+            skip_one=16_384,
+            all_activations=True,
+            cut_apart=True,
+            pawn=_PAWN_18,
+        ),
+    )
+}
