@@ -31,7 +31,8 @@ FEWEST_LINES, MOST_LINES = 8, 30
 LONGEST_DOCSTRING = 400
 # The first line of a function at the beginning of a line, or of a method that is defined in its class.
 NATIVE_BEGIN = re.compile(
-    r"(?: {4})?(?! |#|//|\}|:|(?:namespace|struct|class|enum|union|extern|for|while|if|else|switch|do|try|case|return)\b)"
+    r"(?: {4})?(?! |#|//|\}|:|(?:namespace|struct|class|enum|union|extern)\b)"
+    r"(?!(?:for|while|if|else|switch|do|try|case|return)\b)"
     r"(?:\[\[\w+\]\] )?[^\[]*[)>a-z] \{"
 )
 
