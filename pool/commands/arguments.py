@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -49,10 +49,18 @@ AllowDifferentNumerics = Annotated[
         help="resume though torch, CPU, GPU or build are others: other bits from there",
     ),
 ]
+Override = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--override",
+        metavar="KEY=VALUE",
+        help="with --resume: change what the checkpoint holds of the optimizer or the schedule, such as "
+        "optimizer.args.lr=5e-4, from this step on; may be given several times",
+    ),
+]
 TraceFile = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
 ]
-
 NetworkConfig = Annotated[
     Path | None,
     typer.Option(
@@ -68,3 +76,13 @@ def check_new(outputs: Iterable[Path], force: bool) -> None:
     for output in outputs:
         if output.is_file() and not force:
             raise ConfigError(f"{output}: is there already; give another name, or --force to replace it")
+
+
+def parse_overrides(given: Iterable[str] | None, *, resume: bool) -> list[tuple[str, Any]]:
+    """Returns keys and values of `--override`. Raises ConfigError for what can't be parsed, or without `--resume`."""
+    from pool.supervisor.prepare.overrides import parse
+
+    changes = [parse(text) for text in given or ()]
+    if changes and not resume:
+        raise ConfigError("--override: changes a run that is resumed; without --resume use --set")
+    return changes

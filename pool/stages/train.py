@@ -146,7 +146,7 @@ def train_stages(
 
 
 def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
-    """Shows a page about each stage, as `pool train --check` does of a run, and checks that each can begin with what
+    """Shows a page about each stage, as `pool check` does of a run, and checks that each can begin with what
     the one before it will leave. Raises what `preparation.check` raises."""
     made: dict[str, Forms] = {}
     needed: dict[str, DiskPlan] = {}  # of the disk, by stage that is to be trained
