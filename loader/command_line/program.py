@@ -44,7 +44,7 @@ class Program:
     groups: Sequence[CommandGroup]  # in the order of --help
     data_error: int  # exit code for damaged data
     # spellings of former versions, `COMMAND` or `COMMAND --option`, and what is written now
-    former: Mapping[str, str] = field(default_factory=dict, hash=False)
+    former_spellings: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def app(self) -> typer.Typer:
         """The commands; help is drawn by rich on a terminal and plain elsewhere."""
@@ -109,9 +109,9 @@ class Program:
         if type(error).__name__ == "NoArgsIsHelpError":
             sys.stderr.write(f"{message}\n")
             return EXIT_USAGE
-        spelling = " ".join([*arguments[:1], *filter(None, [getattr(error, "option_name", None)])])
-        if spelling in self.former:
-            return self._fail(f"{spelling} is {self.former[spelling]} now", EXIT_USAGE)
+        spelling = " ".join([*arguments[:1], getattr(error, "option_name", "")]).strip()
+        if spelling in self.former_spellings:
+            return self._fail(f"{spelling} is {self.former_spellings[spelling]} now", EXIT_USAGE)
         return self._fail(" ".join(message.split()), EXIT_USAGE)
 
     def _fail(self, message: str, code: int) -> int:

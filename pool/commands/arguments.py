@@ -34,19 +34,20 @@ TrustedTask = Annotated[
         help="the checkpoint's task; needed if it is a module, which is imported: it must be one that you trust",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="replace what is there under the name of an output")]
+Force = Annotated[bool, typer.Option("--force", help="replace an output that exists")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="go on from run.dir's last checkpoint, from the start if there is none")
+    bool,
+    typer.Option("--resume", help="continue from the last checkpoint in run.dir, or from the start if there is none"),
 ]
 AllowDifferentNumerics = Annotated[
     bool,
     typer.Option(
         "--allow-different-numerics",
-        help="resume though torch, CPU, GPU or build are others: other bits from there",
+        help="resume although torch, CPU, GPU or build differ: from there on the weights have other bits",
     ),
 ]
 Override = Annotated[
@@ -54,12 +55,12 @@ Override = Annotated[
     typer.Option(
         "--override",
         metavar="KEY=VALUE",
-        help="with --resume: change what the checkpoint holds of the optimizer or the schedule, such as "
-        "optimizer.args.lr=5e-4, from this step on; may be given several times",
+        help="with --resume: change a setting of the optimizer or the schedule from this step on, such as "
+        "optimizer.args.lr=5e-4; may be given several times",
     ),
 ]
 TraceFile = Annotated[
-    Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
+    Path | None, typer.Option("--trace", metavar="FILE", help="write a timeline of all processes, for Perfetto")
 ]
 NetworkConfig = Annotated[
     Path | None,

@@ -22,10 +22,12 @@ from pool.task.registry import command_groups
 
 ABOUT = "Train networks with a huge sparse first layer on all devices of a machine, or of several."
 # in the order of a first day: try it, choose a config, train, look, use the network; then what few runs need
-FIRST = (demo, configs, train, check, runs, watch, export)
-LATER = (predict, find_lr, sweep, recipe, machines)
-GROUPS = (*FIRST, *command_groups(), *LATER)
-FORMER = {
+GROUPS = (
+    *(demo, configs, train, check, runs, watch, export),
+    *command_groups(),
+    *(predict, find_lr, sweep, recipe, machines),
+)
+FORMER_SPELLINGS = {
     "train --check": "pool check CONFIG",
     "train --measure": "pool check CONFIG --measure",
     "machines-key": "pool machines --new-key FILE",
@@ -36,5 +38,5 @@ FORMER = {
     ),
 }
 
-PROGRAM = Program("pool", "sparsepool", ABOUT, GROUPS, EXIT_DATA, FORMER)
+PROGRAM = Program("pool", "sparsepool", ABOUT, GROUPS, EXIT_DATA, FORMER_SPELLINGS)
 main = PROGRAM.main
