@@ -41,7 +41,7 @@ Overrides = Annotated[
 ]
 Resume = Annotated[
     bool,
-    typer.Option("--resume", help="continue from the last checkpoint in run.dir, or from the start if there is none"),
+    typer.Option("--resume", help="continue from the last checkpoint in run.dir, if there is one"),
 ]
 AllowDifferentNumerics = Annotated[
     bool,
