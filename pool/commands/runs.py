@@ -71,7 +71,7 @@ def status(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a run")],
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
 ) -> None:
-    """Say where a run is, for people and for scripts. Reads its folder alone.
+    """Show the state of a run: how far it is, or how it ended. Reads its folder alone.
 
     Exit codes: 0 finished, 3 running, 4 stopped by a signal, 1 crashed (killed, or ended by an error), 2 no run's
     folder. Example: until pool status runs/first > status.txt; do sleep 60; done
@@ -101,7 +101,7 @@ def clean(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="remove them; without, it is only said what would go")] = False,
 ) -> None:
-    """Thin the checkpoints of runs that have ended: say what would be freed, and with --yes remove it.
+    """Remove checkpoints of runs that have ended; without --yes only show which.
 
     The newest checkpoints, the best, and those that the run's config keeps (train.keep_every) stay, and so does one
     whose numbered network has still to be exported. Checkpoints are read first: the newest good one, which --resume

@@ -1,4 +1,4 @@
-"""The page that `pool train --check` prints: what a run does, and what it needs."""
+"""The page that `pool check` prints: what a run does, and what it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contents of a run's data files: how many samples, which share of each file, lines for the page of `--check`."""
+"""The contents of a run's data files: how many samples, which share of each file, lines for the page of pool check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pool train --check`: what a run is going to do and to take, and what is said when a real one begins."""
+"""`pool check`: what a run is going to do and to take, and what is said when a real one begins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pool.config.load import parse_config
 from pool.supervisor.prepare.data_size import unit_warning
 from tests.pool.tasks.chess.stockfish.test_training import validation_losses
 from tests.support.paths import ROOT, SAMPLE
-from tests.support.runs import STOCKFISH, run, run_well
+from tests.support.runs import STOCKFISH, check, run, run_well
 
 TRAIN = SAMPLE / "train.binpack"
 VALIDATION = SAMPLE / "validation.binpack"
@@ -27,7 +27,7 @@ NO_EVERY = {key: value for key, value in STOCKFISH.items() if key != "train.vali
 @pytest.mark.runs
 def test_the_page_shows_data_model_machine_and_memory(tmp_path: Path) -> None:
     settings = {**NO_EVERY, "pool.devices": ["fake:0", "fake:1"], "train.steps": 6e0, "train.checkpoint_every": 2}
-    ended = run(tmp_path / "run", settings, "--check")
+    ended = check(tmp_path / "run", settings)
     assert ended.code == 0, ended.err
     lines = {line[:22].strip(): line[22:] for line in ended.out.splitlines()}
     assert lines["samples of a step"] == "3,072 = 3 x 1,024"
@@ -110,7 +110,7 @@ def test_a_run_on_devices_that_this_machine_lacks_is_shown_as_far_as_it_can_be(
         "pool.exchange": exchange,
         "train.batches_per_step": 2,
     }
-    ended = run(tmp_path / "run", settings, "--check")
+    ended = check(tmp_path / "run", settings)
     assert ended.code == 69
     assert ended.err.startswith("pool: pool.devices: 'cuda:9990': this machine shows ")
     assert len(ended.err.splitlines()) == 1
@@ -125,7 +125,7 @@ def test_a_run_on_devices_that_this_machine_lacks_is_shown_as_far_as_it_can_be(
 
 
 def test_a_device_that_is_no_device_shows_no_page(tmp_path: Path) -> None:
-    ended = run(tmp_path / "run", {**NO_EVERY, "pool.devices": ["cuda:x"]}, "--check")
+    ended = check(tmp_path / "run", {**NO_EVERY, "pool.devices": ["cuda:x"]})
     assert (ended.code, ended.out) == (2, "")
 
 
@@ -138,7 +138,7 @@ def test_the_page_and_the_start_name_data_files_and_the_units_of_scores_and_mixe
         "data.train": [str(TRAIN), str(other)],
         "data.validation": [str(VALIDATION)],
     }
-    page, start = run(tmp_path / "page", settings, "--check").out, run_well(tmp_path / "run", settings).out
+    page, start = check(tmp_path / "page", settings).out, run_well(tmp_path / "run", settings).out
     lines = [line.strip() for line in page.splitlines()]
     internal, centipawns = "binpack, scores usually in internal units", "viriformat, scores usually in centipawns"
     for shown in (page, start):
@@ -156,11 +156,11 @@ def test_the_page_and_the_start_name_data_files_and_the_units_of_scores_and_mixe
     assert warning in page
     assert warning in start
     scaled = {**settings, "data.train": [str(TRAIN), {"files": [str(other)], "score_scale": 2.08}]}
-    page = run(tmp_path / "page", scaled, "--check").out
+    page = check(tmp_path / "page", scaled).out
     assert "warning" not in page
     assert f"{centipawns}, multiplied by 2.08" in page
     stated = {**settings, "data.train": [str(TRAIN), {"files": [str(other)], "score_unit": "internal units"}]}
-    assert "warning" not in run(tmp_path / "page", stated, "--check").out
+    assert "warning" not in check(tmp_path / "page", stated).out
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_many_files_are_not_all_named(tmp_path: Path) -> None:
     for number in range(12):
         (tmp_path / f"{number:02}.binpack").symlink_to(VALIDATION)
     settings = {**NO_EVERY, "data.train": [str(tmp_path / "*.binpack")]}
-    page = run(tmp_path / "run", settings, "--check").out
+    page = check(tmp_path / "run", settings).out
     assert str(tmp_path / "07.binpack") in page
     assert str(tmp_path / "08.binpack") not in page
     assert "... and 4 more" in page
