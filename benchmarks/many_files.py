@@ -14,7 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from loader.stream.sources import data_config, open_stream
+from loader.stream.data import open_stream
+from loader.stream.sources import data_config
 
 CHUNK = 1 << 20  # bytes of a payload
 CHUNKS = 19_000  # of a file

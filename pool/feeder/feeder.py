@@ -18,7 +18,6 @@ import zmq
 
 from loader.stream.interface import Filled
 from loader.stream.left_out import LeftOut
-from loader.stream.sources import has_ids
 from pool.crash_points import crash_point
 from pool.feeder.feature_coverage import FeatureCoverage
 from pool.feeder.ring import Ring
@@ -195,4 +194,4 @@ class Feeder:
 def compares_features(start: FeederStart) -> bool:
     """Tells whether features have ids, the run has validations, and this feeder builds all batches of files."""
     builds_all = start.share == (0, start.groups.per_step) and len(start.files["train"]) > 0
-    return builds_all and "validate" in start.files and has_ids(start.data)
+    return builds_all and "validate" in start.files and start.data["train"].source.has_ids

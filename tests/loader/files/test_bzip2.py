@@ -14,8 +14,9 @@ import pytest
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
 from loader.errors import DataError
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import samples_of
 from tests.support.paths import VALIDATION
 from tests.support.positions import encode, sample

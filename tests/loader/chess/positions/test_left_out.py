@@ -20,9 +20,10 @@ from loader.chess.python_reader import PythonChunks
 from loader.cli.main import main
 from loader.errors import DataError
 from loader.formats.format import Place
+from loader.stream.data import open_stream
 from loader.stream.left_out import LeftOut
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.support.positions import SUFFIXES, encode, make_writer
 
 Capture = pytest.CaptureFixture[str]
