@@ -1,4 +1,4 @@
-"""`loader convert`, `cat`, `head`, `sample`, `count`: files of positions taken as they are, or into another format."""
+"""`loader convert`, `head`, `sample`, `count`: files of positions taken as they are, or into another format."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ Units = Annotated[
 
 def register(app: typer.Typer) -> None:
     app.command(name="convert")(convert_files)
-    app.command(name="cat")(cat_files)
     app.command(name="head")(head_files)
     app.command(name="sample")(sample_files)
     app.command(name="count")(count_files)
@@ -106,34 +105,6 @@ def convert_files(
         sys.stdout.write(
             f"{output}: {target.format.name}, {output.stat().st_size:,} bytes in {time.monotonic() - began:.0f} s\n"
         )
-
-
-@with_pgn_options
-def cat_files(
-    files: FilesOrPipes,
-    output: OptionalOutput = None,
-    input_format: Format = None,
-    comments: PgnComments = NO_SETTINGS,
-    to: To = None,
-    lossy: Lossy = False,
-    on_bad_data: OnBadData = BadData.STOP,
-    threads: Threads = ALL_THREADS,
-) -> None:
-    """Write files one after another, decompressed, to standard output or a file.
-
-    As convert, but for pipes: without -o the format is that of the files. Damage ends it with file and offset.
-    """
-    from loader.chess.positions.input import all_units
-    from loader.chess.positions.inputs import open_inputs
-    from loader.chess.tools.convert import write_units
-
-    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
-    place = output_of(output)
-    target = target_for(sources, place, to)
-    prepared(sources, target.format, lossy=lossy)
-    with working("cat", sources) as tick:
-        written = write_units(all_units(sources, target.format, threads, tick), target, place)
-    _say(output, place, target, written)
 
 
 def _say(output: Path | None, place: Path | OutputPipe, target: Target, positions: int) -> None:

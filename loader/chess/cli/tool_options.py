@@ -174,7 +174,7 @@ def file_target(output: Path, to: str | None) -> Target:
     from loader.files.pipes import is_stream
 
     if is_stream(output):
-        raise UsageError(f"{output}: is no file, and this command writes one: write it, and then loader cat FILE")
+        raise UsageError(f"{output}: is no file, and this command writes one: write it, then loader convert FILE -o -")
     return target_of(output, to)
 
 
@@ -215,15 +215,6 @@ def memory_of(text: str) -> int:
     if allowed < SMALLEST_MEMORY:
         raise UsageError(f"--memory: {text} is less than {SMALLEST_MEMORY >> 20}MiB")
     return allowed
-
-
-def exact_number(text: str) -> Fraction | None:
-    """A number as it is written: 3, 0.02, 1/3 or 1e3, of ten places at most; None for what is none."""
-    written = re.fullmatch(r"[0-9]{0,10}(\.[0-9]{0,10})?(e[-+]?[0-9])?|[0-9]{1,10}/[0-9]{1,10}", text.strip().lower())
-    try:
-        return Fraction(text.strip()) if written else None
-    except (ValueError, ZeroDivisionError):
-        return None
 
 
 def share_of(text: str, option: str) -> float:

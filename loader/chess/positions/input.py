@@ -220,7 +220,7 @@ def open_sources(
         if each.is_pipe:
             raise UsageError(
                 f"{each.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
-                "with loader cat - -o FILE"
+                "with loader convert - -o FILE"
             )
     files = identify([each.path for each in inputs])
     sources = [open_source(file, given, needed=needed, rule=rule, comments=comments) for file in files]
@@ -412,9 +412,3 @@ def refuse_empty(sources: Sequence[Source]) -> None:
             source.check_end()
     if all(source.is_empty for source in sources):
         raise DataError(", ".join(str(source.path) for source in sources[:3]), "there is nothing to read")
-
-
-def refuse_any_empty(sources: Sequence[Source]) -> None:
-    """Raises DataError if there is nothing in one of them."""
-    for source in sources:
-        refuse_empty([source])

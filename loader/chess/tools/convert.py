@@ -1,4 +1,4 @@
-"""`loader convert`: files of any formats as one file of another; `loader cat`, `head` and `sample`."""
+"""`loader convert`: files of any formats as one file of another; `loader head` and `sample`."""
 
 from __future__ import annotations
 

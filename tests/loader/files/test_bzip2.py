@@ -128,7 +128,7 @@ def test_the_error_says_where_and_what(tmp_path: Path) -> None:
 
 
 def test_it_is_not_written(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["cat", str(VALIDATION), "-o", str(tmp_path / "a.pgn.bz2")]) == 2
+    assert main(["convert", str(VALIDATION), "-o", str(tmp_path / "a.pgn.bz2")]) == 2
     assert ".bz2 is read, and not written: .gz or .zst compresses" in capsys.readouterr().err
 
 

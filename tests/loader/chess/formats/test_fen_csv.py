@@ -247,7 +247,7 @@ def test_it_is_only_read(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "a.csv"
     path.write_text(lines_of(10)[0])
     for to in (["-o", str(tmp_path / "b.csv")], ["-o", str(tmp_path / "b.x"), "--to", "fen_csv"]):
-        assert main(["cat", str(path), *to]) == 2
+        assert main(["convert", str(path), *to]) == 2
         assert "fen_csv is read, and not written: write binpack, bulletformat, " in capsys.readouterr().err
 
 

@@ -281,7 +281,7 @@ def test_a_pipe_leaves_the_same_out(tmp_path: Path, capsys: Capture) -> None:
     printed = capsys.readouterr().err
     with path.open("rb") as opened:
         piped = tmp_path / "piped.pgn"
-        assert main(["cat", f"/dev/fd/{opened.fileno()}", "-o", str(piped), "--on-bad-data", "skip"]) == 0
+        assert main(["convert", f"/dev/fd/{opened.fileno()}", "-o", str(piped), "--on-bad-data", "skip"]) == 0
     assert piped.read_bytes() == out.read_bytes()
     assert re.search(r"left out: .*? in \d+ games?", capsys.readouterr().err)[0] in printed  # type: ignore[index]
 

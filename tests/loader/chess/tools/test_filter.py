@@ -85,7 +85,7 @@ def test_every_format_is_filtered_into_every_format_that_can_hold_it(
 
 def unpacked(path: Path) -> Path:
     plain = path.with_suffix("")
-    assert run("cat", path, "-o", plain) == 0
+    assert run("convert", path, "-o", plain) == 0
     return plain
 
 

@@ -9,7 +9,6 @@ import re
 import signal
 import traceback
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +25,6 @@ from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import convert
 from loader.chess.tools.dedupe import Deduped, dedupe
 from loader.chess.tools.filter import Passed, filter_positions
-from loader.chess.tools.interleave import Taken, interleave
 from loader.chess.tools.random_keys import Draws
 from loader.chess.tools.repetitions import Limits
 from loader.chess.tools.shuffle import shuffle
@@ -83,10 +81,6 @@ def deduped(files: list[Path], made: Path, threads: int) -> Deduped:
         return dedupe(open_sources([*files, files[0]]), target_of(made), made, 1 << 30, threads)
 
 
-def interleaved(files: list[Path], made: Path, threads: int) -> Sequence[Taken]:
-    return interleave(open_sources(files[:2]), [Fraction(1), Fraction("1.25")], target_of(made), made, threads)
-
-
 def in_two(files: list[Path], made: Path, threads: int) -> Sequence[Part]:
     number = 0 if made.suffix == ".binpack" else 1
     return split(open_sources(files)[number], target_of(made), part_paths(made, None), 0.4, 5, threads)
@@ -110,8 +104,6 @@ TOOLS: dict[str, tuple[Tool, str]] = {
     "shuffle binpack": (shuffled, "binpack"),
     "shuffle viri.zst": (shuffled, "viri.zst"),
     "shuffle psv": (shuffled, "psv"),
-    "interleave binpack": (interleaved, "binpack"),
-    "interleave viri": (interleaved, "viri"),
     "split binpack": (in_two, "binpack"),
     "split viri": (in_two, "viri"),
 }
@@ -194,14 +186,12 @@ COMMANDS = {
     "filter": ("--where", "ply > 8", "-o", "made.binpack"),
     "dedupe": ("-o", "made.binpack"),
     "split": ("--validation", "40%", "--into", "."),
-    "interleave": ("-o", "made.binpack"),
     "rescore": ("--engine", "no-engine", "-o", "made.binpack"),
 }
 
 
 def command(name: str, games: list[Path]) -> list[str]:
-    file = f"{games[0]}=1" if name == "interleave" else str(games[0])
-    return [name, file, *COMMANDS[name]]
+    return [name, str(games[0]), *COMMANDS[name]]
 
 
 def without_units(text: str) -> str:
@@ -229,7 +219,6 @@ def test_a_disk_without_room_is_said_before_the_work(
         ("filter", ("--where", "ply > 9"), '--where "ply > 8" (now "ply > 9")'),
         ("filter", ("--seed", "2"), "--seed 0 (now 2)"),
         ("split", ("--validation", "30%"), "--validation 0.4 (now 0.3)"),
-        ("interleave", (), "FILE=SHARE games.binpack=1 (now games.binpack=2)"),
     ],
 )
 def test_other_options_are_refused_in_one_line(
@@ -245,9 +234,7 @@ def test_other_options_are_refused_in_one_line(
     given = command(name, games)
     assert dies(Changes(8), lambda: main(given))
     there = {path: (tmp_path / path).read_bytes() for path in names(tmp_path)}
-    others = tuple(each.format(viri=games[1]) for each in others)
-    other = [*given, *others] if others else [each.replace("=1", "=2") for each in given]
-    assert main(other) == 2
+    assert main([*given, *(each.format(viri=games[1]) for each in others)]) == 2
     error = without_units(capsys.readouterr().err)
     assert f"was begun with other settings: {said}" in error
     assert error.endswith("; give those, or remove it to begin anew\n")

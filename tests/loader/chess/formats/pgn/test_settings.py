@@ -47,7 +47,6 @@ def scores(path: Path) -> Sequence[int]:
 
 COMMANDS = {  # with files and options in place of {}
     "convert": "convert {} -o {out}.txt --lossy",
-    "cat": "cat {} -o {out}.txt --lossy",
     "head": "head {} -o {out}.txt --lossy",
     "sample": "sample {} -o {out}.txt --lossy",
     "count": "count {}",
