@@ -80,27 +80,19 @@ def convert_files(
     game can have, ends the command with its place; with --on-bad-data skip the game, line or record is left out, and
     how many were is said, with the first of them.
 
-    OUT appears when it is complete and never replaces a file; the free space is checked first. What is done lies in
-    OUT.part, with OUT.part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure. The
-    same files give the same bytes, with any --threads and however often it was stopped. Between pipes nothing is kept;
-    a pipe gets the files' own format, or that of --to.
+    OUT appears when it is complete and never replaces a file; the free space is checked first. The same files give the
+    same bytes, with any --threads. A pipe gets the files' own format, or that of --to.
     """
-    from loader.chess.positions.input import SourceFile, all_units, refuse_empty
     from loader.chess.positions.inputs import open_inputs
-    from loader.chess.tools.convert import convert, write_units
+    from loader.chess.tools.convert import convert
 
     began = time.monotonic()
     sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), scale=scale, comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy, keeps_scores=scale == 1)
-    opened = [source for source in sources if isinstance(source, SourceFile)]
     with working(output.name, sources) as tick:
-        if isinstance(place, Path) and len(opened) == len(sources):
-            convert(opened, target, place, threads, tick)
-        else:
-            refuse_empty(sources)
-            write_units(all_units(sources, target.format, threads, tick), target, place)
+        convert(sources, target, place, threads, tick)
     if isinstance(place, Path):
         sys.stdout.write(
             f"{output}: {target.format.name}, {output.stat().st_size:,} bytes in {time.monotonic() - began:.0f} s\n"

@@ -60,8 +60,7 @@ def split_file(
     in binpack) stay together as long as the parts follow one another: a part goes on with the one before it if its
     plies do and its result is the same. In a shuffled file nothing can say what is of one game.
 
-    The files appear when both are complete and never replace others. What is done lies beside them, in .part and
-    .part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure.
+    The files appear when both are complete and never replace others.
     """
     from loader.chess.positions.format import Target
     from loader.chess.positions.input import open_sources
@@ -104,8 +103,8 @@ def shuffle_files(
     """Write all records, lines, games or chains of files in a random order. Games stay whole.
 
     Every order is as likely as any other, over all files. The same files and seed give the same bytes, with any
-    --memory and --threads. What memory does not hold is written to OUT.buckets.part first, which takes up to twice
-    the space of OUT; the same command goes on with it, after Ctrl-C, a crash or a power failure.
+    --memory and --threads. What memory does not hold is written to OUT.part first, with OUT.part.journal, which takes
+    up to twice the space of OUT; the same command goes on with it, after Ctrl-C, a crash or a power failure.
     """
     from loader.chess.positions.input import open_sources
     from loader.chess.tools.shuffle import shuffle

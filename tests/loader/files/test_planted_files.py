@@ -68,13 +68,12 @@ def test_a_command_leaves_alone_what_has_the_name_of_a_temporary_file(command: s
 
 @pytest.mark.parametrize("content", [b"", PRECIOUS])
 @pytest.mark.parametrize("name", ["out.psv.part", "out.psv.part.journal"])
-@pytest.mark.parametrize("command", ["convert", "filter", "shuffle"])
 def test_work_is_never_written_through_a_hard_link(
-    command: str, name: str, content: bytes, folder: Path, capsys: pytest.CaptureFixture[str]
+    name: str, content: bytes, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plant(folder, name, "hard link", content)
     before = seen(folder)
-    assert main([command, str(folder / "in.psv"), "-o", str(folder / "out.psv"), *COMMANDS[command]]) == EXIT_USAGE
+    assert main(["shuffle", str(folder / "in.psv"), "-o", str(folder / "out.psv")]) == EXIT_USAGE
     assert "move" in capsys.readouterr().err
     assert seen(folder) == before
 
