@@ -37,23 +37,15 @@ def register(app: typer.Typer) -> None:
 
 
 def format_of(path: Path, given: str | None = None) -> PositionFormat | RowsFormat:
-    """Finds a file's format by content or name, or takes the one that is given; an empty file that no format claims is
-    one of binpack. Raises UsageError; DataError for any other that no format claims."""
+    """Finds a file's format as `find_format`; `given`: its name, if it is given. Raises UsageError, DataError."""
     from loader.chess.positions.format import named_format
-    from loader.formats.registry import built_in, format_by_name, format_of_file, refused_packing, unclaimed
+    from loader.formats.registry import built_in, find_format, format_by_name
 
     if given is not None and given not in built_in():
         raise UsageError(f"--format: {given!r} is none of the formats {', '.join(built_in())}")
-    try:
-        name = given or format_of_file(path)
-    except ValueError as error:
-        raise UsageError(f"{error}; --format says which") from None
-    if given is not None and (reason := refused_packing(path, given)):
-        raise DataError(path, reason)
-    if name is None and (reason := unclaimed(path)):
-        raise DataError(path, f"{reason}; --format says which it is")
-    format = format_by_name(name or "binpack")
-    return named_format(name or "binpack") if format.FAMILY == "chess" else cast("RowsFormat", format)
+    name = find_format(path, setting="--format", name=given)
+    format = format_by_name(name)
+    return named_format(name) if format.FAMILY == "chess" else cast("RowsFormat", format)
 
 
 @with_pgn_options
