@@ -18,11 +18,10 @@ from typing import cast
 from loader.errors import DataError, UsageError
 from loader.files.compression import ENDINGS, READ, decompressor
 from loader.files.regular import open_regular
+from loader.formats.families import FAMILIES
 from loader.formats.format import HEAD_BYTES, Format
 from loader.plugins.interface import interface_problem
 from loader.plugins.registry import Registry
-
-FAMILIES = {"chess": "loader.chess", "rows": "loader.rows"}  # packages, by the names of their sources
 
 
 class UnclearFormatError(UsageError, ValueError):
