@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from loader import _native
 from loader.files.compression import packed_notes
 from loader.files.identity import DataFile
-from loader.formats.format import Format, GrowingFormat, Reader
-from loader.formats.readers import family_format, name_of
+from loader.formats.format import GrowingFormat, Reader
+from loader.formats.readers import family_format, format_of, name_of
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 from loader.stream.interface import Cursor
@@ -47,10 +47,6 @@ class FileSource(Source):
     @abstractmethod
     def layout(self, config: DataConfig) -> BatchSchema:
         """Returns the layout of a batch."""
-
-    @abstractmethod
-    def format_of(self, config: DataConfig, file: DataFile) -> Format:
-        """Returns the file's format. Raises DataError or ValueError."""
 
     @abstractmethod
     def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
@@ -112,10 +108,10 @@ class FileSource(Source):
         return [DataFact("order", note) for note in packed_notes(files, self.samples)]
 
     def format_name(self, config: DataConfig, file: DataFile) -> str:
-        return name_of(config, self.format_of(config, file))
+        return name_of(config, format_of(config, file, self.family))
 
     def whole_size(self, config: DataConfig, file: DataFile) -> int:
-        found = self.format_of(config, file)
+        found = format_of(config, file, self.family)
         return found.whole_size(file) if isinstance(found, GrowingFormat) else file.size
 
     def _open(

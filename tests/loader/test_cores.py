@@ -96,7 +96,7 @@ def test_the_affinity_counts_in_both_packages() -> None:
     assert allowed_cores() == 1
     assert Config().num_coordinator_threads == 1
     assert Config().num_worker_threads("cpu", 1) == 1
-    shown = "import loader.chess.cli.tool_options as l, sparsepool.positions as s; print(l.ALL_THREADS, s.THREADS)"
+    shown = "import loader.cli.options as l, sparsepool.positions as s; print(l.ALL_THREADS, s.THREADS)"
     done = subprocess.run([sys.executable, "-P", "-c", shown], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == ["1", "1"]
 

@@ -11,16 +11,12 @@ import typer
 
 from loader.chess.cli.pgn_options import with_pgn_options
 from loader.chess.cli.tool_options import (
-    ALL_THREADS,
     BadData,
     FilesOrPipes,
-    Format,
     Lossy,
     OnBadData,
     OptionalOutput,
     OutputOrPipe,
-    Seed,
-    Threads,
     To,
     output_of,
     prepared,
@@ -29,6 +25,7 @@ from loader.chess.cli.tool_options import (
     working,
 )
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.options import ALL_THREADS, Format, Seed, Threads
 from loader.command_line.json_line import json_line
 
 if TYPE_CHECKING:

@@ -12,17 +12,13 @@ import typer
 from loader.chess.cli.filter_options import FilterOptions, with_filter_options
 from loader.chess.cli.pgn_options import with_pgn_options
 from loader.chess.cli.tool_options import (
-    ALL_THREADS,
     BadData,
     Files,
     FilesOrPipes,
-    Format,
     Lossy,
     OnBadData,
     OutputFile,
     OutputOrPipe,
-    Seed,
-    Threads,
     To,
     file_target,
     memory_of,
@@ -33,6 +29,7 @@ from loader.chess.cli.tool_options import (
     working,
 )
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.options import ALL_THREADS, Format, Seed, Threads
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 

@@ -11,24 +11,21 @@ import typer
 
 from loader.chess.cli.pgn_options import with_pgn_options
 from loader.chess.cli.tool_options import (
-    ALL_THREADS,
     BadData,
     Files,
-    Format,
     Lossy,
     OnBadData,
     OutputFile,
-    Seed,
-    Threads,
     To,
     file_target,
     memory_of,
     prepared,
     rule_of,
-    share_of,
     working,
 )
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.amounts import share_of
+from loader.cli.options import ALL_THREADS, Format, Seed, Threads
 from loader.errors import UsageError
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once

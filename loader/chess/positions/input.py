@@ -34,7 +34,7 @@ from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
 from loader.files.pipes import input_of
 from loader.formats.errors import Fault
-from loader.formats.format import Illegal
+from loader.formats.file_tools import Illegal
 from loader.formats.parallel import map_chunks, map_in_order
 from loader.stream.left_out import LeftOut, LeftOutChunks, damaged_chunk, total
 

@@ -21,7 +21,7 @@ from loader.chess.readers import open_readers
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, identify
 from loader.formats.format import Format
-from loader.formats.registry import built_in, format_by_name, format_of_file
+from loader.formats.registry import built_in, find_format, format_by_name
 from loader.stream.config import DataConfig
 from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor
@@ -60,15 +60,33 @@ def test_every_folder_beside_the_registry_is_a_format() -> None:
 def test_a_format_is_known_by_content_before_name(game_files: list[Path], tmp_path: Path) -> None:
     renamed = tmp_path / "games.dat"
     renamed.write_bytes(game_files[0].read_bytes())
-    assert format_of_file(renamed) == "binpack"
+    assert find_format(renamed, setting="data.format") == "binpack"
     named = tmp_path / "empty.binpack"
     named.touch()
-    assert format_of_file(named) == "binpack"
-    other = tmp_path / "other.dat"
+    assert find_format(named, setting="data.format") == "binpack"
+
+
+@pytest.mark.parametrize("setting", ["--format", "data.format"])
+def test_what_names_the_format_of_an_unclear_file_is_said(setting: str, game_files: list[Path], tmp_path: Path) -> None:
+    other, packed = tmp_path / "other.dat", tmp_path / "other.dat.gz"
     other.write_bytes(b"other")
-    assert format_of_file(other) is None
-    assert format_of_file(game_files[0], "rows") is None
-    assert format_of_file(tmp_path / "missing") is None
+    with pytest.raises(DataError, match=rf"does not begin as any of the formats .*; {setting} says which it is"):
+        find_format(other, setting=setting)
+    assert find_format(other, setting=setting, name="svmlight") == "svmlight"
+    assert find_format(other, setting=setting, is_strict=False) == "binpack"
+    assert find_format(other, setting=setting, family="rows", is_strict=False) == "svmlight"
+    packed.write_bytes(gzip.compress(b"other", mtime=0))
+    with pytest.raises(DataError, match=rf"is compressed, .*; {setting} says which it is"):
+        find_format(packed, setting=setting)
+    with pytest.raises(DataError, match="is in binpack, which holds records of chess, and those of rows are read"):
+        find_format(game_files[0], setting=setting, family="rows")
+
+
+def test_a_file_that_is_empty_or_missing_has_the_default_of_its_family(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    for path in (tmp_path / "empty", tmp_path / "missing"):
+        assert find_format(path, setting="data.format") == "binpack"
+        assert find_format(path, setting="data.format", family="rows") == "svmlight"
 
 
 @pytest.mark.parametrize(

@@ -16,19 +16,10 @@ import numpy.typing as npt
 import typer
 
 from loader.chess.cli.pgn_options import with_pgn_options
-from loader.chess.cli.tool_options import (
-    ALL_THREADS,
-    AS_MANY_AS_CORES,
-    Files,
-    Format,
-    Lossy,
-    OutputFile,
-    To,
-    file_target,
-    prepared,
-)
+from loader.chess.cli.tool_options import Files, Lossy, OutputFile, To, file_target, prepared
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.options import ALL_THREADS, AS_MANY_AS_CORES, Format
 from loader.stream.data import Data
 from loader.stream.sequential import batches_in_order
 from loader.stream.sources import data_config

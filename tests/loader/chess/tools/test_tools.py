@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loader.chess.cli.tool_options import bytes_of, share_of
 from loader.chess.positions import output as outputs
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.format import Target, named_format, target_of
@@ -30,6 +29,7 @@ from loader.chess.tools.external_sort.nameless_file import NamelessFile
 from loader.chess.tools.external_sort.spill import Buckets, Spill, by_draw
 from loader.chess.tools.shuffle import shuffle
 from loader.chess.tools.split import part_paths, split
+from loader.cli.amounts import bytes_of, share_of
 from loader.errors import DataError, UsageError
 from tests.loader.chess.formats.test_vectors import CONVERSIONS, EN_PASSANT_IF_TAKEN, vector
 from tests.support.binpack_file import BinpackFile
