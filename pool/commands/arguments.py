@@ -81,7 +81,7 @@ def check_new(outputs: Iterable[Path], force: bool) -> None:
 
 def parse_overrides(given: Iterable[str] | None, *, resume: bool) -> list[tuple[str, Any]]:
     """Returns keys and values of `--override`. Raises ConfigError for what can't be parsed, or without `--resume`."""
-    from pool.supervisor.prepare.overrides import parse
+    from pool.supervisor.prepare.overrides import parse  # late: pydantic, which `pool --help` needs not
 
     changes = [parse(text) for text in given or ()]
     if changes and not resume:

@@ -18,10 +18,10 @@ from typing import Any
 
 from loader.exit_codes import EXIT_DONE
 from loader.files.fingerprint import content_digest
+from loader.files.paths import find_files
 from loader.files.regular import open_regular
 from loader.files.whole_file import temporary
 from loader.plugins.modules import command_of
-from loader.stream.sources import find_files
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import FOLDER, LAST
 from pool.errors import PoolError, RunError, UnavailableError

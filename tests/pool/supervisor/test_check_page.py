@@ -12,8 +12,10 @@ from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
 from loader.chess.tools.convert import convert
 from loader.files.identity import identify
-from loader.stream.sources import data_config, samples_per_epoch
+from loader.stream.data import Data
+from loader.stream.sources import data_config
 from pool.config.load import parse_config
+from pool.process.start import run_data
 from pool.supervisor.prepare.data_size import unit_warning
 from tests.pool.tasks.chess.stockfish.test_training import validation_losses
 from tests.support.paths import ROOT, SAMPLE
@@ -79,14 +81,16 @@ def test_steps_between_validations(train: dict[str, int], validation: list[str],
     ids=["none", "three of four"],
 )
 def test_the_samples_of_an_epoch_are_estimated_with_the_filters(filters: FilterConfig, kept: float) -> None:
-    found = samples_per_epoch(data_config(chess={"filters": filters}), [TRAIN, TRAIN, VALIDATION], 1)
+    found = Data.from_paths(data_config(chess={"filters": filters}), [TRAIN, TRAIN, VALIDATION], 1).samples_per_epoch()
     assert found is not None
     assert 0.85 * 525_000 * kept < found < 1.15 * 525_000 * kept
 
 
 def test_a_source_that_can_not_estimate_says_so() -> None:
     assert (
-        samples_per_epoch(data_config(source="synthetic", synthetic={"num_features": 10, "max_active": 2}), [], 1)
+        Data(
+            data_config(source="synthetic", synthetic={"num_features": 10, "max_active": 2}), seed=1
+        ).samples_per_epoch()
         is None
     )
 
@@ -177,26 +181,26 @@ def test_scores_of_another_unit_than_the_tasks_are_named(task: str, file: str, w
     convert(open_sources([VALIDATION]), target_of(path), path)
     (entry,) = identify([path])
     config = parse_config({"task": task}, "here")
-    warning = unit_warning(config, {"data.train": [entry]})
+    warning = unit_warning(task, run_data(config, (entry,), ()))
     assert (warning is not None) == warned
     if warning is not None:
         assert f"({file}), and the task {task} is for " in warning
         scale = float(warning.partition("score_scale = ")[2].partition("}")[0])
         assert scale == pytest.approx({"perspective": 1 / 3.61, "stockfish": 3.61}[task], rel=1e-3)
-    assert unit_warning(config, {"data.train": [replace(entry, score_scale=2.0)]}) is None
+    assert unit_warning(task, run_data(config, (replace(entry, score_scale=2.0),), ())) is None
     unit = {"perspective": "centipawns", "stockfish": "internal units"}[task]
-    assert unit_warning(config, {"data.train": [replace(entry, score_unit=unit)]}) is None
+    assert unit_warning(task, run_data(config, (replace(entry, score_unit=unit),), ())) is None
 
 
 def test_mixed_units_are_named_for_a_task_that_states_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("pool.tasks.chess.stockfish.SCORE_UNIT")
     other = tmp_path / "a.viri"
     convert(open_sources([VALIDATION]), target_of(other), other)
-    files = {"data.train": identify([VALIDATION]), "data.validation": identify([other])}
     config = parse_config({"task": "stockfish"}, "here")
+    files = identify([VALIDATION])
     mixed = "warning: scores of different units are mixed: internal units (validation.binpack) and centipawns (a.viri)"
-    assert (unit_warning(config, files) or "").startswith(mixed)
-    assert unit_warning(config, {"data.train": files["data.train"]}) is None
+    assert (unit_warning("stockfish", run_data(config, files, identify([other]))) or "").startswith(mixed)
+    assert unit_warning("stockfish", run_data(config, files, ())) is None
 
 
 def test_many_files_are_not_all_named(tmp_path: Path) -> None:
