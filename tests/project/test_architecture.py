@@ -454,7 +454,7 @@ def test_every_family_has_what_the_program_asks_for() -> None:
     """They are found by their names, where a type checker does not look."""
     for name, family in families().items():
         assert [part for part in Family.__annotations__ if not hasattr(family, part)] == [], name
-        assert interface_problem(family.make_tools([]), FileTools, "tools") == "", name
+        assert interface_problem(family.make_tools(1), FileTools, "tools") == "", name
     assert sum(family.READS_PIPES for family in families().values()) == 1
 
 
