@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,6 +19,7 @@ from loader.stream.interface import Cursor
 from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.stream.native_stream import NativeStream, pipeline_settings
 from loader.stream.schema import BatchSchema
+from loader.stream.source import Source
 
 
 def counted(
@@ -38,11 +39,10 @@ def counted(
     return samples
 
 
-class FileSource(ABC):
-    """A `loader.stream.sources.Source` of files in the formats of one family, read by the native pipeline."""
+class FileSource(Source):
+    """A source of files in the formats of one family, read by the native pipeline."""
 
     family: ClassVar[str]
-    samples: ClassVar[str]  # what they are called, in the plural
 
     @abstractmethod
     def layout(self, config: DataConfig) -> BatchSchema:

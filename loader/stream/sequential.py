@@ -16,12 +16,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from loader.files.identity import DataFile
-from loader.stream.config import DataConfig
+from loader.stream.data import Data
 from loader.stream.interface import Cursor, Filled, Stream
 from loader.stream.schema import BUCKET_OFFSETS, BatchSchema, SparseBatch
 from loader.stream.slots import Slot, allocate_slots, write_batch
-from loader.stream.sources import open_stream, schema_of
 
 NUM_SLOTS = 8  # batches made ahead
 SINGLES = 512  # batches of one sample made ahead
@@ -29,28 +27,26 @@ SINGLES = 512  # batches of one sample made ahead
 Order = npt.NDArray[np.int64]  # [batch]: order[j] is the place, in the files' order, of the batch's sample j
 
 
-def batches_in_order(config: DataConfig, files: Sequence[DataFile], seed: int) -> Iterator[tuple[SparseBatch, Order]]:
-    """Valid until the next is asked for. `config`: its batch_size is the longest batch; shuffle, tail and
+def batches_in_order(data: Data) -> Iterator[tuple[SparseBatch, Order]]:
+    """Yields batches, each valid until the next is asked for. batch_size is the longest batch; shuffle, tail and
     validation_share do not count.
 
     Raises DataError, ValueError for settings that the source can't serve.
     """
-    config = config.model_copy(update={"shuffle": False, "tail": "flow", "validation_share": 0.0})
-    schema = schema_of(config)
-    with closing(_orders(schema, config, files, seed)) as orders:
-        begin = yield from _whole_batches(config, files, seed, orders)
+    data = data.with_settings(shuffle=False, tail="flow", validation_share=0.0)
+    schema = data.schema()
+    with closing(_orders(schema, data)) as orders:
+        begin = yield from _whole_batches(data, orders)
     if begin.epoch == 0:
-        yield from _put_together(schema, config, files, seed, begin)
+        yield from _put_together(schema, data, begin)
 
 
-def _orders(
-    schema: BatchSchema, config: DataConfig, files: Sequence[DataFile], seed: int
-) -> Generator[Order, None, None]:
+def _orders(schema: BatchSchema, data: Data) -> Generator[Order, None, None]:
     """Yields the orders of one whole batch after the other."""
     if schema.num_buckets == 1:
         while True:
             yield np.arange(schema.batch_size)
-    with closing(open_stream(config.model_copy(update={"batch_size": 1}), files, seed)) as stream:
+    with closing(data.with_settings(batch_size=1).open()) as stream:
         region, singles = stream.schema.regions[BUCKET_OFFSETS], _take_each(stream, num_slots=SINGLES)
         place = slice(region.offset, region.offset + region.count * region.dtype.itemsize)
         while True:
@@ -59,12 +55,10 @@ def _orders(
             yield np.argsort(np.count_nonzero(offsets == 0, axis=1), kind="stable")  # a sample's bucket, plus 1
 
 
-def _whole_batches(
-    config: DataConfig, files: Sequence[DataFile], seed: int, orders: Iterator[Order]
-) -> Generator[tuple[SparseBatch, Order], None, Cursor]:
+def _whole_batches(data: Data, orders: Iterator[Order]) -> Generator[tuple[SparseBatch, Order], None, Cursor]:
     """Yields the whole batches of the first pass; returns where the rest begins, which is in the next pass if there is
     none."""
-    with closing(open_stream(config, files, seed)) as stream:
+    with closing(data.open()) as stream:
         for filled, slot in _take_each(stream):
             then = filled.next_cursor
             if filled.cursor.epoch > 0 or (then.epoch > 0 and then != Cursor(then.batch, 1)):
@@ -73,13 +67,11 @@ def _whole_batches(
     raise AssertionError("a stream has no end")
 
 
-def _put_together(
-    schema: BatchSchema, config: DataConfig, files: Sequence[DataFile], seed: int, begin: Cursor
-) -> Iterator[tuple[SparseBatch, Order]]:
-    """Batches of samples that are read one at a time."""
+def _put_together(schema: BatchSchema, data: Data, begin: Cursor) -> Iterator[tuple[SparseBatch, Order]]:
+    """Yields batches of samples that are read one at a time."""
     (slot,) = allocate_slots(schema, 1)
     singles: list[SparseBatch] = []
-    with closing(open_stream(config.model_copy(update={"batch_size": 1}), files, seed)) as stream:
+    with closing(data.with_settings(batch_size=1).open()) as stream:
         for filled, single in _take_each(stream, replace(begin, batch=0)):
             if filled.cursor.epoch > 0:
                 break

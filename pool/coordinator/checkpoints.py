@@ -27,7 +27,7 @@ from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 from pool.protocol.messages import Saves, StateSum
 
-WAITING = 0.1  # seconds between two calls of `meanwhile`
+WAITING = 0.1  # seconds between two calls of `Checkpoints.meanwhile`
 
 Say = Callable[[str], object]
 State = Callable[[], Checkpoint]  # consistent only between two steps
@@ -44,13 +44,12 @@ class Checkpoints:
         goal: Goal = LOWEST_LOSS,
         state: State,
         say: Say,
-        meanwhile: Callable[[], object] = lambda: None,
         copies: Copies | None = None,
         together: bool = False,
     ) -> None:
-        """`goal`: which validation is the best; `meanwhile`: called again and again while the run has to wait for the
-        thread; `copies`: of the state, None: it lies in host memory; `together`: several machines save the same
-        versions, so that all can go on from one of them: those that the first machine decides on (`decide`)."""
+        """`goal`: which validation is the best; `copies`: of the state, None: it lies in host memory; `together`:
+        several machines save the same versions, so that all can go on from one of them: those that the first machine
+        decides on (`decide`)."""
         self._snapshots = snapshots
         self._copies = copies or InHostMemory()
         self._on_its_way: tuple[Copied, Then] | None = None
@@ -58,7 +57,7 @@ class Checkpoints:
         self._schedule = schedule
         self._state = state
         self._say = say
-        self._meanwhile = meanwhile
+        self.meanwhile: Callable[[], object] = lambda: None  # called again and again while the thread is waited for
         self._pinned: int | None = None  # the step of a net, whose checkpoint is being written
         self._final: int | None = None  # step of the attempt that must succeed
         self._attempts = FinalAttempts()
@@ -203,7 +202,7 @@ class Checkpoints:
         self._land()
         while self._writer.busy:
             select.select([self.fileno()], [], [], WAITING)
-            self._meanwhile()
+            self.meanwhile()
             self.hear()
 
     def _save_best(self) -> None:

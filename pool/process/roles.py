@@ -38,7 +38,7 @@ from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
 from pool.run_folder.access import shown
 
 _ROLES = {
-    COORDINATOR: "pool.coordinator.coordinator",
+    COORDINATOR: "pool.coordinator.assembly",
     FEEDER: "pool.feeder.feeder",
     PLANNER: "pool.planner.planner",
     WORKER: "pool.worker.worker",

@@ -1,7 +1,7 @@
-"""The worker process, from start to end: take an assignment, compute it, announce it, take the next.
+"""The worker process, from start to end: takes the next job, computes its gradients, announces them.
 
-Reads the ring and the weights, writes its own gradient slots and nothing else (I4). Dies by signal: there is
-nothing to clean up (I6).
+A worker reads the ring and the weights, and writes its own gradient slots and nothing else (I4). The process ends by a
+signal: there is nothing to clean up (I6).
 """
 
 from __future__ import annotations
@@ -52,12 +52,14 @@ from pool.worker.user_warnings import tell_of_warnings
 
 
 def begin(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Callable[[], NoReturn]:
-    """`lent`: in a process that plays the coordinator, too, its memory of the device."""
+    """Makes the worker and returns its endless loop. `lent`: memory that a coordinator in the same process lends."""
     with naming_lost_devices(start.device):
         return Worker(start, lent).run
 
 
 class Worker:
+    """Computes one job after the other on one device."""
+
     def __init__(self, start: WorkerStart, lent: Future[LentMemory] | None) -> None:
         (device,) = own_devices([parse_device(start.device)], [start.card])
         torch.set_num_threads(start.threads)
@@ -81,12 +83,12 @@ class Worker:
         self._mailbox = Mailbox(start, memory.worker_end(start.peer, start.bells), trace)
         tell_of_warnings(self._mailbox.say)
         self._computer = Computer(
-            self._members,
+            self._make_members,
             start.layout,
             device,
             Faults(device, start.peer.incarnation),
-            self._batches(device),
-            self._join,
+            self._make_batch_loader(device),
+            self._make_exchange,
             trace=trace,
             total_steps=start.total_steps,
             dense_products=start.dense_products,
@@ -100,19 +102,22 @@ class Worker:
         if self._computer.how:
             self._mailbox.say(self._computer.how)
 
-    def _members(self) -> list[Member]:
+    def _make_members(self) -> list[Member]:
+        """Makes the networks. Raises RunError if they are not those that the run began with."""
         start = self._start
         members = list(make_members(start.nets, start.layout.plans, on_meta=start.on_meta))
         numerics.check_members(start.fingerprint, start.peer, members, start.dense_products)
         return members
 
-    def _batches(self, device: Device) -> Batches:
+    def _make_batch_loader(self, device: Device) -> Batches:
+        """Makes what brings batches to the device: views of the ring on a CPU, copies elsewhere."""
         schema = self._start.layout.schema
         if self._arrivals is None:
             return HostBatches(schema)
         return DeviceBatches(schema, torch.device(device.torch_name), self._arrivals, self._bars)
 
-    def _join(self, model: nn.Module, device: torch.device) -> WorkerExchange:
+    def _make_exchange(self, model: nn.Module, device: torch.device) -> WorkerExchange:
+        """Makes the worker's end of the exchange: where `model` finds its weights and leaves its gradients."""
         start, layout, memory = self._start, self._start.layout, self._memory
         halves, average, index = memory.weight_halves(), memory.average(), start.peer.index
         slots = memory.gradient_slots(index)
@@ -121,7 +126,7 @@ class Worker:
         plan, slot_nbytes, streams = layout.plan, layout.slot_plan.nbytes, Streams.of(device)
         weights: DeviceWeights
         if start.borrows:
-            lent = self._borrowed(device) if self._lent is None else self._lent.result()
+            lent = self._borrow_memory(device) if self._lent is None else self._lent.result()
             if lent.queues is not None:
                 streams = replace(streams, outward=lent.queues.writing, stepping=lent.queues.stepping)
             crash_point("worker.memory_borrowed")
@@ -141,12 +146,14 @@ class Worker:
             spins=start.spins,
         )
 
-    def _borrowed(self, device: torch.device) -> LentMemory:
+    def _borrow_memory(self, device: torch.device) -> LentMemory:
+        """Maps the memory of the device that the coordinator's process lends."""
         shared = shared_memory_of(device.type)
         assert shared is not None, f"memory of {device} can't be shared"
         return borrow(self._start.address_key, self._start.coordinator, device, shared)
 
     def run(self) -> NoReturn:
+        """Does jobs for ever. Raises what ends the process."""
         self._mailbox.start()
         incarnation = 0
         while True:
@@ -160,9 +167,9 @@ class Worker:
             crash_point("worker.batch_begun")
             with self._mailbox.computing():
                 try:
-                    computed = self._do(job, todo)
+                    computed = self._run_job(job, todo)
                 except BaseException as error:
-                    self._ended_by(error, assignment)
+                    self._report_failure(error, assignment)
                     raise
             if computed is None:
                 self._in_work.end()
@@ -173,8 +180,8 @@ class Worker:
             self._mailbox.finish(job, computed.outcomes, computed.absent)
             crash_point("worker.after_finish")
 
-    def _do(self, job: Job, todo: Todo) -> Computed | None:
-        """Does a job; None if it is only prepared."""
+    def _run_job(self, job: Job, todo: Todo) -> Computed | None:
+        """Computes a job, or only prepares it, and returns None then."""
         assignment = job.assignment
         if todo == "prepare":
             self._prepare(job)
@@ -195,24 +202,28 @@ class Worker:
         )
 
     def _prepare(self, job: Job) -> None:
+        """Does what the job's first batch needs no weights for."""
         assignment = job.assignment
         slot = self._memory.batch_slot(assignment.purpose, assignment.batch)
         self._computer.prepare(slot, assignment.attempt, lambda: self._mailbox.prepared(job))
 
     def _prepare_next(self) -> None:
-        """While a device computes: the next batch is copied beside that."""
+        """Begins to copy the next batch to a device that still computes this one."""
         if self._arrivals is not None and (job := self._mailbox.next_to_prepare()) is not None:
             self._prepare(job)
 
-    def _ended_by(self, error: BaseException, assignment: Assignment) -> None:
-        """Leaves the exception's text in the worker's segment. This process may be damaged and ends; the coordinator
-        has the batch computed by another. Raises ResourceError if memory has run out, LostDeviceError if the device
-        can't be used any more, RunError if a kernel can't be compiled."""
+    def _report_failure(self, error: BaseException, assignment: Assignment) -> None:
+        """Leaves the exception's text in the worker's shared memory, for the coordinator, which has another worker
+        compute the batch. This process ends, as it may be damaged.
+
+        Raises ResourceError if memory has run out, LostDeviceError if the device can't be used any more, RunError if a
+        kernel can't be compiled.
+        """
         text, peer, spec = error_line(error), self._start.peer, self._start.device
         if isinstance(error, CompileError):
             raise RunError(
                 f"{peer} ({spec}): a kernel can't be compiled: {text}; "
-                f"pool.own_kernels = false computes with torch's own operations; all that was said is in {_log()}"
+                f"pool.own_kernels = false computes with torch's own operations; all that was said is in {_log_path()}"
             ) from None
         if device_lost(error):
             self._in_work.end()  # not the batch's fault
@@ -222,10 +233,10 @@ class Worker:
                 f"{peer} ({spec}) ran out of memory in batch "
                 f"{self._in_work.held.batch}: {text}{memory_of_device()}; lower data.batch_size or model sizes"
             ) from None
-        self._raised.say(assignment.attempt, f"{text}; traceback in {_log()}")
+        self._raised.say(assignment.attempt, f"{text}; traceback in {_log_path()}")
 
 
-def _log() -> str:
+def _log_path() -> str:
     """Returns the path of this process's output, wherever that has been moved."""
     try:
         return str(Path("/proc/self/fd/2").readlink())

@@ -201,8 +201,8 @@ def carried_out(folder: Path, settings: Mapping[str, Any], overrides: list[str],
     """As a user would, in `folder`: success, or one line."""
     if "run.dir" in settings:
         overrides = [*overrides, f"run.dir={toml_value(settings['run.dir'])}"]
-    words = command(folder / "run", settings, *(word for text in overrides for word in ("--set", text)))
-    words += ["--check"] if check else []
+    sets = (word for text in overrides for word in ("--set", text))
+    words = command(folder / "run", settings, *sets, name="check" if check else "train")
     done = subprocess.run(
         words,
         cwd=folder,

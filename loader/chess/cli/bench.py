@@ -78,10 +78,10 @@ def bench_files(
 
 
 def check_features(config: DataConfig) -> None:
-    from loader.stream.sources import schema_of
+    from loader.stream.data import Data
 
     try:
-        schema_of(config)
+        Data(config).schema()
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--features") from None
 

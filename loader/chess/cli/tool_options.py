@@ -139,7 +139,7 @@ def file_target(output: Path, to: str | None) -> Target:
     from loader.files.pipes import is_stream
 
     if is_stream(output):
-        raise UsageError(f"{output}: is no file, and this command writes one: write it, and then loader cat FILE")
+        raise UsageError(f"{output}: is no file, and this command writes one: write it, then loader convert FILE -o -")
     return target_of(output, to)
 
 

@@ -23,9 +23,10 @@ from loader.files.identity import DataFile, identify
 from loader.formats.format import Format
 from loader.formats.registry import built_in, find_format, format_by_name
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, format_name, open_stream, origin_of, samples_per_epoch
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_of
 from tests.support.data import text_format
 from tests.support.paths import VALIDATION
@@ -145,8 +146,8 @@ def test_a_format_is_called_what_data_format_says(text_files: list[Path], monkey
     monkeypatch.setattr(text_format, "OBJECT", SimpleNamespace(**vars(text_format)), raising=False)
     (file,) = identify(text_files[:1])
     for name in (TEXT, f"{TEXT}:OBJECT", "text"):
-        assert format_name(CONFIG.model_copy(update={"format": name}), file) == name
-    assert format_name(CONFIG, *identify([VALIDATION])) == "binpack"
+        assert Data(CONFIG.model_copy(update={"format": name})).format_name(file) == name
+    assert Data(CONFIG).format_name(*identify([VALIDATION])) == "binpack"
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -176,7 +177,7 @@ def test_it_is_filtered_and_estimated_as_any_other(text_files: list[Path]) -> No
     config = data_config(
         batch_size=16, format=TEXT, chess={"features": "chess768", "filters": FilterConfig(skip_captures=True)}
     )
-    assert samples_per_epoch(config, text_files, SEED)
+    assert Data.from_paths(config, text_files, SEED).samples_per_epoch()
     with open_stream(config, text_files, SEED) as stream:  # type: ignore[attr-defined]
         list(read_batches(stream, 3))
         read, kept, _ = stream.progress()
@@ -240,6 +241,6 @@ def test_files_of_several_formats_follow_one_another(text_files: list[Path], gam
         assert batches(config, mixed, 15) == known
         readers = open_readers(config, identify(mixed))
         assert [type(reader).__name__ for reader in readers] == ["EntriesReader", "TextReader", "EntriesReader"]
-        origin = origin_of(config.model_copy(update={"window_chunks": 1000}), mixed, SEED, Cursor())
+        origin = Data.from_paths(config.model_copy(update={"window_chunks": 1000}), mixed, SEED).origin(Cursor())
         files = [chunk["file"] for chunk in origin["chunks"]]
         assert json.loads(json.dumps(files)) == sorted(files, key=[str(file) for file in mixed].index)

@@ -19,8 +19,9 @@ from loader.chess.positions.entry import NO_SCORE, Entry
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
 from loader.formats.registry import find_format
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import samples_of
 from tests.support.positions import SUFFIXES, read_positions
 from tests.support.refused_lines import said_of, up_to_damage
@@ -246,7 +247,7 @@ def test_it_is_only_read(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "a.csv"
     path.write_text(lines_of(10)[0])
     for to in (["-o", str(tmp_path / "b.csv")], ["-o", str(tmp_path / "b.x"), "--to", "fen_csv"]):
-        assert main(["cat", str(path), *to]) == 2
+        assert main(["convert", str(path), *to]) == 2
         assert "fen_csv is read, and not written: write binpack, bulletformat, " in capsys.readouterr().err
 
 

@@ -17,8 +17,9 @@ from loader.chess.positions.entry import NO_SCORE, Entry
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
 from loader.formats.registry import find_format
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.support.refused_lines import said_of, up_to_damage
 
 Capture = pytest.CaptureFixture[str]

@@ -22,9 +22,10 @@ from loader.cli.main import main
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.formats.registry import find_format, format_by_name
+from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, describe_data, open_stream, origin_of, samples_per_epoch, window_nbytes
+from loader.stream.sources import data_config
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import samples_of
 from tests.support.positions import FORMATS, GAMES, RECORDS, SUFFIXES, encode, read_file, sample, write_samples
@@ -94,8 +95,8 @@ def test_several_formats_serve_one_run(files: dict[str, Path]) -> None:
     with open_stream(config(), paths, SEED) as stream:  # type: ignore[attr-defined]
         scores = [score for batch in read_batches(stream, 4 * COUNT // 250) for score in batch.dense["score"].tolist()]
     assert sorted(scores) == sorted(4 * [entry.score for entry in sample(COUNT)])
-    assert samples_per_epoch(config(), paths, SEED) == pytest.approx(4 * COUNT, rel=0.01)
-    assert window_nbytes(config(), identify(paths)) > 0
+    assert Data.from_paths(config(), paths, SEED).samples_per_epoch() == pytest.approx(4 * COUNT, rel=0.01)
+    assert Data(config(), identify(paths)).window_nbytes() > 0
 
 
 @pytest.mark.parametrize(
@@ -156,7 +157,7 @@ def test_compressed_files_give_the_same_entries(
         pytest.skip("the program zstd is not installed")
     assert read_file(name, packed) == read_file(name, plain)
     assert find_format(packed, setting="data.format") == name
-    order = next(fact.text for fact in describe_data(config(), identify([packed])) if fact.topic == "order")
+    order = next(fact.text for fact in Data(config(), identify([packed])).describe() if fact.topic == "order")
     assert "are compressed: positions are read in the order of the files" in order
     cut = packed.read_bytes()
     packed.write_bytes(cut[: len(cut) * 2 // 3])
@@ -271,7 +272,7 @@ def test_a_growing_file_counts_up_to_its_last_whole_unit(files: dict[str, Path],
 
 
 def test_an_origin_names_chunk_and_offset(files: dict[str, Path]) -> None:
-    found = origin_of(config(shuffle=False), [files["viriformat"]], SEED, Cursor(0, 0, 0, 0))
+    found = Data.from_paths(config(shuffle=False), [files["viriformat"]], SEED).origin(Cursor(0, 0, 0, 0))
     assert found["chunks"] == [{"file": str(files["viriformat"]), "chunk": 0, "offset": 0}]
 
 
