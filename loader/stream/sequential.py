@@ -66,21 +66,29 @@ def _whole_batches(data: Data, orders: Iterator[Order]) -> Generator[tuple[Spars
     none."""
     with closing(data.open()) as stream:
         for filled, slot in _take_each(stream):
-            then = filled.next_cursor
-            if filled.cursor.epoch > 0 or (then.epoch > 0 and then != Cursor(then.batch, 1)):
+            if not _ends_in_first_pass(filled):
                 return filled.cursor
             yield SparseBatch.view(stream.schema, slot), next(orders)
     raise AssertionError("a stream has no end")
 
 
 def _read_rest(data: Data, begin: Cursor) -> Iterator[tuple[SparseBatch, Order]]:
-    """Yields the samples from `begin` to the end of the pass as one batch."""
+    """Yields the samples from `begin` to the end of the pass as one batch, if there are any."""
     with closing(data.with_settings(batch_size=1).open()) as stream:
-        singles = itertools.takewhile(lambda taken: taken[0].cursor.epoch == 0, _take_each(stream, begin, SINGLES))
+        singles = itertools.takewhile(lambda taken: _ends_in_first_pass(taken[0]), _take_each(stream, begin, SINGLES))
         order = _sample_order(stream.schema, (slot for _, slot in singles))
+    if not order.size:  # the last windows of the pass are empty
+        return
     with closing(data.with_settings(batch_size=len(order)).open()) as stream:
         _, slot = next(_take_each(stream, begin, num_slots=1))
         yield SparseBatch.view(stream.schema, slot), order
+
+
+def _ends_in_first_pass(filled: Filled) -> bool:
+    """Tells whether the batch has no sample of the second pass. Where it begins does not: behind the last sample of a
+    pass there may be windows without any."""
+    end = filled.next_cursor
+    return end.epoch == 0 or end == Cursor(end.batch, epoch=1)
 
 
 def _take_each(
