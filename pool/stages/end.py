@@ -23,16 +23,15 @@ from loader.files.whole_file import temporary
 from loader.plugins.modules import command_of
 from loader.stream.sources import find_files
 from pool.checkpoint.folder import locate
-from pool.checkpoint.state import FOLDER, LAST
 from pool.errors import PoolError, RunError, UnavailableError
-from pool.nets.export import takes_average
+from pool.export.command import export_command
 from pool.run_folder import files
 from pool.run_folder.access import FOLDER_MODE
 from pool.stages.key import DIGITS, digest
 from pool.stages.recipe import Stage
 from pool.supervisor.processes.program import ended
 from pool.supervisor.resources.run_folder import locked
-from pool.task.registry import is_bundled, task_module
+from pool.task.registry import task_module
 
 RECORD = "stage.json"
 LOG = "test.log"
@@ -156,12 +155,9 @@ def _written(stage: Stage, key: str, folder: Path, say: Callable[[str], object])
 
 def _export(stage: Stage, folder: Path, output: Path) -> None:
     """Runs `pool export`, which needs torch: this process never imports it."""
-    averaged = takes_average(locate(folder), stage.own.weights or "")
-    words = ["export", str(folder / FOLDER / LAST), "-o", str(output), *(["--ema"] if averaged else [])]
-    words += [] if is_bundled(stage.config.task) else ["--task", stage.config.task]
-    for pattern in stage.own.permute:
-        words += ["--permute", pattern]
-    done = subprocess.run(command_of("pool", *words), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    permute = [word for pattern in stage.own.permute for word in ("--permute", pattern)]
+    command = export_command(locate(folder), output, stage.config.task, stage.own.weights, None, *permute)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip() or ended(done.returncode)
         raise PoolError(f"stage {stage.name}: its network can't be written: {why}", abs(done.returncode))
