@@ -23,6 +23,7 @@ from pool.protocol.messages import NetNews, NetNumbers, RunReport
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
 from pool.run_folder.room import has_room
+from pool.supervisor.listeners import Action, SendRoster
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.program import Program, ended
 from pool.supervisor.resources.run_folder import RunFolder
@@ -101,9 +102,9 @@ class NumberedNets:
             what = f"{count} net{'' if count == 1 else 's'} to be exported{' and tried' * bool(self._train.on_export)}"
             self._say(f"all steps are done; waiting for {what} (Ctrl-C: end now, --resume does the rest)")
 
-    def hear(self, events: Mapping[object, int]) -> bool:
-        """Handles the programs that have ended, by `events` of the poller, and starts the next ones. Returns whether
-        `news` have changed."""
+    def hear(self, events: Mapping[object, int]) -> Sequence[Action]:
+        """Handles the programs that have ended, by `events` of the poller, and starts the next ones. The roster is sent
+        if `news` have changed."""
         before = self.news
         for job in [job for job in self._jobs.values() if self._is_over(job, events)]:
             del self._jobs[job.name]
@@ -114,7 +115,7 @@ class NumberedNets:
         if not self._stopped:
             self._start_export()
             self._start_trial()
-        return self.news != before
+        return [] if self.news == before else [SendRoster()]
 
     def stop(self) -> None:
         """Ends what is running, and starts nothing more."""

@@ -23,6 +23,7 @@ from pool.nets.numbers import join_numbers, parse_numbers
 from pool.nets.record import NETS, RECORD, Net, NetPlan, net_name, read_record, still_to_export, write_record
 from pool.run_folder.files import publish
 from pool.supervisor import numbered_nets
+from pool.supervisor.listeners import SendRoster
 from pool.supervisor.numbered_nets import NumberedNets
 from tests.support.checkpoints import weights_of
 
@@ -189,10 +190,11 @@ def exported(
     lines: list[str] = []
     poller = zmq.Poller()
     nets = NumberedNets(plan, folder, poller, lines.append)
-    assert (nets.news.settled, nets.hear({})) == (3, False)
+    assert (nets.news.settled, nets.hear({})) == (3, [])
     assert len(nets.pids) == 1
     while nets.pids:
-        nets.hear(dict(poller.poll()))
+        actions = nets.hear(dict(poller.poll()))
+    assert actions == [SendRoster()]
     return nets, lines
 
 
