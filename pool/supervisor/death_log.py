@@ -6,11 +6,13 @@ import signal
 from collections import Counter
 from collections.abc import Sequence
 
+from loader.exit_codes import EXIT_CRASH_LOOP
+from pool.errors import RunError
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import WORKER, Peer
 from pool.run_folder.access import shown
 from pool.shm.memory import Held
-from pool.supervisor.deaths import Death
+from pool.supervisor.deaths import Death, account
 from pool.supervisor.failover import still_to_know
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.child import Child
@@ -63,6 +65,12 @@ class DeathLog:
             raised = shown(f"{newest.raised}; traceback in {newest.log}") if newest.raised else ""
             deaths.append(DeathInBatch(self._held.purpose, self._held.step, self._held.batch, raised))
         return still_to_know(deaths, done)
+
+    def error(self, why: str, exit_code: int) -> RunError:
+        """Returns the end of the run that follows from the newest death; a crash loop tells of all of them."""
+        if exit_code == EXIT_CRASH_LOOP:
+            return RunError(f"{account(self.deaths)}\n{why}", exit_code)
+        return RunError(f"{self.deaths[-1].line()}; {why}", exit_code)
 
     def _held_batch(self, run: RunPlan, child: Child) -> Held | None:
         """Returns the batch that a dead process was computing, unless another role of it has raised."""

@@ -20,7 +20,6 @@ from pool.checkpoint.state import LAST
 from pool.crash_points import crash_point
 from pool.device.names import parse_device
 from pool.errors import ConfigError, RunError
-from pool.exchange.exchange_choice import after_loss
 from pool.machines.group import MachineGroup
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
@@ -37,14 +36,14 @@ from pool.protocol.messages import (
 from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.shm.memory import newest_version
 from pool.supervisor.death_log import DeathLog
-from pool.supervisor.deaths import account, with_death
+from pool.supervisor.deaths import Death, with_death
 from pool.supervisor.failover import go_on, steps_to_begin_with
 from pool.supervisor.listeners import Action, EndRun, KillCoordinator, Listener, SendRoster, StartCoordinator
 from pool.supervisor.lost_devices import LostDevices
 from pool.supervisor.machine_watch import MachineWatch
 from pool.supervisor.notices import Notices
 from pool.supervisor.numbered_nets import NumberedNets
-from pool.supervisor.policy import RestartPolicy
+from pool.supervisor.policy import Decision, RestartPolicy
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.process_state import Patience
 from pool.supervisor.process_table import ProcessTable
@@ -57,6 +56,7 @@ from pool.supervisor.resources.run_memory import RunMemory
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.slow_loader import SlowLoader
 from pool.supervisor.stop_plan import Ending, StopPlan
+from pool.supervisor.summary import unsaved_line
 from pool.supervisor.systemd import ServiceManager
 from pool.telemetry.progress import ProgressLine
 from pool.telemetry.prometheus import Exporter
@@ -65,6 +65,8 @@ log = logging.getLogger(__name__)
 
 LAST_WORDS_SECONDS = 1.0  # how long a dead child's message may still be on its way
 KILL_SECONDS = 5.0  # between asking a child to end and killing it
+# nobody has proved that memory of a device outlives the process that made it
+MEMORY_GONE = "shared a device's memory with the coordinator"
 
 
 class Supervisor:
@@ -122,27 +124,20 @@ class Supervisor:
         self.left_out = self._notices.left_out
 
     def run(self) -> int:
-        """Starts all processes, then waits, decides and acts until the coordinator has finished."""
+        """Starts all processes, then waits, decides and acts until the coordinator has finished. Returns the exit code;
+        raises PoolError."""
         crash_point("supervisor.memory_reserved")
         self._start_due()
         again = SayAgain()
         while True:
             events = dict(self._poller.poll(self._pause_ms()))
             self._hear()
-            self._signals.drain()
-            waits = self.last_report is not None and self.last_report.waits_for_disk
-            if why := self._stop.signals(self._signals.count, time.monotonic(), waits=waits):
-                self._progress.say(why)
-                if self._stop.ending is Ending.NOW:
-                    return self._signals.exit_code
-                self._service.stopping()
-                for listener in self._listeners:
-                    listener.stop()
-                self._send_roster()
+            if self._hear_signals() is Ending.NOW:
+                return self._signals.exit_code
             self._hear_forkserver(events)
             for child in self._children.dead(events):
-                if (code := self._died(child)) is not None:
-                    return code
+                if self._handle_death(child):
+                    return self._exit_code
             for action in (action for listener in self._listeners for action in listener.hear(events)):
                 if action == EndRun():
                     return self._exit_code
@@ -156,8 +151,7 @@ class Supervisor:
 
     def end_all(self) -> None:
         """Ends every child: asks, waits, kills. Nothing of the run is left afterwards."""
-        for listener in self._listeners:
-            listener.stop()
+        self._stop_listeners()
         for number in (signal.SIGTERM, signal.SIGKILL):
             self._children.send_signal(number)
             deadline = time.monotonic() + KILL_SECONDS
@@ -174,12 +168,7 @@ class Supervisor:
     def unsaved(self) -> str:
         """Returns one line for a run that ends early: which steps a resumed run does again; empty if none."""
         done = newest_version(self._memory.segments, self._memory.sizes)
-        saved = max(0, self._folder.linked_step(LAST))
-        if done <= saved:
-            return ""
-        if done == saved + 1:
-            return f"step {done} is in no checkpoint; --resume does it again"
-        return f"steps {saved + 1} to {done} are in no checkpoint; --resume does them again"
+        return unsaved_line(done, max(0, self._folder.linked_step(LAST)))
 
     # --- starting ---
 
@@ -227,7 +216,24 @@ class Supervisor:
         for peer in living:
             self._hub.send(peer, roster)
 
-    # --- watching ---
+    # --- listening ---
+
+    def _hear_signals(self) -> Ending:
+        """Begins to stop the run if a signal has asked for it. Returns how far that is."""
+        self._signals.drain()
+        waits = self.last_report is not None and self.last_report.waits_for_disk
+        line = self._stop.signals(self._signals.count, time.monotonic(), waits=waits)
+        if line:
+            self._progress.say(line)
+        if line and self._stop.ending is not Ending.NOW:
+            self._service.stopping()
+            self._stop_listeners()
+            self._send_roster()
+        return self._stop.ending
+
+    def _stop_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.stop()
 
     def _hear(self) -> None:
         for peer, message in self._hub.receive():
@@ -256,17 +262,18 @@ class Supervisor:
             self._progress.say(slow)
         self._progress.show(report)
 
-    def _died(self, child: Child) -> int | None:
-        """A child is dead: the exit code if the run is over, None if it goes on. Raises RunError."""
-        peer = child.peer
+    # --- deaths ---
+
+    def _handle_death(self, child: Child) -> bool:
+        """Restarts what is dead, or goes on without it. Returns whether the run has finished. Raises RunError."""
+        peer, failure = child.peer, child.failure
         self._look_at_folder()
         how = self._children.forget(child)
         self._processes.died(peer, how, time.monotonic())
         if peer.role == COORDINATOR and child.returncode == 0:
             self._wait_until(self._is_finished, LAST_WORDS_SECONDS)
         if peer.role == COORDINATOR and self._is_finished():
-            return None if self._wait_for_machines(peer, "it has finished", finished=True) else self._exit_code
-        failure = child.failure
+            return not self._wait_for_machines(peer, "it has finished", finished=True)
         if failure is not None and not failure.signature and not failure.lost:
             raise RunError(with_death(failure.reason, self._death_log.deaths), failure.exit_code)
         death = self._death_log.add(self._run, child, how)
@@ -277,28 +284,31 @@ class Supervisor:
             self._progress.say(f"{death.line()}; {decision.why}")
             self._leave_device(self._lost.of_worker[peer.index])
             self._send_roster()
-            return None
-        if not decision.restart and decision.exit_code == EXIT_CRASH_LOOP:
-            raise RunError(f"{account(self._death_log.deaths)}\n{decision.why}", EXIT_CRASH_LOOP)
-        if not decision.restart:
-            raise RunError(f"{death.line()}; {decision.why}", decision.exit_code)
-        why = decision.why
-        if peer.role == COORDINATOR:
-            self._end_with_coordinator()
-            if self._exchange_left_device():
-                why = f"{why}; {self._run.planned.exchange}"
+        elif not decision.restart:
+            raise self._death_log.error(decision.why, decision.exit_code)
+        elif peer.role == COORDINATOR:
+            self._restart_coordinator(peer, death, decision)
+        else:
+            self._show_restart(death, decision.why)
+            self._processes.again(peer, time.monotonic() + decision.pause, decision.why)
+            self._start_due()
+        return False
+
+    def _restart_coordinator(self, coordinator: Peer, death: Death, decision: Decision) -> None:
+        """Its successor begins, here or when the other machines can begin, too."""
+        self._kill_workers(self._run.planned.exchange.workers_there, MEMORY_GONE)
+        moved = self._move_exchange()
+        self._show_restart(death, f"{decision.why}; {self._run.planned.exchange}" if moved else decision.why)
+        self._run = replace(self._run, deaths=self._death_log.in_batches(self._run.deaths, self._policy.done))
+        if self._wait_for_machines(coordinator, decision.why):
+            return
+        self._go_on(self._processes.again(coordinator, time.monotonic() + decision.pause, decision.why))
+        self._start_due()
+
+    def _show_restart(self, death: Death, why: str) -> None:
         self._progress.say(f"{death.line()}; {why}")
         self._folder.restarted()
         self._send_roster()
-        if peer.role == COORDINATOR:
-            self._run = replace(self._run, deaths=self._death_log.in_batches(self._run.deaths, self._policy.done))
-            if self._wait_for_machines(peer, decision.why):
-                return None
-        successor = self._processes.again(peer, time.monotonic() + decision.pause, decision.why)
-        if peer.role == COORDINATOR:
-            self._go_on(successor)
-        self._start_due()
-        return None
 
     def _go_on(self, coordinator: Peer, step: int | None = None) -> None:
         """The dead coordinator's successor begins; `step`: on which the machines have agreed."""
@@ -338,30 +348,21 @@ class Supervisor:
         report = self.last_report
         return EXIT_CRASH_LOOP if report is not None and report.stopped_elsewhere else EXIT_DONE
 
-    def _end_with_coordinator(self) -> None:
-        """Workers that use memory of its device: nobody has proved that it outlives the process that made it."""
-        self._kill_workers(self._run.planned.exchange.workers_there, "shared a device's memory with the coordinator")
-
     def _leave_device(self, device: str) -> None:
-        """A worker's is lost: nobody else uses it any more."""
-        self._kill_workers(
-            [index for index, its in self._lost.of_worker.items() if its == device], "is on a device that is lost"
-        )
-        if device not in self._run.planned.exchange.devices:
+        """Ends everybody who uses a device that is lost."""
+        self._kill_workers(self._lost.workers_on(device), "is on a device that is lost")
+        if device not in self._run.planned.exchange.devices or self._kill_coordinator(f"uses {device}, which is lost"):
             return
-        if self._kill_coordinator(f"uses {device}, which is lost"):
-            return
-        if self._exchange_left_device():  # before its successor begins
+        if self._move_exchange():  # before the coordinator's successor begins
             self._progress.say(str(self._run.planned.exchange))
 
-    def _exchange_left_device(self) -> bool:
-        """While there is no coordinator: the exchange is chosen anew if devices of it are left out; whether that was
-        so."""
+    def _move_exchange(self) -> bool:
+        """Chooses the exchange anew if devices of it are left out, while there is no coordinator. Returns whether that
+        was so."""
         planned = self._run.planned
-        lost = [device for device in planned.exchange.devices if device in self._lost.left_out]
-        if not lost:
+        exchange = self._lost.exchange_without_lost(planned.exchange)
+        if exchange is planned.exchange:
             return False
-        exchange = after_loss(planned.exchange, lost, self._lost.others())
         others = set(exchange.workers_there).difference(planned.exchange.workers_there)
         self._kill_workers(others, "gets the coordinator on its device")
         self._run = replace(self._run, answer=replace(planned, exchange=exchange))
