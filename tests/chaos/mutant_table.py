@@ -866,9 +866,9 @@ MUTANTS = (
     Mutant(
         "command forgotten",
         "a net whose command was running when the supervisor died counts as tried",
-        "pool/nets/plan.py",
-        "if net is Net.WRITTEN} if self._has_command",
-        "if net is None} if self._has_command",
+        "pool/nets/record.py",
+        "if self.has_command and net is Net.WRITTEN)",
+        "if self.has_command and net is None)",
         NETS,
     ),
     # --- devices ---
