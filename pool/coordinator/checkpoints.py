@@ -35,6 +35,9 @@ State = Callable[[], Checkpoint]  # consistent only between two steps
 
 
 class Checkpoints:
+    """Copies the state for a successor, and has it written to disk. What is saved when is chosen in
+    `checkpoint_progress`."""
+
     def __init__(
         self,
         snapshots: Snapshots,
@@ -82,8 +85,8 @@ class Checkpoints:
         return self._writer.fileno()
 
     def resume(self, step: int, known: Validations) -> None:
-        """Before the first step: a predecessor may have died before its best checkpoint was on the disk, or that of a
-        net, or the checkpoint has been deleted since. `known`: validations so far."""
+        """Saves, before the first step, the best checkpoint or that of a net if a predecessor has died before it was
+        on the disk. Forgets a best one that has been deleted since. `known`: validations so far."""
         self.validations, best = known, known.best
         self.best_on_disk = best if best is not None and best.step == self._writer.best_step else None
         if self._schedule.is_net(step) and self.saved != step:
@@ -115,13 +118,13 @@ class Checkpoints:
         self._decided[step] = saves
 
     def superseded(self) -> None:
-        """A version is complete, and what is on its way is of the one before."""
+        """Tells the copy under way that the version after its own is complete."""
         if self._copying is not None:
             self._copying[0].superseded()
 
     def committed(self, step: int, *, validated_next: bool) -> None:
-        """A step is complete and the next one has changed nothing yet. If the new version is validated first, what is
-        due waits for that, so that it holds the result."""
+        """Saves the version that a step has completed, if that is due, before the next step changes anything. Of one
+        that is validated first `validated` does it, so that what is saved holds the result."""
         if not validated_next:
             self._save_what_is_due(step)
 
@@ -140,14 +143,15 @@ class Checkpoints:
             self._save_what_is_due(newest.step)
 
     def hear(self) -> None:
-        """Handles an attempt that has ended. Raises CheckpointError if it was the final one and failed."""
+        """Handles a copy or a write that has ended. Raises CheckpointError if it was the final one and failed."""
         if self._copying is not None and self._copying[0].is_there:
             self._end_copy()
         if (written := self._writer.take()) is not None:
             self._ended(written)
 
     def finish(self, step: int) -> bool:
-        """Tells whether the checkpoint of the run's last step is on the disk; to be called again until it is."""
+        """Returns True if the checkpoint of the run's last step is on the disk, else tries to write it. To be called
+        again until it is."""
         self._end_copy()
         if self._progress.stage is not Stage.IDLE:
             return False
@@ -159,11 +163,11 @@ class Checkpoints:
 
     @property
     def waits(self) -> bool:
-        """Nothing is left to do but the final checkpoint, and that can't be written now."""
+        """True if nothing is left to do but the final checkpoint, and the last attempt has failed."""
         return self._attempts.waits
 
     def tidy(self) -> None:
-        """After `finish`: what was kept for nets alone goes."""
+        """Removes, after `finish`, checkpoints that were kept for nets alone."""
         if self._schedule.nets:
             self._writer.tidy()
 
@@ -257,7 +261,7 @@ class Checkpoints:
             )
 
     def _settle_best(self, written: Written) -> None:
-        """A checkpoint that could not be written is not the best one."""
+        """Notes that the best checkpoint is on the disk, or, if it could not be written, that it is not the best."""
         best = self.validations.best
         if best is None or best.step != written.step:
             return
