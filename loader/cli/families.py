@@ -6,9 +6,8 @@ A family is found by its name in `loader.formats.families`; no module here impor
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, cast
 
 from loader.cli.option_group import with_options
@@ -31,15 +30,16 @@ def families() -> Mapping[str, Family]:
 
 def with_family_options(command_name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Replaces the parameter `options` of a command, which gets FamilyOptions, by the options of all families."""
-    own = {name: family.OPTIONS.get(command_name, {}) for name, family in families().items()}
     places: dict[str, Options] = {}
-    for options_after in own.values():
-        for parameter, options in options_after.items():
+    names: dict[str, list[str]] = {}  # of options, by the family
+    for family_name, family in families().items():
+        own = family.OPTIONS.get(command_name, {})
+        names[family_name] = [name for options in own.values() for name in options]
+        for parameter, options in own.items():
             places[parameter] = {**places.get(parameter, {}), **options}
 
     def values_by_family(**values: Any) -> FamilyOptions:
-        names = {family: [name for options in own[family].values() for name in options] for family in own}
-        return {family: {name: values[name] for name in names[family]} for family in own}
+        return {family_name: {name: values[name] for name in own} for family_name, own in names.items()}
 
     return lambda command: with_options(command, "options", places, values_by_family)
 
@@ -47,8 +47,8 @@ def with_family_options(command_name: str) -> Callable[[Callable[..., Any]], Cal
 class FamilyTools:
     """The tools of all families, for one command. Raises UsageError for options that can't be followed."""
 
-    def __init__(self, files: Sequence[Path], options: FamilyOptions) -> None:
-        self._tools = {name: family.make_tools(files, **options[name]) for name, family in families().items()}
+    def __init__(self, num_files: int, options: FamilyOptions) -> None:
+        self._tools = {name: family.make_tools(num_files, **options[name]) for name, family in families().items()}
 
     def select(self, file: Input, given: str | None) -> tuple[FileTools, str | None]:
         """Returns the tools of a file's family, and the name of its format; of a pipe that is `given`, which --format
@@ -56,7 +56,8 @@ class FamilyTools:
         from loader.formats.registry import built_in, find_format, format_by_name
 
         if file.is_pipe:
-            return self._tools[next(name for name, family in families().items() if family.READS_PIPES)], given
+            reader = next(name for name, family in families().items() if family.READS_PIPES)
+            return self._tools[reader], given
         if given is not None and given not in built_in():
             raise UsageError(f"--format: {given!r} is none of the formats {', '.join(built_in())}")
         format = find_format(file.path, setting="--format", name=given)

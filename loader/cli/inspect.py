@@ -36,7 +36,7 @@ def inspect_files(
     """
     from loader.cli.terminal import show_table
 
-    family_tools = FamilyTools(files, options)
+    family_tools = FamilyTools(len(files), options)
     for file in [input_of(path) for path in files]:
         tools, format = family_tools.select(file, input_format)
         statistics = tools.inspect(file, format, threads)

@@ -43,7 +43,7 @@ def verify_files(
     offset inside a chunk is that of the chain's first entry. Positions and moves that no game can have are counted by
     kind, with the place of the first. Exit code 1 if any file is damaged, has such entries, or can't be read.
     """
-    family_tools = FamilyTools(files, options)
+    family_tools = FamilyTools(len(files), options)
     damaged = False
     for file in [input_of(path) for path in files]:
         verdict = _verify(file, input_format, family_tools, threads)
@@ -110,7 +110,7 @@ def dump_file(
     Score (in the file's units) and result (-1, 0, 1) are from the side to move's point of view. Damage ends in an
     error that names file and offset, after the good entries before it.
     """
-    family_tools = FamilyTools([file], options)
+    family_tools = FamilyTools(1, options)
     named = input_of(file)
     tools, format = family_tools.select(named, input_format)
     for lines in tools.dump(named, format, limit):

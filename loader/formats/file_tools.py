@@ -81,6 +81,6 @@ class Family(Protocol):
     READS_PIPES: bool  # True of one family: nothing says what a pipe holds before it is read
     OPTIONS: Mapping[str, Mapping[str, Options]]  # by the command, and by the parameter that they follow in --help
 
-    def make_tools(self, files: Sequence[Path], **options: Any) -> FileTools:
-        """Makes the tools for a command on these files. `options`: values of OPTIONS of the command. Raises
+    def make_tools(self, num_files: int, **options: Any) -> FileTools:
+        """Makes the tools for a command on so many files. `options`: values of OPTIONS of the command. Raises
         UsageError."""

@@ -182,7 +182,7 @@ def read_run(folder: Path, records_of: Callable[[Path], Iterable[Mapping[str, An
         "state": None if running is None else "running" if running else ended,
         "status": status,
         "checkpoint": last,
-        "has_room": not running or _has_room(folder),
+        "has_room": not running or has_room(folder),
     }
     name = str(folder)
     best = None if linked < 0 else linked
@@ -204,13 +204,6 @@ def _goes_on(folder: Path) -> bool | None:
         return goes_on(folder)
     except OSError:
         return None
-
-
-def _has_room(folder: Path) -> bool:
-    try:
-        return has_room(folder)
-    except OSError:
-        return True  # nothing is known
 
 
 def _best_of_members(checkpoint: Path) -> tuple[int, float] | None:

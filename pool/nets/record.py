@@ -1,16 +1,16 @@
-"""nets/record.jsonl: how far the nets of each step are. Written by the supervisor, read by the coordinator too."""
+"""nets/record.jsonl: the state of each step's nets, written by the supervisor, and what is left to do."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
-from pool.run_folder.lines import LineFile
 
 NETS = "nets"
 RECORD = "record.jsonl"
@@ -18,57 +18,75 @@ _LONGEST = 1 << 26  # bytes
 
 
 class Net(Enum):
-    """The state of one step's nets. What the record does not have has still to be exported."""
+    """The state of one step's nets. A step that the record does not have is still to be exported."""
 
     WRITTEN = "written"  # the command has still to be run, if there is one
     NOT_WRITTEN = "not written"  # the export failed, and is not tried again
-    DONE = "done"  # the command has been run, and what it gave is in the metrics
+    DONE = "done"  # the command has been run, and its numbers are in the metrics
 
 
 def net_name(step: int, suffix: str, member: int | None = None) -> str:
-    """Returns the name of the file; `member`: of an ensemble."""
+    """Returns the name of a net's file; `member`: of an ensemble."""
     return f"step-{step:09d}{'' if member is None else f'.member-{member}'}{suffix}"
 
 
 def read_record(run: Path) -> dict[int, Net]:
-    """Returns the states by step; empty if there is none. What is no line of a record is passed over. Raises
-    OSError."""
+    """Returns the states by step, none without a file. Lines that are none of a record are ignored. Raises OSError."""
     states: dict[int, Net] = {}
     try:
         text = files.read_all(run / NETS / RECORD, _LONGEST)
     except (FileNotFoundError, NotADirectoryError):
         return states
     for line in text.splitlines():
-        with suppress(ValueError, KeyError, TypeError, RecursionError):  # the last one, of a supervisor that was killed
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
             entry = json.loads(line)
             states[int(entry["step"])] = Net(entry["is"])
     return states
 
 
+def write_record(run: Path, states: Mapping[int, Net]) -> None:
+    """Replaces the record, on the disk when this returns. Raises OSError."""
+    make_folder(run / NETS)
+    lines = (f"{json.dumps({'step': step, 'is': net.value})}\n" for step, net in sorted(states.items()))
+    files.replace_file(run / NETS / RECORD, "".join(lines).encode())
+
+
 def still_to_export(run: Path, every: int) -> Callable[[int], bool]:
-    """Returns a function that says whether the nets of a step, one for each `every` steps (0: none), are not on record
+    """Returns a function that tells whether the nets of a step, one for each `every` steps (0: none), are not on record
     yet. It raises OSError."""
     return lambda step: every > 0 and step > 0 and step % every == 0 and step not in read_record(run)
 
 
-def write_record(run: Path, states: Mapping[int, Net]) -> None:
-    """All of it anew. Raises OSError."""
-    make_folder(run / NETS)
-    files.replace_file(
-        run / NETS / RECORD, "".join(f"{_line(step, net)}\n" for step, net in sorted(states.items())).encode()
-    )
+@dataclass
+class NetPlan:
+    """Decides which nets are exported next, and with which the command is run: each in the order of the steps."""
 
+    every: int  # steps, 0: no nets
+    has_command: bool  # there is `train.on_export`
+    states: dict[int, Net]
+    checkpoints: Collection[int] = ()  # steps of those on the disk
+    postponed: set[int] = field(default_factory=set)  # steps whose nets a resumed run exports: the disk was full
 
-def add_to_record(run: Path, step: int, net: Net) -> None:
-    """On the disk when this returns. Raises OSError."""
-    make_folder(run / NETS)
-    file = LineFile(run / NETS / RECORD)
-    file.add(_line(step, net))
-    file.close()
-    if file.error is not None:
-        raise file.error
-    files.sync_file(run / NETS / RECORD)
+    @property
+    def to_export(self) -> list[int]:
+        """Steps that have a checkpoint and no nets yet, ascending."""
+        due = (step for step in self.checkpoints if self.every and step > 0 and step % self.every == 0)
+        return sorted(step for step in due if step not in self.states and step not in self.postponed)
 
+    @property
+    def to_try(self) -> list[int]:
+        """Steps whose nets the command has still to be run with, ascending. None after one that is postponed: the
+        metrics take its numbers in the order of the steps."""
+        written = sorted(step for step, net in self.states.items() if self.has_command and net is Net.WRITTEN)
+        return [step for step in written if step < min(self.postponed, default=step + 1)]
 
-def _line(step: int, net: Net) -> str:
-    return json.dumps({"step": step, "is": net.value})
+    @property
+    def unsettled(self) -> list[int]:
+        """Steps of whose nets something is left to do, ascending."""
+        return sorted([*self.to_export, *self.to_try])
+
+    @property
+    def next_trial(self) -> int | None:
+        """The step with whose nets the command is run next; None also while an earlier one is still to be exported."""
+        step = min(self.to_try, default=None)
+        return None if step is None or min(self.to_export, default=step) < step else step

@@ -25,7 +25,7 @@ _IMPORTED = (
     "pool.planner.planner",
     "pool.coordinator.assembly",
     "pool.feeder.feeder",
-    "pool.worker.worker",
+    "pool.worker.assembly",
 )
 
 

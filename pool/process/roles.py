@@ -41,7 +41,7 @@ _ROLES = {
     COORDINATOR: "pool.coordinator.assembly",
     FEEDER: "pool.feeder.feeder",
     PLANNER: "pool.planner.planner",
-    WORKER: "pool.worker.worker",
+    WORKER: "pool.worker.assembly",
 }
 _PATIENCE = 1.0  # seconds
 

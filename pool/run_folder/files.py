@@ -105,6 +105,18 @@ def replace_link(path: Path, target: str) -> None:
         raise
 
 
+def publish(beside: Path) -> None:
+    """Moves all files of a folder into the one that it is in, once all are on the disk. Nobody else can write to them.
+    Raises OSError."""
+    written = sorted(beside.iterdir())
+    for path in written:
+        path.chmod(path.stat().st_mode & FILE_MODE)
+        sync_file(path)
+    for path in written:
+        path.rename(beside.parent / path.name)
+    sync_folder(beside.parent)
+
+
 def sync_folder(path: Path) -> None:
     """Syncs a folder: what was made, renamed or removed there is on the disk when this returns. Raises OSError."""
     _sync(path, os.O_DIRECTORY)

@@ -23,9 +23,8 @@ from loader.files.regular import open_regular
 from loader.files.whole_file import temporary
 from loader.plugins.modules import command_of
 from pool.checkpoint.folder import locate
-from pool.checkpoint.state import FOLDER, LAST
 from pool.errors import PoolError, RunError, UnavailableError
-from pool.nets.export import takes_average
+from pool.export.command import export_command
 from pool.run_folder import files
 from pool.run_folder.access import FOLDER_MODE
 from pool.stages.key import DIGITS, digest
@@ -33,7 +32,7 @@ from pool.stages.recipe import Stage
 from pool.stages.stage_run import StageRun
 from pool.supervisor.processes.program import ended
 from pool.supervisor.resources.run_folder import locked
-from pool.task.registry import is_bundled, task_module
+from pool.task.registry import task_module
 
 RECORD = "stage.json"
 LOG = "test.log"
@@ -163,16 +162,13 @@ def _write_network(run: StageRun, say: Callable[[str], object]) -> Path:
 
 def _export(run: StageRun, output: Path) -> None:
     """Runs `pool export`, which needs torch: this process never imports it."""
-    stage, folder = run.stage, run.folder
-    averaged = takes_average(locate(folder), stage.own.weights or "")
-    words = ["export", str(folder / FOLDER / LAST), "-o", str(output), *(["--ema"] if averaged else [])]
-    words += [] if is_bundled(stage.config.task) else ["--task", stage.config.task]
-    for pattern in stage.own.permute:
-        words += ["--permute", pattern]
-    done = subprocess.run(command_of("pool", *words), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    own, config = run.stage.own, run.stage.config
+    permute = [word for pattern in own.permute for word in ("--permute", pattern)]
+    command = export_command(locate(run.folder), output, config.task, own.weights, None, *permute)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip() or ended(done.returncode)
-        raise PoolError(f"stage {stage.name}: its network can't be written: {why}", abs(done.returncode))
+        raise PoolError(f"stage {run.stage.name}: its network can't be written: {why}", abs(done.returncode))
 
 
 def _test(run: StageRun, network: Path, say: Callable[[str], object]) -> None:

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pool.exchange.exchange_choice import Exchange, after_loss
+
 LIVES = 2  # of a process that end because its device can't be used; then the run goes on without the device
 
 
@@ -37,6 +39,14 @@ class LostDevices:
         """Returns the devices of the workers that are left without that device, by index."""
         gone = {*self.left_out, but}
         return {worker: device for worker, device in self.of_worker.items() if device not in gone}
+
+    def workers_on(self, device: str) -> Sequence[int]:
+        return [worker for worker, its in self.of_worker.items() if its == device]
+
+    def exchange_without_lost(self, exchange: Exchange) -> Exchange:
+        """Returns an exchange that uses no device which is left out: the same one if it uses none."""
+        lost = [device for device in exchange.devices if device in self.left_out]
+        return after_loss(exchange, lost, self.others()) if lost else exchange
 
     def worker_ended(self, worker: int) -> bool:
         """The device of a worker has ended it; whether that was its last life."""

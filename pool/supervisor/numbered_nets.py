@@ -1,24 +1,29 @@
-"""The numbered nets of a run, as the supervisor has them exported and tried by the user's command. Nothing of this can
-end the run or make it wait, but at its end: for commands that are left, and for room on the disk (`pool.nets`)."""
+"""Exports a run's numbered nets and runs the user's command with each, beside training (`pool.nets`). The run waits for
+that only at its end."""
 
 from __future__ import annotations
 
 import logging
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import zmq
 
 from loader.exit_codes import EXIT_RESOURCES
-from pool.checkpoint.folder import checkpoints, step_of
-from pool.checkpoint.schedule import FINAL_SECONDS
+from loader.files.whole_file import temporary
+from pool.checkpoint.folder import checkpoints, step_of, step_path
 from pool.checkpoint.state import FOLDER
-from pool.errors import ResourceError
-from pool.nets.export import Export
-from pool.nets.plan import NetPlan, joined, numbers_of
-from pool.nets.record import NETS, Net, add_to_record, net_name, read_record, write_record
+from pool.errors import CheckpointError
+from pool.export.command import export_command
+from pool.nets.numbers import join_numbers, parse_numbers
+from pool.nets.record import NETS, RECORD, Net, NetPlan, net_name, read_record, write_record
 from pool.protocol.messages import NetNews, NetNumbers, RunReport
+from pool.run_folder import files
+from pool.run_folder.access import make_folder
+from pool.run_folder.room import has_room
+from pool.supervisor.listeners import Action, SendRoster
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.program import Program, ended
 from pool.supervisor.resources.run_folder import RunFolder
@@ -27,214 +32,212 @@ from pool.task.registry import task_module
 log = logging.getLogger(__name__)
 
 FOREVER = (1 << 63) - 1
-RETRY_SECONDS = 30.0  # after an export that the disk did not take
+EXPORT, ON_EXPORT = "export", "on_export"  # jobs, and the names of their logs
+
+
+@dataclass(frozen=True)
+class _Result:
+    code: int  # exit code of the program, negative for a signal
+    output: str
+    last_line: str  # of its errors
+
+
+@dataclass
+class _Job:
+    """Commands for the nets of a step, one for each member, run one after the other."""
+
+    name: str
+    step: int
+    commands: Sequence[Sequence[str]]
+    folder: Path  # of the nets
+    results: list[_Result] = field(default_factory=list)  # of the commands that have ended
+    program: Program | None = None  # that runs now
 
 
 class NumberedNets:
     def __init__(self, run: RunPlan, folder: RunFolder, poller: zmq.Poller, say: Callable[[str], object]) -> None:
-        """`say`: to the run's user. Raises OSError."""
-        self._config = run.config
-        self._train = run.config.train
+        """`say`: shows a line to the run's user. Raises OSError."""
+        self._task, self._train = run.config.task, run.config.train
         self._folder = folder
         self._poller = poller
         self._say = say
         self._saved = run.saved
-        self._members = len(run.planned.plans)
-        self._suffix = getattr(task_module(run.config.task), "EXPORT_SUFFIX", "")
-        self._exporter: Program | None = None
-        self._command: Program | None = None
-        self._step = -1  # that the command is run for
-        self._numbers: list[Mapping[str, float]] = []  # what it has said of the step's nets so far
-        self._unheard: NetNumbers | None = None  # the coordinator has not said yet that it has them
+        members = range(len(run.planned.plans))
+        self._members: Sequence[int | None] = members if len(members) > 1 else [None]
+        self._suffix = getattr(task_module(self._task), "EXPORT_SUFFIX", "")
+        self._jobs: dict[str, _Job] = {}  # that run now, by name
+        self._numbers: NetNumbers | None = None  # until the coordinator has reported that they are in the metrics
         self._stopped = False
-        self._waiting: float | None = None  # time since which nothing else is left to do
-        self._no_room = ""  # why the disk did not take the newest export
-        self._retry = 0.0  # time of the next one
-        self._unrecorded: list[tuple[int, Net]] = []  # in the order of the record
-        self._is_record_late = False
-        self._next_record = 0.0
+        self._is_waiting = False  # the user knows
         states = read_record(folder.inside) if self._train.export_every else {}
         known = {step: net for step, net in states.items() if step <= run.step}
-        if known != states:  # steps that are done again; others may follow from them than before
-            write_record(folder.inside, known)
-        self._plan = NetPlan(self._train.export_every, known, has_command=bool(self._train.on_export))
-        self._look()
+        self._plan = NetPlan(self._train.export_every, bool(self._train.on_export), known)
+        if known != states:  # later steps are done again, and other nets may follow from them
+            self._write_record()
+        self._list_checkpoints()
 
     @property
     def news(self) -> NetNews:
         """The state of the nets, for the coordinator."""
         if self._stopped or not self._train.export_every:
             return NetNews((), FOREVER)
-        left = self._plan.unsettled
-        settled = left[0] - 1 if left else max(0, self._saved)
-        return NetNews(() if self._unheard is None else (self._unheard,), settled)
+        unsettled = self._plan.unsettled
+        settled = unsettled[0] - 1 if unsettled else max(0, self._saved)
+        return NetNews(() if self._numbers is None else (self._numbers,), settled)
 
     @property
     def pids(self) -> set[int]:
-        return {program.pid for program in (self._exporter, self._command) if program is not None}
+        return {job.program.pid for job in self._jobs.values() if job.program is not None}
 
     def report(self, report: RunReport) -> None:
-        """Hears a report of the coordinator."""
+        """Receives a report of the coordinator."""
         if report.checkpoint != self._saved:
             self._saved = report.checkpoint
-            self._look()
-        if self._unheard is not None and report.noted >= self._unheard.step:
-            self._unheard = None
-            self._settle()
-        if report.waits_for_nets and self._waiting is None and (left := self._plan.unsettled):
-            self._waiting = time.monotonic()
-            what = f"{len(left)} net{'' if len(left) == 1 else 's'} to be exported"
-            what += " and tried" if self._train.on_export else ""
+            self._list_checkpoints()
+        if self._numbers is not None and report.noted >= self._numbers.step:
+            self._record(self._numbers.step, Net.DONE)
+            self._numbers = None
+        if report.waits_for_nets and not self._is_waiting and (count := len(self._plan.unsettled)):
+            self._is_waiting = True
+            what = f"{count} net{'' if count == 1 else 's'} to be exported{' and tried' * bool(self._train.on_export)}"
             self._say(f"all steps are done; waiting for {what} (Ctrl-C: end now, --resume does the rest)")
 
-    def hear(self, events: Mapping[object, int]) -> bool:
-        """Sees by `events` of the poller which programs have ended; begins what is next. Returns whether `news` are
-        others."""
+    def hear(self, events: Mapping[object, int]) -> Sequence[Action]:
+        """Handles the programs that have ended, by `events` of the poller, and starts the next ones. The roster is sent
+        if `news` have changed."""
         before = self.news
-        for program in (self._exporter, self._command):
-            if program is not None:
-                program.cut_logs()
-        if self._exporter is not None and self._exporter.pidfd in events:
-            self._exported(self._exporter)
-        if self._command is not None and self._command.pidfd in events:
-            self._tried(self._command)
-        self._begin()
-        if self._unrecorded and time.monotonic() >= self._next_record:
-            self._record()
-        return self.news != before
+        for job in [job for job in self._jobs.values() if self._is_over(job, events)]:
+            del self._jobs[job.name]
+            if job.name == EXPORT:
+                self._finish_export(job)
+            else:
+                self._finish_trial(job)
+        if not self._stopped:
+            self._start_export()
+            self._start_trial()
+        return [] if self.news == before else [SendRoster()]
 
     def stop(self) -> None:
-        """Ends what is running, and begins nothing more."""
+        """Ends what is running, and starts nothing more."""
         self._stopped = True
-        self._plan.stop()
-        for program in (self._exporter, self._command):
-            if program is not None:
-                self._poller.unregister(program.pidfd)
-                program.end()
-                program.close()
-        self._exporter = self._command = None
+        for job in self._jobs.values():
+            if job.program is not None:
+                self._poller.unregister(job.program.pidfd)
+                job.program.end()
+                job.program.close()
+        self._jobs.clear()
 
-    def _look(self) -> None:
-        """Looks which checkpoints there are."""
+    def _list_checkpoints(self) -> None:
         if not self._train.export_every:
             return
         try:
-            saved = checkpoints(self._folder.inside / FOLDER)
+            self._plan.checkpoints = [step_of(path) for path in checkpoints(self._folder.inside / FOLDER)]
         except OSError as error:
             log.warning("checkpoints can't be listed: %s", error)
+
+    def _start_export(self) -> None:
+        if EXPORT in self._jobs or not self._plan.to_export:
             return
-        self._plan.saved([step_of(path) for path in saved])
-
-    def _begin(self) -> None:
-        if time.monotonic() >= self._retry and (step := self._plan.next_export()) is not None:
-            weights = self._train.export_weights or ""
-            export = Export(self._folder.inside, step, self._suffix, self._config.task, self._members, weights)
-            self._exporter = self._started("pool.nets.export", export.arguments(), "export")
-            if self._exporter is None:
-                self._note(self._plan.exported(Net.NOT_WRITTEN), Net.NOT_WRITTEN)
-        if self._command is None and self._unheard is None and (step := self._plan.next_command()) is not None:
-            self._step, self._numbers = step, []
-            self._try_next()
-
-    def _exported(self, program: Program) -> None:
-        self._poller.unregister(program.pidfd)
-        self._exporter = None
-        code, last = program.end(), program.close()
-        if code == EXIT_RESOURCES:
-            self._postpone(last or "no room")  # not even for the line that says more
-            return
-        self._no_room = ""
-        outcome = Net.NOT_WRITTEN if code else Net.WRITTEN
-        step = self._plan.exported(outcome)
-        if code:
-            self._say(f"nets of step {step} are not written: {last or ended(code)}; training goes on")
-        self._note(step, outcome)
-
-    def _postpone(self, why: str) -> None:
-        """The disk did not take the nets: they are exported once it does. Raises ResourceError if nothing but that has
-        been left to do for too long."""
-        step, now = self._plan.postponed(), time.monotonic()
-        self._retry = now + RETRY_SECONDS
-        account = f"nets of step {step} are not written: {why}"
-        if self._waiting is not None and now - self._waiting >= FINAL_SECONDS:
-            minutes = round(FINAL_SECONDS / 60)
-            raise ResourceError(f"{account}; tried for {minutes} minutes; --resume does it once there is room")
-        if why != self._no_room:
-            self._no_room = why
-            self._say(f"{account}; tried again every {RETRY_SECONDS:.0f} s: make room")
-
-    def _try_next(self) -> None:
-        """Runs the command with the next of the step's nets."""
-        member = len(self._numbers)
-        name = net_name(self._step, self._suffix, member if self._members > 1 else None)
-        net = (self._folder.moved_to or self._folder.path) / NETS / name
-        values = {"{net}": str(net), "{step}": str(self._step)}
-        command = [_replaced(word, values) for word in self._train.on_export]
-        self._command = self._started("pool.process.become", command, "on_export")
-        if self._command is None:
-            self._tell({})
-
-    def _tried(self, program: Program) -> None:
-        self._poller.unregister(program.pidfd)
-        self._command = None
-        code, output, last = program.end(), program.output(), program.close()
-        if code:
-            what = f"{ended(code)}{f': {last}' if last else ''}"
-            self._say(f"train.on_export with the net of step {self._step}: {what}; training goes on")
-        self._tell({} if code else numbers_of(output))
-
-    def _tell(self, numbers: Mapping[str, float]) -> None:
-        """Takes what the command has said of a net; after a step's last net, all goes to the coordinator."""
-        self._numbers.append(numbers)
-        if len(self._numbers) < self._members:
-            self._try_next()
-        elif any(self._numbers):
-            self._unheard = joined(self._step, self._numbers)
-        else:
-            self._settle()
-
-    def _settle(self) -> None:
-        self._note(self._plan.done(), Net.DONE)
-
-    def _started(self, module: str, arguments: list[str], name: str) -> Program | None:
-        logs = self._folder.logs
+        step, weights = self._plan.to_export[0], self._train.export_weights
+        run = self._folder.moved_to or self._folder.path  # as other programs find it
+        beside = temporary(run / NETS / net_name(step, ""))
         try:
-            program = Program(
-                module,
-                arguments,
-                output=logs / f"{name}.out.log",
-                errors=logs / f"{name}.log",
-                folder=self._folder.fd,
-            )
+            make_folder(self._folder.inside / NETS)
+            files.sweep(self._folder.inside / NETS)  # of a supervisor that was killed
+            (self._folder.inside / NETS / beside.name).mkdir(0o700)
+            checkpoint = step_path(run / FOLDER, step)
+            names = [(net_name(step, self._suffix, member), member) for member in self._members]
+            commands = [export_command(checkpoint, beside / name, self._task, weights, m) for name, m in names]
         except OSError as error:
-            self._say(f"{name}: no process for it: {error.strerror}; training goes on")
-            return None
-        self._poller.register(program.pidfd, zmq.POLLIN)
-        return program
+            self._give_up(step, str(error), has_room=False)
+        except CheckpointError as error:
+            self._give_up(step, str(error), has_room=True)
+        else:
+            self._run_next(_Job(EXPORT, step, commands, beside))
 
-    def _note(self, step: int, net: Net) -> None:
-        """Records how far a step is; what can't be recorded now is with a later step, or after a while."""
-        self._unrecorded.append((step, net))
-        self._record()
+    def _start_trial(self) -> None:
+        step = self._plan.next_trial
+        if ON_EXPORT in self._jobs or self._numbers is not None or step is None:
+            return
+        nets = (self._folder.moved_to or self._folder.path) / NETS
+        paths = [nets / net_name(step, self._suffix, member) for member in self._members]
+        self._run_next(_Job(ON_EXPORT, step, [_fill_in(self._train.on_export, step, path) for path in paths], nets))
 
-    def _record(self) -> None:
-        while self._unrecorded:
-            step, net = self._unrecorded[0]
+    def _run_next(self, job: _Job) -> None:
+        """Runs the next command of a job. What can't be started has failed."""
+        self._jobs[job.name] = job
+        job.program = None
+        logs = self._folder.logs / f"{job.name}.out.log", self._folder.logs / f"{job.name}.log"
+        while job.program is None and len(job.results) < len(job.commands):
             try:
-                add_to_record(self._folder.inside, step, net)
+                command = job.commands[len(job.results)]
+                job.program = Program("pool.process.become", command, output=logs[0], errors=logs[1])
+                self._poller.register(job.program.pidfd, zmq.POLLIN)
             except OSError as error:
-                self._next_record = time.monotonic() + RETRY_SECONDS
-                if not self._is_record_late:
-                    self._is_record_late = True
-                    self._say(
-                        f"{NETS}/: how far step {step} is can't be recorded: {error.strerror}; tried again every "
-                        f"{RETRY_SECONDS:.0f} s, and a resume does again what is not on record"
-                    )
-                return
-            self._is_record_late = False
-            del self._unrecorded[0]
+                job.results.append(_Result(EXIT_RESOURCES, "", f"no process for it: {error.strerror}"))
+
+    def _is_over(self, job: _Job, events: Mapping[object, int]) -> bool:
+        """Runs the next command of a job if one has ended. Returns whether all have."""
+        if (program := job.program) is not None:
+            program.cut_logs()
+            if program.pidfd not in events:
+                return False
+            self._poller.unregister(program.pidfd)
+            job.results.append(_Result(program.end(), program.output(), program.close()))
+            self._run_next(job)
+        return job.program is None
+
+    def _finish_export(self, job: _Job) -> None:
+        """Gives the nets of a step their names, once all are on the disk."""
+        beside = self._folder.inside / NETS / job.folder.name
+        failed = next((result for result in job.results if result.code), None)
+        try:
+            if failed is None:
+                files.publish(beside)
+                self._record(job.step, Net.WRITTEN)
+            else:
+                reason = failed.last_line.removeprefix("pool: ").replace(f"{beside.name}/", "")
+                has_room_now = failed.code != EXIT_RESOURCES and has_room(self._folder.inside)
+                self._give_up(job.step, reason or ended(failed.code), has_room=has_room_now)
+        except OSError as error:
+            self._give_up(job.step, str(error), has_room=False)
+        finally:
+            files.remove_quietly(beside)
+
+    def _finish_trial(self, job: _Job) -> None:
+        """Hands the command's numbers to the coordinator, if there are any."""
+        for result in job.results:
+            if result.code:
+                reason = f"{ended(result.code)}{f': {result.last_line}' if result.last_line else ''}"
+                self._say(f"train.on_export with the net of step {job.step}: {reason}; training goes on")
+        numbers = [{} if result.code else parse_numbers(result.output) for result in job.results]
+        if any(numbers):
+            self._numbers = join_numbers(job.step, numbers)
+        else:
+            self._record(job.step, Net.DONE)
+
+    def _give_up(self, step: int, reason: str, *, has_room: bool) -> None:
+        line = f"nets of step {step} are not written: {reason}"
+        if has_room:
+            self._say(f"{line}; training goes on")
+            self._record(step, Net.NOT_WRITTEN)
+        else:
+            self._say(f"{line}; training goes on, and a resumed run tries again: make room")
+            self._plan.postponed.add(step)
+
+    def _record(self, step: int, net: Net) -> None:
+        self._plan.states[step] = net
+        self._write_record()
+
+    def _write_record(self) -> None:
+        try:
+            write_record(self._folder.inside, self._plan.states)
+        except OSError as error:
+            self._say(f"{NETS}/{RECORD} is not written: {error.strerror}; a resumed run does again what it lacks")
 
 
-def _replaced(word: str, values: Mapping[str, str]) -> str:
-    """Replaces in one pass: what is put in is not looked at again."""
-    return re.sub("|".join(map(re.escape, values)), lambda match: values[match[0]], word)
+def _fill_in(command: Sequence[str], step: int, net: Path) -> list[str]:
+    """Returns the user's command for a net. In one pass: a path may have {step} in it."""
+    values = {"{net}": str(net), "{step}": str(step)}
+    pattern = "|".join(map(re.escape, values))
+    return [re.sub(pattern, lambda match: values[match[0]], word) for word in command]

@@ -63,3 +63,13 @@ def _checkpoints(folder: Path, report: RunReport) -> str:
     if report.best_step == report.checkpoint:
         return f"best and newest checkpoint: {best}{value}"
     return f"best checkpoint: {best}{value}; {newest.replace(f'{folder}/', '')}"
+
+
+def unsaved_line(done: int, saved: int) -> str:
+    """Returns which steps a resumed run does again, one line; empty if none. `done`, `saved`: steps, the latter in the
+    newest checkpoint."""
+    if done <= saved:
+        return ""
+    if done == saved + 1:
+        return f"step {done} is in no checkpoint; --resume does it again"
+    return f"steps {saved + 1} to {done} are in no checkpoint; --resume does them again"

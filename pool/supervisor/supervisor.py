@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -21,11 +20,7 @@ from pool.checkpoint.state import LAST
 from pool.crash_points import crash_point
 from pool.device.names import parse_device
 from pool.errors import ConfigError, RunError
-from pool.exchange.exchange_choice import after_loss
 from pool.machines.group import MachineGroup
-from pool.machines.member import Begin, Break, Over, Refused
-from pool.metrics.feature_uses import UntrainedShare
-from pool.protocol.blame import DeathInBatch
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import (
@@ -39,14 +34,16 @@ from pool.protocol.messages import (
     UntrainedFeatures,
 )
 from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
-from pool.run_folder.access import shown
-from pool.shm.memory import Held, newest_version
-from pool.supervisor.deaths import Death, account, with_death
-from pool.supervisor.failover import go_on, steps_to_begin_with, still_to_know
-from pool.supervisor.left_out_summary import LeftOutSummary
+from pool.shm.memory import newest_version
+from pool.supervisor.death_log import DeathLog
+from pool.supervisor.deaths import Death, with_death
+from pool.supervisor.failover import go_on, steps_to_begin_with
+from pool.supervisor.listeners import Action, EndRun, KillCoordinator, Listener, SendRoster, StartCoordinator
 from pool.supervisor.lost_devices import LostDevices
+from pool.supervisor.machine_watch import MachineWatch
+from pool.supervisor.notices import Notices
 from pool.supervisor.numbered_nets import NumberedNets
-from pool.supervisor.policy import RestartPolicy
+from pool.supervisor.policy import Decision, RestartPolicy
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.process_state import Patience
 from pool.supervisor.process_table import ProcessTable
@@ -57,9 +54,9 @@ from pool.supervisor.resources.logs import log_into
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.run_memory import RunMemory
 from pool.supervisor.resources.signals import StopSignals
-from pool.supervisor.resources.system_memory import oom_kills
 from pool.supervisor.slow_loader import SlowLoader
 from pool.supervisor.stop_plan import Ending, StopPlan
+from pool.supervisor.summary import unsaved_line
 from pool.supervisor.systemd import ServiceManager
 from pool.telemetry.progress import ProgressLine
 from pool.telemetry.prometheus import Exporter
@@ -68,6 +65,8 @@ log = logging.getLogger(__name__)
 
 LAST_WORDS_SECONDS = 1.0  # how long a dead child's message may still be on its way
 KILL_SECONDS = 5.0  # between asking a child to end and killing it
+# nobody has proved that memory of a device outlives the process that made it
+MEMORY_GONE = "shared a device's memory with the coordinator"
 
 
 class Supervisor:
@@ -94,10 +93,8 @@ class Supervisor:
         self._hub = Hub(self._context, run.address_key, Peer(SUPERVISOR))
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)
-        self._deaths: list[Death] = []
-        self._notices: set[str] = set()  # of workers, that the user has seen
-        self._untrained_fields: set[str] = set()  # that the user has heard of
-        self._oom_kills = oom_kills()
+        self._death_log = DeathLog(self._children)
+        self._notices = Notices(run.config.data, progress.say)
         pool = run.config.pool
         workers = {Peer(WORKER, index) for index in range(len(run.planned.devices))} - guests.keys()
         self._processes = ProcessTable(
@@ -115,53 +112,46 @@ class Supervisor:
         self._service = ServiceManager()
         self._exporter = Exporter(run.config.telemetry.prometheus, str(folder.path), progress.say)
         self._nets = NumberedNets(run, folder, self._poller, progress.say)
-        self._loader = SlowLoader(run.decoding_threads)
-        self._group = group
+        self._machines: MachineWatch | None = None
         if group is not None:
             group.watch(self._poller)
-        self._ended_coordinator: tuple[Peer, str] | None = None  # that waits for the other machines, and why
-        self._complete_since = time.monotonic()  # when a machine was first missed, or now
-        self._broken = 0  # the generation of machines whose end was said last
-        self._waits_for = ""  # the line that names the other machines
-        self._missed = ""  # the same, once they are waited for no more
+            self._machines = MachineWatch(group, pool.machine_timeout, progress.say)
+        self._listeners: list[Listener] = [
+            listener for listener in (self._nets, self._machines) if listener is not None
+        ]
+        self._loader = SlowLoader(run.decoding_threads)
         self.last_report: RunReport | None = None
-        self.left_out = LeftOutSummary(run.config.data)
+        self.left_out = self._notices.left_out
 
     def run(self) -> int:
-        """Starts all processes, then waits, decides and acts until the coordinator has finished."""
+        """Starts all processes, then waits, decides and acts until the coordinator has finished. Returns the exit code;
+        raises PoolError."""
         crash_point("supervisor.memory_reserved")
         self._start_due()
         again = SayAgain()
         while True:
             events = dict(self._poller.poll(self._pause_ms()))
             self._hear()
-            self._signals.drain()
-            waits = self.last_report is not None and self.last_report.waits_for_disk
-            if why := self._stop.signals(self._signals.count, time.monotonic(), waits=waits):
-                self._progress.say(why)
-                if self._stop.ending is Ending.NOW:
-                    return self._signals.exit_code
-                self._service.stopping()
-                self._nets.stop()
-                self._tell_roster()
+            if self._hear_signals() is Ending.NOW:
+                return self._signals.exit_code
             self._hear_forkserver(events)
             for child in self._children.dead(events):
-                if (code := self._died(child)) is not None:
-                    return code
-            if self._nets.hear(events):
-                self._tell_roster()
-            if self._group is not None and (code := self._hear_machines(self._group)) is not None:
-                return code
+                if self._handle_death(child):
+                    return self._exit_code
+            for action in (action for listener in self._listeners for action in listener.hear(events)):
+                if action == EndRun():
+                    return self._exit_code
+                self._act(action)
             self._start_due()
             self._kill_stuck()
             if again.due():
                 self._look_at_folder()
-                self._tell_roster()
+                self._send_roster()
                 self._children.reap_strays(self._nets.pids)
 
     def end_all(self) -> None:
         """Ends every child: asks, waits, kills. Nothing of the run is left afterwards."""
-        self._nets.stop()
+        self._stop_listeners()
         for number in (signal.SIGTERM, signal.SIGKILL):
             self._children.send_signal(number)
             deadline = time.monotonic() + KILL_SECONDS
@@ -178,12 +168,7 @@ class Supervisor:
     def unsaved(self) -> str:
         """Returns one line for a run that ends early: which steps a resumed run does again; empty if none."""
         done = newest_version(self._memory.segments, self._memory.sizes)
-        saved = max(0, self._folder.linked_step(LAST))
-        if done <= saved:
-            return ""
-        if done == saved + 1:
-            return f"step {done} is in no checkpoint; --resume does it again"
-        return f"steps {saved + 1} to {done} are in no checkpoint; --resume does them again"
+        return unsaved_line(done, max(0, self._folder.linked_step(LAST)))
 
     # --- starting ---
 
@@ -212,123 +197,118 @@ class Supervisor:
         else:
             for peer in (child.peer, *self._run.guests(child.peer)):
                 self._children.tell(self._run.start_of(peer))
-        self._tell_roster()
+        self._send_roster()
 
     def _pause_ms(self) -> int:
         """Until something is due, if nothing happens before."""
         return min(SAY_AGAIN_MS, int(1000 * self._processes.pause(time.monotonic(), SAY_AGAIN_SECONDS)) + 1)
 
-    def _tell_roster(self) -> None:
+    def _send_roster(self) -> None:
         processes = [child for child in self._children if child.peer.role != FORKSERVER]
         living = {peer: child.pid for child in processes for peer in (child.peer, *self._run.guests(child.peer))}
         self._hub.set_alive(living)
         entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation, pid) for peer, pid in living.items())
-        others = () if self._group is None else self._group.member.coordinators
-        drain = self._stop.ending is not Ending.NOT_ASKED or bool(self._missed)
+        others = () if self._machines is None else self._machines.coordinators
+        has_missed = self._machines is not None and bool(self._machines.missed)
+        drain = self._stop.ending is not Ending.NOT_ASKED or has_missed
         roster = Roster(entries, drain, self._nets.news, others)
         crash_point("supervisor.before_roster")
         for peer in living:
             self._hub.send(peer, roster)
 
-    # --- watching ---
+    # --- listening ---
+
+    def _hear_signals(self) -> Ending:
+        """Begins to stop the run if a signal has asked for it. Returns how far that is."""
+        self._signals.drain()
+        waits = self.last_report is not None and self.last_report.waits_for_disk
+        line = self._stop.signals(self._signals.count, time.monotonic(), waits=waits)
+        if line:
+            self._progress.say(line)
+        if line and self._stop.ending is not Ending.NOW:
+            self._service.stopping()
+            self._stop_listeners()
+            self._send_roster()
+        return self._stop.ending
+
+    def _stop_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.stop()
 
     def _hear(self) -> None:
         for peer, message in self._hub.receive():
             if isinstance(message, Hello):
                 crash_point("supervisor.ready_heard")
                 self._processes.beat(peer, 0.0, time.monotonic())
-                self._tell_roster()
+                self._send_roster()
             elif isinstance(message, Heartbeat):
                 self._processes.beat(peer, message.still, time.monotonic())
-            elif isinstance(message, Notice):
-                log.warning("%s: %s", peer, message.text)
-                self._say_of(peer, message.text)
-            elif isinstance(message, LeftOutData):
-                if first := self.left_out.add(message):
-                    self._progress.say(first)
-            elif isinstance(message, UntrainedFeatures):
-                self._say_untrained(message.share)
+            elif isinstance(message, Notice | LeftOutData | UntrainedFeatures):
+                self._notices.hear(peer, message)
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
                 self._processes.beat(peer, 0.0, time.monotonic())
                 crash_point("supervisor.report_heard")
-                self.last_report = message
-                if self._group is not None:
-                    self._group.member.reached_at(message.address)
-                self._policy.progress(message.step)
-                self._service.progress(message)
-                self._exporter.take(message, Counter(death.peer.role for death in self._deaths))
-                self._nets.report(message)
-                if slow := self._loader.report(message):
-                    log.warning("%s", slow)
-                    self._progress.say(slow)
-                self._progress.show(message)
+                self._hear_report(message)
 
-    def _say_untrained(self, share: UntrainedShare) -> None:
-        """Says once of a field that more than a small share of its features in a validation is never trained."""
-        if share.field in self._untrained_fields:
-            return
-        self._untrained_fields.add(share.field)
-        line = share.describe("the validation data were in no batch of a whole pass over the training data")
-        line = f"{line}; most often their ids are written otherwise: `loader inspect FILE` counts spellings"
-        log.warning("%s", line)
-        self._progress.say(line)
+    def _hear_report(self, report: RunReport) -> None:
+        self.last_report = report
+        self._policy.progress(report.step)
+        self._service.progress(report)
+        self._exporter.take(report, self._death_log.count_roles())
+        for listener in self._listeners:
+            listener.report(report)
+        if slow := self._loader.report(report):
+            log.warning("%s", slow)
+            self._progress.say(slow)
+        self._progress.show(report)
 
-    def _say_of(self, peer: Peer, text: str) -> None:
-        """Shows a notice; what all workers and their successors find is said once."""
-        if peer.role != WORKER or text not in self._notices:
-            self._progress.say(text)
-        if peer.role == WORKER:
-            self._notices.add(text)
+    # --- deaths ---
 
-    def _died(self, child: Child) -> int | None:
-        """A child is dead: the exit code if the run is over, None if it goes on. Raises RunError."""
-        peer = child.peer
+    def _handle_death(self, child: Child) -> bool:
+        """Restarts what is dead, or goes on without it. Returns whether the run has finished. Raises RunError."""
+        peer, failure = child.peer, child.failure
         self._look_at_folder()
         how = self._children.forget(child)
         self._processes.died(peer, how, time.monotonic())
         if peer.role == COORDINATOR and child.returncode == 0:
             self._wait_until(self._is_finished, LAST_WORDS_SECONDS)
         if peer.role == COORDINATOR and self._is_finished():
-            if self._group is not None:
-                self._wait_for_machines(peer, "it has finished", finished=True)
-                return None
-            return self._exit_code
-        failure = child.failure
+            return not self._wait_for_machines(peer, "it has finished", finished=True)
         if failure is not None and not failure.signature and not failure.lost:
-            raise RunError(with_death(failure.reason, self._deaths), failure.exit_code)
-        held = self._held(child)
-        death = self._describe(child, how, held)
-        self._deaths.append(death)
+            raise RunError(with_death(failure.reason, self._death_log.deaths), failure.exit_code)
+        death = self._death_log.add(self._run, child, how)
         needed = peer.role != FORKSERVER or self._processes.somebody_waits
         decision = self._policy.died(peer, failure, batch=death.batch, needed=needed)
         log.warning("%s; %s", death.line(), decision.why)
         if decision.leave_out:
             self._progress.say(f"{death.line()}; {decision.why}")
             self._leave_device(self._lost.of_worker[peer.index])
-            self._tell_roster()
-            return None
-        if not decision.restart and decision.exit_code == EXIT_CRASH_LOOP:
-            raise RunError(f"{account(self._deaths)}\n{decision.why}", EXIT_CRASH_LOOP)
-        if not decision.restart:
-            raise RunError(f"{death.line()}; {decision.why}", decision.exit_code)
-        why = decision.why
-        if peer.role == COORDINATOR:
-            self._end_with_coordinator()
-            if self._exchange_left_device():
-                why = f"{why}; {self._run.planned.exchange}"
+            self._send_roster()
+        elif not decision.restart:
+            raise self._death_log.error(decision.why, decision.exit_code)
+        elif peer.role == COORDINATOR:
+            self._restart_coordinator(peer, death, decision)
+        else:
+            self._show_restart(death, decision.why)
+            self._processes.again(peer, time.monotonic() + decision.pause, decision.why)
+            self._start_due()
+        return False
+
+    def _restart_coordinator(self, coordinator: Peer, death: Death, decision: Decision) -> None:
+        """Its successor begins, here or when the other machines can begin, too."""
+        self._kill_workers(self._run.planned.exchange.workers_there, MEMORY_GONE)
+        moved = self._move_exchange()
+        self._show_restart(death, f"{decision.why}; {self._run.planned.exchange}" if moved else decision.why)
+        self._run = replace(self._run, deaths=self._death_log.in_batches(self._run.deaths, self._policy.done))
+        if self._wait_for_machines(coordinator, decision.why):
+            return
+        self._go_on(self._processes.again(coordinator, time.monotonic() + decision.pause, decision.why))
+        self._start_due()
+
+    def _show_restart(self, death: Death, why: str) -> None:
         self._progress.say(f"{death.line()}; {why}")
         self._folder.restarted()
-        self._tell_roster()
-        if peer.role == COORDINATOR:
-            self._run = replace(self._run, deaths=self._deaths_in_batches(held, death))
-            if self._group is not None:
-                self._wait_for_machines(peer, decision.why)
-                return None
-        successor = self._processes.again(peer, time.monotonic() + decision.pause, decision.why)
-        if peer.role == COORDINATOR:
-            self._go_on(successor)
-        self._start_due()
-        return None
+        self._send_roster()
 
     def _go_on(self, coordinator: Peer, step: int | None = None) -> None:
         """The dead coordinator's successor begins; `step`: on which the machines have agreed."""
@@ -336,106 +316,53 @@ class Supervisor:
         self._say_notes()
         self._progress.say(f"the run goes on from step {self._run.step}")
 
-    # --- other machines ---
+    # --- what the listeners decide ---
 
-    def _wait_for_machines(self, coordinator: Peer, why: str, *, finished: bool = False) -> None:
-        """The coordinator is dead: its successor begins when all machines can begin together."""
-        assert self._group is not None
-        self._ended_coordinator = coordinator, why
+    def _act(self, action: Action) -> None:
+        match action:
+            case SendRoster():
+                self._send_roster()
+            case KillCoordinator(why):
+                self._kill_coordinator(why)
+            case StartCoordinator():
+                self._run = replace(self._run, place=action.place)
+                self.last_report = None
+                self._go_on(self._processes.again(action.predecessor, time.monotonic(), action.why), action.step)
+
+    def _wait_for_machines(self, coordinator: Peer, why: str, *, finished: bool = False) -> bool:
+        """The coordinator is dead. Returns whether it gets a successor only when all machines can begin together."""
+        if self._machines is None or not self._machines.has_group:
+            return False
         steps = steps_to_begin_with(self._folder, self._memory.segments)
         self._say_notes()
-        self._group.member.lost(steps, self._folder.checkpoint_steps(), finished=finished)
-
-    def _hear_machines(self, group: MachineGroup) -> int | None:
-        """Does what the first machine orders. Returns the exit code if nothing is left to do on any machine; raises
-        RunError, ConfigError."""
-        known = group.member.coordinators
-        decision = group.hear()
-        match decision:
-            case Refused():
-                raise ConfigError(decision.why)
-            case Over() if decision.why:
-                raise RunError(decision.why, EXIT_CRASH_LOOP)
-            case Over():
-                return self._exit_code
-            case Break():
-                if self._broken != group.member.generation:  # it is ordered until it is done
-                    self._broken = group.member.generation
-                    self._progress.say(decision.why)
-                self._kill_coordinator("has to begin anew with those of the other machines")
-            case Begin():
-                assert self._ended_coordinator is not None
-                (peer, why), self._ended_coordinator = self._ended_coordinator, None
-                self._run = replace(self._run, place=group.of_generation(decision.generation))
-                self.last_report = None
-                successor = self._processes.again(peer, time.monotonic(), why)
-                self._go_on(successor, decision.step)
-        if group.member.coordinators != known:
-            self._tell_roster()
-        finished = group.member.report.finished
-        if finished and group.first_is_gone:
-            return self._exit_code  # the first machine has heard of that, and is gone
-        self._wait_no_longer_than(self._run.config.pool.machine_timeout, group)
-        if self._ended_coordinator is not None and not finished and self._stop.ending is not Ending.NOT_ASKED:
-            return self._signals.exit_code  # there is no step to finish
-        return None
-
-    def _wait_no_longer_than(self, seconds: float, group: MachineGroup) -> None:
-        """If a machine is not heard for so long, what there is becomes a checkpoint, and the run ends here."""
-        now = time.monotonic()
-        waits_for = group.waits_for
-        line = f"waiting up to {seconds:g} s for {waits_for}: {group.advice}" if waits_for else ""
-        if line and line != self._waits_for:
-            self._progress.say(line)
-        self._waits_for = line
-        if not waits_for:
-            self._complete_since = now
-        elif now - self._complete_since > seconds:
-            if self._ended_coordinator is None:
-                self._kill_coordinator(f"waits for {waits_for}")
-                return
-            self._missed = waits_for
-            self._progress.say(f"{waits_for} is not heard for {seconds:g} s: saving what there is")
-            self._group = None
-            (peer, why), self._ended_coordinator = self._ended_coordinator, None
-            self._run = replace(self._run, place=None)
-            self._go_on(self._processes.again(peer, now, why))
-            group.close()
+        self._machines.coordinator_ended(coordinator, why, steps, self._folder.checkpoint_steps(), finished=finished)
+        return True
 
     @property
     def _exit_code(self) -> int:
         """The exit code of a run that has finished, or was stopped."""
         if self._stop.ending is not Ending.NOT_ASKED:
             return self._signals.exit_code
-        if self._missed:
+        if self._machines is not None and self._machines.missed:
             return EXIT_CRASH_LOOP
         report = self.last_report
         return EXIT_CRASH_LOOP if report is not None and report.stopped_elsewhere else EXIT_DONE
 
-    def _end_with_coordinator(self) -> None:
-        """Workers that use memory of its device: nobody has proved that it outlives the process that made it."""
-        self._kill_workers(self._run.planned.exchange.workers_there, "shared a device's memory with the coordinator")
-
     def _leave_device(self, device: str) -> None:
-        """A worker's is lost: nobody else uses it any more."""
-        self._kill_workers(
-            [index for index, its in self._lost.of_worker.items() if its == device], "is on a device that is lost"
-        )
-        if device not in self._run.planned.exchange.devices:
+        """Ends everybody who uses a device that is lost."""
+        self._kill_workers(self._lost.workers_on(device), "is on a device that is lost")
+        if device not in self._run.planned.exchange.devices or self._kill_coordinator(f"uses {device}, which is lost"):
             return
-        if self._kill_coordinator(f"uses {device}, which is lost"):
-            return
-        if self._exchange_left_device():  # before its successor begins
+        if self._move_exchange():  # before the coordinator's successor begins
             self._progress.say(str(self._run.planned.exchange))
 
-    def _exchange_left_device(self) -> bool:
-        """While there is no coordinator: the exchange is chosen anew if devices of it are left out; whether that was
-        so."""
+    def _move_exchange(self) -> bool:
+        """Chooses the exchange anew if devices of it are left out, while there is no coordinator. Returns whether that
+        was so."""
         planned = self._run.planned
-        lost = [device for device in planned.exchange.devices if device in self._lost.left_out]
-        if not lost:
+        exchange = self._lost.exchange_without_lost(planned.exchange)
+        if exchange is planned.exchange:
             return False
-        exchange = after_loss(planned.exchange, lost, self._lost.others())
         others = set(exchange.workers_there).difference(planned.exchange.workers_there)
         self._kill_workers(others, "gets the coordinator on its device")
         self._run = replace(self._run, answer=replace(planned, exchange=exchange))
@@ -457,46 +384,6 @@ class Supervisor:
         """Kills a child for what is not its fault."""
         self._policy.ended(child.peer)
         child.kill(why)
-
-    def _held(self, child: Child) -> Held | None:
-        """The batch that a dead process was computing, unless another role of it has raised."""
-        worker = next(iter(self._run.guests(child.peer)), child.peer)
-        held, failure = self._children.held_batch(worker), child.failure
-        return held if worker == child.peer or failure is None or failure.of_worker else None
-
-    def _deaths_in_batches(self, held: Held | None, death: Death) -> tuple[DeathInBatch, ...]:
-        """Adds the coordinator's to those that its successor has to know of, since it could not see them."""
-        deaths = [*self._run.deaths]
-        if held is not None:
-            raised = shown(f"{death.raised}; traceback in {death.log}") if death.raised else ""
-            deaths.append(DeathInBatch(held.purpose, held.step, held.batch, raised))
-        return still_to_know(deaths, self._policy.done)
-
-    def _describe(self, child: Child, how: str, held: Held | None) -> Death:
-        before, self._oom_kills = self._oom_kills, oom_kills()
-        killed = child.returncode == -signal.SIGKILL
-        failure = child.failure
-        lost = failure.reason if failure is not None and failure.lost else ""
-        peer = child.peer
-        if failure is not None and failure.of_worker:
-            (peer,) = self._run.guests(peer)
-        return Death(
-            peer,
-            f"ended: {lost}" if lost else how,
-            killed_since=child.killed_since,
-            out_of_memory=killed and self._oom_kills > before,
-            batch=None if held is None else held.batch,
-            last_lines=child.last_lines(),
-            raised="" if failure is None or lost else failure.reason,
-            log=child.log,
-            crashed_in=child.crashed_in(),
-            card=self._card_of(peer),
-        )
-
-    def _card_of(self, peer: Peer) -> str:
-        """A worker's device, if it is a GPU; else empty."""
-        card = self._run.planned.card(self._run.planned.devices[peer.index]) if peer.role == WORKER else None
-        return "" if card is None else card.device
 
     def _look_at_folder(self) -> None:
         if self._folder.look():

@@ -1,7 +1,7 @@
 """Odd values for the keys of a config, in its file and by `--set`: extremes, other types, texts that are no text.
 
 Most draws are only parsed, in this process: each is a config or one line. Some that parse are planned, in this process
-too, and the first one is tried as a user would, by `--check` or by a run of a few steps.
+too, and the first one is tried as a user would, by `pool check` or by a run of a few steps.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from loader.chess.cli.filter_options import FilterOptions
 from loader.chess.cli.inspect_options import check_pictures, parse_king_buckets
 from loader.chess.cli.pgn_options import Unit, View, comments_of
 from loader.chess.cli.tool_options import BadData, rule_of, working
-from loader.chess.positions.pgn_comments import NO_SETTINGS
 from loader.errors import UsageError
 from loader.files.pipes import Input
 from loader.formats.file_tools import Options, Statistics, Verdict
@@ -51,7 +50,7 @@ class PositionTools:
 
     def __init__(
         self,
-        files: Sequence[Path],
+        num_files: int,
         *,
         pgn_view: View | None = None,
         pgn_unit: Unit | None = None,
@@ -67,14 +66,13 @@ class PositionTools:
         self._king_buckets = parse_king_buckets(king_buckets)
         given = FilterOptions(**filters)
         self._filters = given.config() if given.any else None
-        self._pictures = check_pictures(pictures, files)
+        self._pictures = check_pictures(pictures, num_files)
         self._seed = seed
 
     def refuse_options(self, path: Path) -> None:
-        if self._comments != NO_SETTINGS:
-            from loader.chess.positions.format import refuse_unused
+        from loader.chess.positions.format import refuse_unused
 
-            refuse_unused(self._comments, ())
+        refuse_unused(self._comments, ())
         given = {
             "filters": self._filters,
             "--king-buckets": self._king_buckets,

@@ -31,15 +31,15 @@ SHOWN: Options = {"pictures": (Pictures, None), "king_buckets": (KingBuckets, ""
 READ: Options = {"on_bad_data": (OnBadData, BadData.STOP)}
 
 
-def check_pictures(pictures: Path | None, files: Sequence[Path]) -> Path | None:
-    """Returns the folder of --pictures. Raises UsageError if it can't get those of these files."""
+def check_pictures(pictures: Path | None, num_files: int) -> Path | None:
+    """Returns the folder of --pictures. Raises UsageError if it can't get those of so many files."""
     if pictures is None:
         return None
     from loader.pictures import need_matplotlib
 
     need_matplotlib("--pictures")
-    if len(files) > 1:
-        raise UsageError(f"--pictures: of one file; these are {len(files)}")
+    if num_files > 1:
+        raise UsageError(f"--pictures: of one file; these are {num_files}")
     if pictures.exists() and not pictures.is_dir():
         raise UsageError(f"--pictures {pictures}: is a file, not a folder")
     from loader.chess.positions.output import refuse_taken

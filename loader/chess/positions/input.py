@@ -231,7 +231,7 @@ def open_sources(
 
 def open_source(
     file: DataFile,
-    option: str | PositionFormat | None,
+    option: str | None,
     *,
     needed: Sequence[str],
     rule: BadDataRule = KEPT,
@@ -239,10 +239,9 @@ def open_source(
     scale: float = 1.0,
     comments: PgnComments = NO_SETTINGS,
 ) -> SourceFile:
-    """Opens a file; `option`: its format, or the name of it, None: what the file says; `indexed`: as for `open_file`.
+    """Opens a file; `option`: its format, if the file does not say it; `indexed`: as for `open_file`.
     Raises UsageError, DataError."""
-    found = option if isinstance(option, PositionFormat) else input_format(file.path, option)
-    format = found.with_comments(comments)
+    format = input_format(file.path, option).with_comments(comments)
     opened = open_file(format, file, indexed=indexed, needed=needed, rule=rule)
     return SourceFile(file.path, format, opened, file, rule, scale)
 

@@ -27,11 +27,10 @@ class Program:
         *,
         output: Path,
         errors: Path,
-        folder: int | None = None,
         standard_input: bytes = b"",
     ) -> None:
         """Runs a module of ours, which is told our pid first: it has to die with us; `output`, `errors`: what it
-        writes is added to these logs; `folder`: a descriptor that it gets. Raises OSError."""
+        writes is added to these logs. Raises OSError."""
         self._output, self._errors = open_log(output), open_log(errors)
         self._begins = {fd: os.fstat(fd).st_size for fd in (self._output, self._errors)}  # of what it writes
         try:
@@ -43,7 +42,6 @@ class Program:
                     stdin=file,
                     stdout=self._output,
                     stderr=self._errors,
-                    pass_fds=() if folder is None else (folder,),
                     process_group=0,
                 )
             self.pidfd = os.pidfd_open(self._process.pid)

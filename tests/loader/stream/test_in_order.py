@@ -19,7 +19,7 @@ from loader.stream.schema import BatchSchema, DenseField, SparseField
 from loader.stream.sequential import batches_in_order
 from loader.stream.slots import Slot, write_batch
 from loader.stream.source import Source
-from loader.stream.sources import data_class
+from loader.stream.sources import data_class, data_config
 from tests.loader.conftest import ENTRIES
 from tests.support.looked_into import dump
 
@@ -121,3 +121,15 @@ def test_samples_of_one_bucket_come_in_whole_batches_and_a_rest(batch_size: int,
         found.append(len(order))
         numbers += batch.dense["number"].tolist()
     assert (found, numbers) == (sizes, list(range(10)))
+
+
+@pytest.mark.parametrize("batch_size", [3, 4, 5, 30])
+def test_a_pass_ends_with_its_last_sample_though_chunks_without_any_follow(batch_size: int, tmp_path: Path) -> None:
+    for name, text in (("a.svm", "".join(f"{row} 1:1\n" for row in range(10))), ("b.svm", "# none\n"), ("c.svm", "\n")):
+        (tmp_path / name).write_text(text)
+    rows = {"num_features": 10, "label": "real"}
+    config = data_config(source="rows", batch_size=batch_size, window_chunks=1, rows=rows)
+    data = Data(config, identify(sorted(tmp_path.iterdir())))
+    numbers = [batch.dense["label"][np.argsort(order)].tolist() for batch, order in batches_in_order(data)]
+    assert sum(numbers, []) == list(range(10))  # noqa: RUF017 (few)
+    assert [len(batch) for batch in numbers[:-1]] == [batch_size] * (len(numbers) - 1)

@@ -1,28 +1,30 @@
-"""Numbered nets without processes: what is next, what is remembered, what a command's last line says."""
+"""Numbered nets: what is next, what is recorded, what a command's last line says, what follows from an export's end."""
 
 from __future__ import annotations
 
-import errno
 import math
-import os
-from dataclasses import replace
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from safetensors.numpy import load_file
+import zmq
 
-from loader.exit_codes import EXIT_RESOURCES
+from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.stream.interface import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.folder import remove_old, step_path
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
 from pool.config.load import parse_config
-from pool.errors import CheckpointError, ConfigError, PoolError
-from pool.nets import export
-from pool.nets.export import Export, write_nets
-from pool.nets.plan import NetPlan, joined, numbers_of
-from pool.nets.record import NETS, RECORD, Net, add_to_record, net_name, read_record, still_to_export, write_record
-from pool.process import lifeline
+from pool.errors import CheckpointError, ConfigError
+from pool.export.command import export_command
+from pool.nets.numbers import join_numbers, parse_numbers
+from pool.nets.record import NETS, RECORD, Net, NetPlan, net_name, read_record, still_to_export, write_record
+from pool.run_folder.files import publish
+from pool.supervisor import numbered_nets
+from pool.supervisor.listeners import SendRoster
+from pool.supervisor.numbered_nets import NumberedNets
 from tests.support.checkpoints import weights_of
 
 CLICKS = {"task": "clicks", "model": {"fields": {"features": 50}}}
@@ -31,133 +33,49 @@ CLICKS = {"task": "clicks", "model": {"fields": {"features": 50}}}
 # --- what is next ---
 
 
-def test_nets_are_exported_and_tried_in_order_one_at_a_time() -> None:
-    plan = NetPlan(5, {}, has_command=True)
-    plan.saved([0, 5, 7, 10])
-    assert plan.unsettled == [5, 10]
-    assert plan.next_export() == 5
-    assert (plan.next_export(), plan.next_command()) == (None, None)
-    assert plan.exported(Net.WRITTEN) == 5
-    assert (plan.next_export(), plan.next_command()) == (10, 5)
-    assert plan.next_command() is None
-    assert plan.exported(Net.WRITTEN) == 10
-    assert plan.unsettled == [5, 10]
-    assert plan.done() == 5
-    assert plan.next_command() == 10
-    assert plan.done() == 10
-    assert (plan.unsettled, plan.next_export(), plan.next_command()) == ([], None, None)
-    plan.saved([5, 10, 15])
-    assert plan.next_export() == 15
-
-
-def test_a_resumed_run_does_what_is_left() -> None:
-    states = {5: Net.DONE, 10: Net.WRITTEN, 15: Net.NOT_WRITTEN}
-    plan = NetPlan(5, states, has_command=True)
-    plan.saved([5, 10, 15, 20])
-    assert plan.unsettled == [10, 20]
-    assert (plan.next_export(), plan.next_command()) == (20, 10)
-    without = NetPlan(5, states, has_command=False)
-    assert (without.unsettled, without.next_command()) == ([], None)
-
-
-def test_a_command_waits_for_the_nets_of_earlier_steps() -> None:
-    """Their numbers would come after later ones, which the coordinator takes for old news. A step that is not on record
-    may be behind one that is: of a full disk, or of another train.export_every."""
-    plan = NetPlan(5, {20: Net.WRITTEN}, has_command=True)
-    plan.saved([15, 20, 25])
-    assert (plan.next_export(), plan.next_command()) == (15, None)
-    plan.exported(Net.WRITTEN)
-    assert (plan.next_export(), plan.next_command(), plan.done(), plan.next_command()) == (25, 15, 15, 20)
-
-
-def test_what_can_not_be_exported_is_not_tried_again() -> None:
-    plan = NetPlan(5, {}, has_command=True)
-    plan.saved([5])
-    plan.next_export()
-    plan.exported(Net.NOT_WRITTEN)
-    plan.saved([5])
-    assert (plan.unsettled, plan.next_export(), plan.next_command()) == ([], None, None)
-
-
-def test_what_the_disk_did_not_take_is_exported_again() -> None:
-    plan = NetPlan(5, {}, has_command=True)
-    plan.saved([5])
-    plan.next_export()
-    assert plan.postponed() == 5
-    assert (plan.unsettled, plan.next_export(), plan.next_command()) == ([5], 5, None)
+def plan_of(states: dict[int, Net], *checkpoints: int, has_command: bool = True) -> NetPlan:
+    return NetPlan(5, has_command, states, checkpoints)
 
 
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(errno.ENOSPC, EXIT_RESOURCES), (errno.EDQUOT, EXIT_RESOURCES), (errno.EIO, EXIT_RESOURCES), (errno.EACCES, 1)],
+    ("plan", "exports", "trials", "next_trial"),
+    [
+        pytest.param(plan_of({}, 0, 5, 7, 10), [5, 10], [], None, id="in order"),
+        pytest.param(plan_of({5: Net.WRITTEN}, 5, 10), [10], [5], 5, id="tried while the next is exported"),
+        pytest.param(plan_of({5: Net.WRITTEN, 10: Net.WRITTEN}, 10), [], [5, 10], 5, id="tried in order"),
+        pytest.param(plan_of({5: Net.DONE, 10: Net.DONE}, 5, 10, 15), [15], [], None, id="done"),
+        pytest.param(plan_of({5: Net.DONE, 10: Net.WRITTEN, 15: Net.NOT_WRITTEN}, 15, 20), [20], [10], 10, id="resume"),
+        pytest.param(plan_of({5: Net.WRITTEN}, 10, has_command=False), [10], [], None, id="no command"),
+        pytest.param(plan_of({5: Net.NOT_WRITTEN}, 5), [], [], None, id="what can't be exported is not tried again"),
+        # numbers would come after later ones, which the coordinator ignores: of another train.export_every, say
+        pytest.param(plan_of({20: Net.WRITTEN}, 15, 20, 25), [15, 25], [20], None, id="an earlier one is not exported"),
+    ],
 )
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_an_export_says_by_its_exit_code_whether_the_disk_was_full(
-    number: int, code: int, wrapped: bool, monkeypatch: pytest.MonkeyPatch
+def test_nets_are_exported_and_tried_in_the_order_of_the_steps(
+    plan: NetPlan, exports: list[int], trials: list[int], next_trial: int | None
 ) -> None:
-    def fails(_export: Export) -> None:
-        try:
-            raise OSError(number, os.strerror(number), "net")
-        except OSError as error:
-            if wrapped:
-                raise PoolError(str(error)) from None
-            raise
-
-    monkeypatch.setattr(export, "write_nets", fails)
-    monkeypatch.setattr(lifeline, "die_with_parent", lambda _: None)
-    arguments = ["1", *Export(Path("run"), 5, ".nnue", "clicks", 1, "").arguments()]
-    assert export.main(arguments) == code
-
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "write", full)  # the log is on the same disk
-    assert export.main(arguments) == code
+    assert (plan.to_export, plan.to_try, plan.next_trial) == (exports, trials, next_trial)
+    assert plan.unsettled == sorted(exports + trials)
 
 
-def test_a_library_that_says_in_its_own_words_that_the_disk_is_full_is_understood(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And attempts that fail alike say the same, whatever the name of the file that was being written."""
-    said = []
-
-    def fails(_checkpoint: Path, output: Path, *_: object) -> None:
-        raise RuntimeError(f"cannot write {output}: IoError")
-
-    monkeypatch.setattr("pool.export.export.export_checkpoint", fails)
-    monkeypatch.setattr(export, "takes_average", lambda *_: False)
-    for room, kind in ((False, PoolError), (False, PoolError), (True, RuntimeError)):
-        monkeypatch.setattr(export, "has_room", lambda _, room=room: room)
-        with pytest.raises(kind) as error:
-            export.write_nets(Export(tmp_path, 5, ".nnue", "clicks", 1, ""))
-        said.append(str(error.value))
-        assert getattr(error.value, "exit_code", EXIT_RESOURCES) == EXIT_RESOURCES
-    assert said[0] == said[1]
-    assert not list((tmp_path / "nets").iterdir())
-
-
-def test_a_run_that_is_stopped_begins_nothing_and_waits_for_nothing() -> None:
-    plan = NetPlan(5, {5: Net.WRITTEN}, has_command=True)
-    plan.saved([10])
-    plan.stop()
-    assert (plan.unsettled, plan.next_export(), plan.next_command()) == ([], None, None)
+def test_nets_that_the_disk_did_not_take_and_commands_for_later_ones_wait_for_a_resumed_run() -> None:
+    plan = plan_of({5: Net.WRITTEN, 15: Net.WRITTEN}, 10, 20)
+    plan.postponed.add(10)
+    assert (plan.to_export, plan.to_try, plan.next_trial) == ([20], [5], 5)
+    plan.states[5] = Net.DONE
+    assert (plan.unsettled, plan.next_trial) == ([20], None)
 
 
 # --- the record ---
 
 
-def test_the_record_outlives_a_writer_that_is_killed_in_a_line(tmp_path: Path) -> None:
+def test_the_record_is_read_as_far_as_its_lines_are_whole(tmp_path: Path) -> None:
     assert read_record(tmp_path) == {}
-    add_to_record(tmp_path, 5, Net.WRITTEN)
-    add_to_record(tmp_path, 10, Net.NOT_WRITTEN)
-    add_to_record(tmp_path, 5, Net.DONE)
-    with (tmp_path / NETS / RECORD).open("a") as file:
-        file.write('{"step": 10, "is": "do')
+    write_record(tmp_path, {10: Net.NOT_WRITTEN, 5: Net.DONE})
     assert read_record(tmp_path) == {5: Net.DONE, 10: Net.NOT_WRITTEN}
-    add_to_record(tmp_path, 15, Net.WRITTEN)
-    assert read_record(tmp_path) == {5: Net.DONE, 10: Net.NOT_WRITTEN, 15: Net.WRITTEN}
-    write_record(tmp_path, {5: Net.DONE})
-    assert read_record(tmp_path) == {5: Net.DONE}
+    with (tmp_path / NETS / RECORD).open("a") as file:
+        file.write('[]\n{"step": 15}\n{"step": 10, "is": "do')
+    assert read_record(tmp_path) == {5: Net.DONE, 10: Net.NOT_WRITTEN}
 
 
 def test_a_checkpoint_is_kept_until_its_nets_are_on_record(tmp_path: Path) -> None:
@@ -169,7 +87,7 @@ def test_a_checkpoint_is_kept_until_its_nets_are_on_record(tmp_path: Path) -> No
         return sorted(int(path.name[5:]) for path in (tmp_path / FOLDER).iterdir())
 
     assert left() == [5, 10, 12]
-    add_to_record(tmp_path, 5, Net.WRITTEN)
+    write_record(tmp_path, {5: Net.WRITTEN})
     assert left() == [10, 12]
 
 
@@ -193,11 +111,11 @@ def test_a_checkpoint_is_kept_until_its_nets_are_on_record(tmp_path: Path) -> No
 def test_the_last_line_counts_if_it_is_an_object_and_its_finite_numbers_do(
     output: str, numbers: dict[str, float]
 ) -> None:
-    assert numbers_of(output) == numbers
+    assert parse_numbers(output) == numbers
 
 
 def test_members_without_a_number_have_none() -> None:
-    found = joined(7, [{"elo": 1.0}, {}, {"elo": 3.0, "games": 2.0}])
+    found = join_numbers(7, [{"elo": 1.0}, {}, {"elo": 3.0, "games": 2.0}])
     assert found.step == 7
     assert [(number.name, number.value) for number in found.numbers] == [("elo", 2.0), ("games", 2.0)]
     assert math.isnan(found.numbers[0].values[1])
@@ -206,54 +124,103 @@ def test_members_without_a_number_have_none() -> None:
 # --- the files ---
 
 
-def saved(run: Path, *, averaged: bool) -> dict[str, bytes]:
-    """A run with one checkpoint; returns what it holds of one parameter, by kind."""
-    run.mkdir()
+@pytest.mark.parametrize(
+    ("weights", "has_average", "averaged"),
+    [(None, True, True), (None, False, False), ("newest", True, False), ("averaged", True, True)],
+)
+def test_a_net_has_the_averaged_weights_unless_there_are_none_or_others_are_asked_for(
+    weights: str | None, has_average: bool, averaged: bool, tmp_path: Path
+) -> None:
     config = parse_config({**CLICKS, "train": {"average": {"kind": "ema"}, "export_every": 4}}, "test")
-    weights = weights_of(config)
-    average = {name: tensor + 1 for name, tensor in weights.items()}
-    found = store.Checkpoint(
+    tensors = weights_of(config)
+    checkpoint = store.Checkpoint(
         step=4,
         cursor=Cursor(1),
         config=config.model_dump(mode="json"),
         fingerprint={},
         data=[],
-        weights=weights,
+        weights=tensors,
         optimizer_tensors={},
         optimizer=OptimizerNumbers({}, [], []),
-        average=average if averaged else {},
-        averaged=int(averaged),
+        average=tensors if has_average else {},
+        averaged=int(has_average),
     )
-    store.save(run / FOLDER, found)
-    name = next(iter(weights))
-    return {"newest": weights[name].numpy().tobytes(), "averaged": average[name].numpy().tobytes()}
+    store.save(tmp_path, checkpoint)
+    command = export_command(step_path(tmp_path, 4), tmp_path / "net", "clicks", weights, 3, "--onnx")
+    words = command[command.index("export") :]
+    average = ["--ema"] if averaged else []
+    expected = [str(step_path(tmp_path, 4)), "-o", str(tmp_path / "net"), "--onnx", *average, "--member", "3"]
+    assert words == ["export", *expected]
 
 
-EXPORT = Export(Path(), 4, ".safetensors", "clicks", 1, "")
+def test_a_checkpoint_that_is_not_there_is_an_error_and_no_traceback(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="No such file or directory"):
+        export_command(tmp_path / "no", tmp_path / "net", "clicks", None)
+
+
+def test_nets_get_their_names_together_and_nobody_else_may_write_to_them(tmp_path: Path) -> None:
+    beside = tmp_path / ".step-000000004.77.01234567.tmp"
+    beside.mkdir()
+    for name in ("a", "b"):
+        (beside / name).write_text(name)
+        (beside / name).chmod(0o666)
+    publish(beside)
+    files = [tmp_path / "a", tmp_path / "b"]
+    assert [(path.read_text(), path.stat().st_mode & 0o777) for path in files] == [("a", 0o644), ("b", 0o644)]
+
+
+# --- the supervisor's part, with programs in the place of `pool export` ---
+
+
+def exported(
+    run: Path, program: str, monkeypatch: pytest.MonkeyPatch, *, has_room: bool = True
+) -> tuple[NumberedNets, list[str]]:
+    """Has a program export the net of step 4, until it has ended; returns what the user was shown, too."""
+    step_path(run / FOLDER, 4).mkdir(parents=True)
+    (run / "logs").mkdir()
+
+    def command_for(_checkpoint: Path, output: Path, *_: object) -> list[str]:
+        return [sys.executable, "-c", f"import sys\noutput = {str(output)!r}\n{program}"]
+
+    monkeypatch.setattr(numbered_nets, "export_command", command_for)
+    monkeypatch.setattr(numbered_nets, "has_room", lambda _: has_room)
+    config = parse_config({**CLICKS, "train": {"export_every": 4}}, "test")
+    plan: Any = SimpleNamespace(config=config, step=4, saved=4, planned=SimpleNamespace(plans=[None]))
+    folder: Any = SimpleNamespace(inside=run, path=run, moved_to=None, logs=run / "logs")
+    lines: list[str] = []
+    poller = zmq.Poller()
+    nets = NumberedNets(plan, folder, poller, lines.append)
+    assert (nets.news.settled, nets.hear({})) == (3, [])
+    assert len(nets.pids) == 1
+    while nets.pids:
+        actions = nets.hear(dict(poller.poll()))
+    assert actions == [SendRoster()]
+    return nets, lines
+
+
+def test_a_net_has_its_name_when_its_export_has_ended_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nets, lines = exported(tmp_path, "open(output, 'w').write('net')", monkeypatch)
+    assert (lines, nets.news.settled) == ([], 4)
+    assert sorted(path.name for path in (tmp_path / NETS).iterdir()) == [RECORD, net_name(4, ".safetensors")]
+    assert read_record(tmp_path) == {4: Net.WRITTEN}
 
 
 @pytest.mark.parametrize(
-    ("weights", "averaged", "expected"),
-    [("", True, "averaged"), ("", False, "newest"), ("newest", True, "newest"), ("averaged", True, "averaged")],
+    ("code", "has_room", "record", "advice"),
+    [
+        (EXIT_FAILED, True, {4: Net.NOT_WRITTEN}, "training goes on"),
+        (EXIT_FAILED, False, {}, "training goes on, and a resumed run tries again: make room"),  # in a library's words
+        (EXIT_RESOURCES, True, {}, "training goes on, and a resumed run tries again: make room"),
+    ],
 )
-def test_a_net_has_the_averaged_weights_unless_there_are_none_or_others_are_asked_for(
-    weights: str, averaged: bool, expected: str, tmp_path: Path
+def test_of_an_export_that_fails_nothing_stays_and_the_run_does_not_wait(
+    code: int, has_room: bool, record: dict[int, Net], advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = saved(tmp_path / "run", averaged=averaged)
-    (tmp_path / "run" / NETS).mkdir()
-    left = tmp_path / "run" / NETS / ".step-000000004.77.01234567.tmp"
-    left.mkdir()
-    write_nets(replace(EXPORT, run=tmp_path / "run", weights=weights))
-    assert [path.name for path in (tmp_path / "run" / NETS).iterdir()] == [net_name(4, ".safetensors")]
-    tensors = load_file(tmp_path / "run" / NETS / net_name(4, ".safetensors"))
-    assert known[expected] in [tensor.tobytes() for tensor in tensors.values()]
-
-
-def test_a_net_of_averaged_weights_that_are_not_there_yet_is_refused(tmp_path: Path) -> None:
-    saved(tmp_path / "run", averaged=False)
-    with pytest.raises(CheckpointError, match="has no averaged weights"):
-        write_nets(replace(EXPORT, run=tmp_path / "run", weights="averaged"))
-    assert not list((tmp_path / "run" / NETS).iterdir())
+    program = f"open(output, 'w').write('half')\nsys.stderr.write(f'pool: {{output}}: no\\n')\nsys.exit({code})"
+    nets, lines = exported(tmp_path, program, monkeypatch, has_room=has_room)
+    assert lines == [f"nets of step 4 are not written: {tmp_path}/nets/{net_name(4, '.safetensors')}: no; {advice}"]
+    assert (nets.news.settled, read_record(tmp_path)) == (4, record)
+    assert not list((tmp_path / NETS).glob("*step*"))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from pool.supervisor.policy import PAUSES, RestartPolicy
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.resources.system_memory import oom_kills
 from pool.supervisor.stop_plan import Ending, StopPlan
+from pool.supervisor.summary import unsaved_line
 from pool.supervisor.systemd import ServiceManager
 
 WORKER_0 = Peer(WORKER, 0)
@@ -427,3 +428,16 @@ def test_an_exchange_on_several_devices_goes_on_with_those_that_are_left() -> No
 
 def test_a_death_names_the_workers_gpu() -> None:
     assert death(2, card="cuda:1").line() == "worker 1 (incarnation 2, cuda:1) was killed by SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("done", "saved", "line"),
+    [
+        (4, 4, ""),
+        (0, 0, ""),
+        (5, 4, "step 5 is in no checkpoint; --resume does it again"),
+        (7, 4, "steps 5 to 7 are in no checkpoint; --resume does them again"),
+    ],
+)
+def test_steps_that_a_resumed_run_does_again_are_named(done: int, saved: int, line: str) -> None:
+    assert unsaved_line(done, saved) == line

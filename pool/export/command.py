@@ -1,0 +1,29 @@
+"""The command line of `pool export`, for processes that never import torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from loader.plugins.modules import command_of
+from pool.checkpoint.state import AVERAGE, read_state
+from pool.errors import CheckpointError
+from pool.task.registry import is_bundled
+
+
+def export_command(
+    checkpoint: Path, output: Path, task: str, weights: str | None, member: int | None = None, *options: str
+) -> list[str]:
+    """Returns the command that exports a checkpoint's network. `weights`: averaged or newest; None: the averaged ones
+    if the checkpoint has any. `member`: of an ensemble. Raises CheckpointError."""
+    words = ["export", str(checkpoint), "-o", str(output), *options]
+    words += ["--ema"] if weights == "averaged" or (weights is None and _has_average(checkpoint)) else []
+    words += [] if member is None else ["--member", str(member)]
+    words += [] if is_bundled(task) else ["--task", task]
+    return command_of("pool", *words)
+
+
+def _has_average(checkpoint: Path) -> bool:
+    try:
+        return AVERAGE in read_state(checkpoint).files
+    except OSError as error:
+        raise CheckpointError(f"{checkpoint}: {error.strerror}") from None
