@@ -1,4 +1,4 @@
-"""Amounts in the text of options: bytes, shares, exact numbers."""
+"""Amounts in the text of options: bytes, shares."""
 
 from __future__ import annotations
 
@@ -11,29 +11,20 @@ UNITS = {"": 1, "k": 1000, "m": 10**6, "g": 10**9, "kib": 1 << 10, "mib": 1 << 2
 _MOST_BYTES = 1 << 60
 
 
-def bytes_of(text: str, option: str) -> int:
-    """4GiB, 512MiB, 2g. Raises UsageError."""
-    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?) ?([a-z]*)", text.strip().lower().removesuffix("b") or text)
-    unit = found and next((name for name in (found[2], f"{found[2]}b") if name in UNITS), None)
-    if found is None or unit is None:
+def parse_bytes(text: str, option: str) -> int:
+    """Parses an amount of memory, as 4GiB, 512MiB or 2g. Raises UsageError, which names the option."""
+    amount = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?) ?([a-z]*)", text.strip().lower().removesuffix("b") or text)
+    unit = amount and next((name for name in (amount[2], f"{amount[2]}b") if name in UNITS), None)
+    if amount is None or unit is None:
         raise UsageError(f"{option}: {text!r} is no amount of memory, as 4GiB or 512MiB")
-    size = int(Fraction(found[1]) * UNITS[unit])
+    size = int(Fraction(amount[1]) * UNITS[unit])
     if size > _MOST_BYTES:
         raise UsageError(f"{option}: {text} is more than {_MOST_BYTES >> 40} TiB")
     return size
 
 
-def exact_number(text: str) -> Fraction | None:
-    """A number as it is written: 3, 0.02, 1/3 or 1e3, of ten places at most; None for what is none."""
-    written = re.fullmatch(r"[0-9]{0,10}(\.[0-9]{0,10})?(e[-+]?[0-9])?|[0-9]{1,10}/[0-9]{1,10}", text.strip().lower())
-    try:
-        return Fraction(text.strip()) if written else None
-    except (ValueError, ZeroDivisionError):
-        return None
-
-
-def share_of(text: str, option: str) -> float:
-    """2% or 0.02. Raises UsageError."""
+def parse_share(text: str, option: str) -> float:
+    """Parses a share between 0 and 1, as 2% or 0.02. Raises UsageError, which names the option."""
     number, percent, rest = text.strip().partition("%")
     try:
         share = float(number) / (100 if percent else 1)

@@ -24,7 +24,7 @@ from loader.chess.cli.tool_options import (
     working,
 )
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
-from loader.cli.amounts import share_of
+from loader.cli.amounts import parse_share
 from loader.cli.options import ALL_THREADS, Format, Seed, Threads
 from loader.errors import UsageError
 
@@ -63,7 +63,7 @@ def split_file(
     from loader.chess.positions.input import open_sources
     from loader.chess.tools.split import part_paths, split
 
-    share = share_of(validation, "--validation")
+    share = parse_share(validation, "--validation")
     (source,) = open_sources([file], input_format, rule=rule_of(on_bad_data), comments=comments)
     if not source.format.keeps_games and not by_record:
         raise UsageError(

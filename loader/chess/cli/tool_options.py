@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loader.cli.amounts import bytes_of
+from loader.cli.amounts import parse_bytes
 from loader.errors import UsageError
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def memory_of(text: str) -> int:
     """Bytes of --memory. Raises UsageError."""
     from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY
 
-    allowed = bytes_of(text, "--memory")
+    allowed = parse_bytes(text, "--memory")
     if allowed < SMALLEST_MEMORY:
         raise UsageError(f"--memory: {text} is less than {SMALLEST_MEMORY >> 20}MiB")
     return allowed

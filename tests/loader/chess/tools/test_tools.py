@@ -29,7 +29,7 @@ from loader.chess.tools.external_sort.nameless_file import NamelessFile
 from loader.chess.tools.external_sort.spill import Buckets, Spill, by_draw
 from loader.chess.tools.shuffle import shuffle
 from loader.chess.tools.split import part_paths, split
-from loader.cli.amounts import bytes_of, share_of
+from loader.cli.amounts import parse_bytes, parse_share
 from loader.errors import DataError, UsageError
 from tests.loader.chess.formats.test_vectors import CONVERSIONS, EN_PASSANT_IF_TAKEN, vector
 from tests.support.binpack_file import BinpackFile
@@ -400,18 +400,18 @@ def test_a_terminated_command_leaves_nothing(files: dict[str, Path], tmp_path: P
     ("text", "size"), [("4GiB", 4 << 30), ("64MiB", 64 << 20), ("1.5g", 15 * 10**8), ("2 GB", 2 * 10**9), ("100", 100)]
 )
 def test_amounts_of_memory(text: str, size: int) -> None:
-    assert bytes_of(text, "--memory") == size
+    assert parse_bytes(text, "--memory") == size
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "1XiB", "1e9", "b"])
 def test_what_is_no_amount_of_memory(text: str) -> None:
     with pytest.raises(UsageError):
-        bytes_of(text, "--memory")
+        parse_bytes(text, "--memory")
 
 
 @pytest.mark.parametrize(("text", "share"), [("2%", 0.02), ("0.5", 0.5), (" 12.5 % ", 0.125)])
 def test_shares(text: str, share: float) -> None:
-    assert share_of(text, "--validation") == share
+    assert parse_share(text, "--validation") == share
 
 
 @pytest.mark.parametrize("into", [".binpack", ".viri", ".txt"])
