@@ -17,7 +17,7 @@ CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 
 .PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-libraries test-native test-crashes test-chaos check format docs reference pictures bench learning fuzz chaos chaos-mutants \
-        hostile test-hostile soak structure gpu-check gpu-bench gpu-dry wheel-check bare-check image-check fakegpu-sound digests clean
+        hostile test-hostile soak structure read gpu-check gpu-bench gpu-dry wheel-check bare-check image-check fakegpu-sound digests clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z][a-z-]*):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand --tabs=20
@@ -109,18 +109,20 @@ test-chaos: test-crashes  ## the same, and kills at random: minutes
 test-hostile: $(STAMP)  ## each attack of the hostile suite once: minutes
 	$(BIN)/python -m pytest --numprocesses 2 -m hostile tests/hostile
 
-check: $(STAMP) $(LINT) $(NATIVE_BUILD)/CMakeCache.txt  ## ruff, mypy, docstrings, clang-format, clang-tidy: 2 minutes
+check: $(STAMP) $(LINT) $(NATIVE_BUILD)/CMakeCache.txt  ## ruff, mypy, clang-format, clang-tidy: 2 minutes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks
-	$(BIN)/python -m tests.structure --docstrings
 	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS) $(KERNELS)
 	printf '%s\n' $(filter-out %/bind.cpp,$(foreach file,$(filter %.cpp,$(NATIVE)),$(if $(findstring /bind/,$(file)),,$(file)))) | \
 	    xargs --max-args=2 --max-procs=2 $(BIN)/clang-tidy -p $(NATIVE_BUILD) --quiet
 
-structure:  ## files, folders, lines, circles of imports and the like, counted
+structure:  ## files, folders, lines, circles of imports, commands, words, counted
 	$(PYTHON) -m tests.structure
+
+read:  ## a sheet of functions drawn at random, to be scored by somebody who has not seen them (ROOM=pool/worker)
+	$(PYTHON) -m tests.reading $(ROOM)
 
 format: $(STAMP) $(LINT)  ## mends what `make check` says of form
 	$(BIN)/ruff check --fix .

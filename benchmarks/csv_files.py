@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import select
 import statistics
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +22,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.svmlight import seconds_of, stream_epoch
 from loader import _native
 from loader.files.identity import identify
 from loader.rows.columns import LAYOUTS
 from loader.rows.fields import row_shape
 from loader.rows.readers import open_readers
+from loader.rows.source import RowsSource
+from loader.stream.native_stream import NativeStream
+from loader.stream.slots import allocate_slots
 from loader.stream.sources import data_config
 
 FEATURES = 1_000_000
@@ -79,6 +84,34 @@ def read_by_pyarrow(path: Path) -> int:
     return int(table.num_rows)
 
 
+def stream_epoch(path: Path) -> float:
+    """Measures the seconds of an epoch, after one that is not measured."""
+    with RowsSource().open(CONFIG, identify([path]), seed=1) as stream:
+        stream.attach(allocate_slots(stream.schema, 4))
+        for slot in range(4):
+            stream.give(slot)
+        ready = select.poll()
+        ready.register(stream.fileno(), select.POLLIN)
+        wait_for_epoch(stream, ready, 1)
+        return seconds_of(lambda: wait_for_epoch(stream, ready, 2))
+
+
+def wait_for_epoch(stream: NativeStream, ready: select.poll, epoch: int) -> None:
+    """Reads batches up to the first one of the epoch."""
+    while True:
+        while (filled := stream.take()) is None:
+            ready.poll()
+        stream.give(filled.slot)
+        if filled.cursor.epoch >= epoch:
+            return
+
+
+def seconds_of(function: Callable[[], object]) -> float:
+    began = time.monotonic()
+    function()
+    return time.monotonic() - began
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
@@ -96,7 +129,7 @@ def main() -> None:
         for _ in range(arguments.repeats):
             times["pyarrow"].append(seconds_of(lambda: read_by_pyarrow(path)))
             times["read"].append(seconds_of(lambda: read(path)))
-            times["stream"].append(stream_epoch(path, CONFIG))
+            times["stream"].append(stream_epoch(path))
     table = Table("Criteo's layout", "rows/s", "MB/s", "times pyarrow")
     seconds = {name: statistics.median(found) for name, found in times.items()}
     for name, found in seconds.items():

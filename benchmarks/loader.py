@@ -25,9 +25,9 @@ from rich.table import Table
 
 from benchmarks.rotated import REAL, SAMPLE, SHARED, rotated_copies
 from loader import _native
+from loader.chess.cli.throughput import NUM_SLOTS, bytes_used
 from loader.chess.filters import FilterConfig
 from loader.chess.source import ChessSource
-from loader.cli.throughput import NUM_SLOTS, bytes_used
 from loader.files.identity import identify
 from loader.stream.interface import Filled
 from loader.stream.native_stream import NativeStream

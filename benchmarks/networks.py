@@ -10,9 +10,10 @@ from typing import Any
 
 from torch import nn
 
+from loader.stream.data import open_stream
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import perspective, stockfish
 from pool.tasks.chess.layer_stacks import Kernels

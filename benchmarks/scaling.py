@@ -136,7 +136,7 @@ def measure(folder: Path, mbit: int, l1: int, batch_size: int, batches: int) -> 
     write_key(key)
     place = ["--machines", "2", "--first", f"{ADDRESSES[0]}:{PORT}", "--key", str(key)]
     dir = folder / f"together-{mbit}"
-    line = command(dir, settings(l1, batch_size, batches))
+    line = command(dir, settings(l1, batch_size, batches), name="machines")
     with namespaces(mbit):
         commands = [
             ["ip", "netns", "exec", name, "taskset", "-c", str(m), *line, *place, "--machine", str(m)]

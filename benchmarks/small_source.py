@@ -14,6 +14,7 @@ from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor
 from loader.stream.schema import HEADER, BatchSchema, DenseField, SparseField
 from loader.stream.slots import Slot, allocate_slots, write_batch
+from loader.stream.source import Source
 from loader.stream.synthetic import SyntheticStream
 
 FIELD, LABEL = "features", "label"
@@ -28,7 +29,7 @@ class SmallConfig(Section):
     skew: float = 0.0  # features of a share are drawn as share * u^(1 + skew): 0 makes all equally frequent
 
 
-class SmallSource:
+class SmallSource(Source):
     settings = SmallConfig
 
     def schema(self, config: DataConfig) -> BatchSchema:

@@ -29,9 +29,10 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks.rotated import REAL
+from loader.stream.data import open_stream
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Runs `pool train CONFIG --resume` until it is done, starting it again after a failure.
+# Runs `pool train --resume CONFIG` until it is done, starting it again after a failure.
 #
 #     deploy/supervisor.sh CONFIG [argument of pool train]...
+#
+# COMMAND=recipe in the environment trains a recipe, COMMAND="machines --resume" a share of a run on several machines.
 #
 # Not started again: 0 (done), 2 and 65 (config or data: it would fail the same way), 126 and 127 (no such command),
 # 129, 130, 138, 143 and 152 (a signal stopped it). Everything else is: after PAUSE seconds, then twice as many each time, up to
@@ -12,6 +14,7 @@
 set -u
 
 POOL=${POOL:-pool}             # the command; may be several words, such as "python -m pool"
+COMMAND=${COMMAND:-train --resume}
 PAUSE=${PAUSE:-5}
 PAUSE_MAX=${PAUSE_MAX:-300}
 LONG=${LONG:-600}
@@ -70,7 +73,7 @@ pause=$PAUSE
 while [ -z "$stop" ]; do
     began=$(date +%s)
     # shellcheck disable=SC2086  # several words
-    run $POOL train "$@" --resume
+    run $POOL $COMMAND "$@"
     case $code in 0 | 2 | 65 | 126 | 127 | 129 | 130 | 138 | 143 | 152) exit "$code" ;; esac
     if [ -n "$stop" ]; then exit "$code"; fi
     if [ $(($(date +%s) - began)) -ge "$LONG" ]; then pause=$PAUSE; fi

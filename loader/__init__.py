@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loader.section import Effect as Effect
     from loader.section import Section as Section
     from loader.stream.config import DataConfig as DataConfig
+    from loader.stream.data import open_stream as open_stream
     from loader.stream.interface import Compared as Compared
     from loader.stream.interface import Cursor as Cursor
     from loader.stream.interface import Filled as Filled
@@ -31,19 +32,11 @@ if TYPE_CHECKING:
     from loader.stream.slots import allocate_slots as allocate_slots
     from loader.stream.slots import read_batches as read_batches
     from loader.stream.slots import write_batch as write_batch
-    from loader.stream.sources import CountedSource as CountedSource
-    from loader.stream.sources import GeneratingSource as GeneratingSource
-    from loader.stream.sources import GrowingSource as GrowingSource
-    from loader.stream.sources import MixingSource as MixingSource
-    from loader.stream.sources import ScoringSource as ScoringSource
-    from loader.stream.sources import Source as Source
-    from loader.stream.sources import SplittingSource as SplittingSource
-    from loader.stream.sources import open_stream as open_stream
+    from loader.stream.source import Source as Source
 
 _HOMES = {
     "BatchSchema": "loader.stream.schema",
     "Compared": "loader.stream.interface",
-    "CountedSource": "loader.stream.sources",
     "Cursor": "loader.stream.interface",
     "DataConfig": "loader.stream.config",
     "DataError": "loader.errors",
@@ -53,21 +46,16 @@ _HOMES = {
     "Entry": "loader.chess.positions.entry",
     "Filled": "loader.stream.interface",
     "Format": "loader.formats.format",
-    "GeneratingSource": "loader.stream.sources",
-    "GrowingSource": "loader.stream.sources",
-    "MixingSource": "loader.stream.sources",
     "PassesOver": "loader.stream.interface",
     "Place": "loader.formats.format",
     "Reader": "loader.formats.format",
     "Rows": "loader.rows.block",
-    "ScoringSource": "loader.stream.sources",
     "Section": "loader.section",
-    "Source": "loader.stream.sources",
+    "Source": "loader.stream.source",
     "SparseField": "loader.stream.schema",
-    "SplittingSource": "loader.stream.sources",
     "Stream": "loader.stream.interface",
     "allocate_slots": "loader.stream.slots",
-    "open_stream": "loader.stream.sources",
+    "open_stream": "loader.stream.data",
     "read_batches": "loader.stream.slots",
     "write_batch": "loader.stream.slots",
 }

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
 from loader.errors import DataError
+from loader.stream.data import open_stream
 from loader.stream.interface import Cursor, Filled, Stream
 from loader.stream.left_out import LeftOut
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
-from loader.stream.sources import open_stream
 from sparsepool.errors import SparsepoolError, one_line_errors
 from sparsepool.lent_fields import LentFields
 from sparsepool.settings import Files, data_config, data_files

@@ -1,7 +1,6 @@
 """Measures the structure of the house: its size, and what makes it hard to read. `make structure` prints it.
 
     python -m tests.structure [FOLDER]
-    python -m tests.structure --docstrings    # lists docstrings that begin without their subject; 1 if any does
 
 FOLDER is a checkout, by default this one. tests/project/test_architecture.py uses the same functions.
 """
@@ -12,7 +11,6 @@ import argparse
 import ast
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
@@ -24,11 +22,10 @@ from tests.support.paths import ROOT
 PACKAGES = ("loader", "pool", "sparsepool")
 NATIVE = (".cpp", ".h", ".cu", ".cuh")
 MOST_ARGUMENTS = 8
-# A docstring that begins so has lost its subject: a reader does not know what the sentence is about.
-HEADLESS = re.compile(r"(?:Of|Those|That|So|The same|As|By|What|Who|Which|Where|Whether)\b(?!-)")
 REASON = re.compile(r"# late: \S")
 MODULE_REASON = re.compile(r"^# late imports: \S", re.MULTILINE)
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+COMMAND = re.compile(r"^### (?:pool|loader) (\S+)", re.MULTILINE)
+OPTION = re.compile(r"^\| `(--[a-z0-9-]+)", re.MULTILINE)
 
 Arrows = Mapping[str, set[str]]
 
@@ -184,17 +181,6 @@ def late_imports(package: Mapping[str, Module]) -> list[tuple[str, Import]]:
     ]
 
 
-def headless_docstrings(package: Mapping[str, Module]) -> list[str]:
-    """Returns "file:line: beginning" of each docstring that begins without its subject."""
-    nodes = [(module, node) for module in package.values() for node in ast.walk(module.tree)]
-    texts = [(module, node, ast.get_docstring(node)) for module, node in nodes if isinstance(node, DOCUMENTED)]
-    return [
-        f"{module.path}:{getattr(node, 'lineno', 1)}: {text.splitlines()[0]}"
-        for module, node, text in texts
-        if text and HEADLESS.match(text)
-    ]
-
-
 def long_signatures(package: Mapping[str, Module]) -> list[str]:
     """Returns functions with more than MOST_ARGUMENTS arguments; commands apart, whose arguments are options."""
     return [
@@ -219,20 +205,50 @@ def code_files(root: Path, folder: str) -> list[Path]:
     return [path for path in paths if path.suffix in (".py", ".pyi", *NATIVE) and path.is_file()]
 
 
+def shared_names(packages: Sequence[Mapping[str, Module]]) -> list[str]:
+    """Returns the names of public classes and type aliases that stand for something in more than one module."""
+    homes: Counter[str] = Counter()
+    for module in (module for package in packages for module in package.values()):
+        homes.update({name for node in module.tree.body if (name := _defined_type(node)) and not name.startswith("_")})
+    return sorted(name for name, count in homes.items() if count > 1)
+
+
+def _defined_type(node: ast.stmt) -> str | None:
+    """Returns the name of the class or type alias (an assigned name in CamelCase) that a statement defines."""
+    if isinstance(node, ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        name = node.targets[0].id
+        return name if re.fullmatch(r"_?([A-Z][a-z0-9]+)+", name) else None
+    return None
+
+
 def report(root: Path) -> None:
-    sizes = "{:12}{:>8}{:>9}{:>8}{:>16}".format
-    print(sizes("", "files", "folders", "lines", "under 50 lines"))
+    report_sizes(root)
+    report_imports(root)
+    report_front(root)
+
+
+def report_sizes(root: Path) -> None:
+    """Prints files, folders and lines: in all, and of each room of the product."""
+    row = "{:12}{:>8}{:>9}{:>8}{:>16}".format
+    print(row("", "files", "folders", "lines", "under 50 lines"))
     files = {folder: code_files(root, folder) for folder in (*PACKAGES, "tests", "benchmarks")}
     product = [path for package in PACKAGES for path in files[package]]
     for title, paths in [*files.items(), ("product", product)]:
         lines = [path.read_text(encoding="utf-8").count("\n") for path in paths]
         folders = len({path.parent for path in paths})
-        print(sizes(title, len(paths), folders, sum(lines), sum(count < 50 for count in lines)))
-    print()
-    columns = "{:12}{:>8}{:>9}{:>7}{:>8}{:>5}{:>6}{:>16}{:>10}{:>13}".format
-    print(
-        columns("", "circles", "two-way", "rooms", "arrows", "up", "late", "without reason", "headless", "9 arguments")
-    )
+        print(row(title, len(paths), folders, sum(lines), sum(count < 50 for count in lines)))
+    rooms: Counter[str] = Counter()
+    for path in product:
+        rooms["/".join(path.relative_to(root).parts[:-1][:2])] += path.read_text(encoding="utf-8").count("\n")
+    print("\nlines by room:", ", ".join(f"{room} {lines}" for room, lines in rooms.most_common()), end="\n\n")
+
+
+def report_imports(root: Path) -> None:
+    """Prints circles, rooms, arrows between them, late imports and long signatures of each package."""
+    row = "{:12}{:>8}{:>9}{:>7}{:>8}{:>5}{:>6}{:>16}{:>13}".format
+    print(row("", "circles", "two-way", "rooms", "arrows", "up", "late", "without reason", "9 arguments"))
     for name in PACKAGES:
         package = modules(root, name)
         rooms = folder_arrows(package, depth=1)
@@ -245,24 +261,33 @@ def report(root: Path) -> None:
             upward(rooms),
             late,
             [each for _, each in late if not each.has_reason],
-            headless_docstrings(package),
             long_signatures(package),
         )
-        print(columns(name, *map(len, counted)))
+        print(row(name, *map(len, counted)))
 
 
-def main() -> int:
+def report_front(root: Path) -> None:
+    """Prints what a newcomer has to take in: commands, options, words, and type names that stand for two things."""
+    commands = (root / "docs/reference/commands.md").read_text(encoding="utf-8")
+    options = OPTION.findall(commands)
+    pages = [
+        root / "README.md",
+        root / "CONTRIBUTING.md",
+        root / "CHANGELOG.md",
+        *sorted((root / "docs").rglob("*.md")),
+    ]
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    names = shared_names([modules(root, package) for package in PACKAGES])
+    print(f"\n{len(COMMAND.findall(commands))} commands, {len(options)} options ({len(set(options))} different)")
+    print(f"{len(pages)} pages, {words} words")
+    print(f"{len(names)} names of types stand for several things: {', '.join(names)}")
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description="Measures the structure of the house.")
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT, help="a checkout")
-    parser.add_argument("--docstrings", action="store_true", help="lists docstrings that begin without their subject")
-    options = parser.parse_args()
-    if not options.docstrings:
-        report(options.folder)
-        return 0
-    headless = [line for name in PACKAGES for line in headless_docstrings(modules(options.folder, name))]
-    print(*headless, sep="\n", end="\n" if headless else "")
-    return int(bool(headless))
+    report(parser.parse_args().folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

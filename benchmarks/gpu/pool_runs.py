@@ -17,8 +17,9 @@ from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.network import task_of
 from benchmarks.gpu.report import Line, SkippedError
 from benchmarks.rotated import ROOT, SAMPLE
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 

@@ -1,12 +1,14 @@
 """Draws a run whose processes are killed: `python docs/pictures/kill.py PICTURE.svg`.
 
 Trains the bundled config twice. In the second run a worker and then the coordinator get SIGKILL. The picture has what
-that run printed, and the sha256 of both runs' final weights. Exits with 1 if these differ.
+that run printed until its last step, the step lines up to the loss, and the sha256 of both runs' final weights. Exits
+with 1 if these differ.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CONFIG = "configs/demo.toml"
 STEPS = 60
 KILLED_AFTER = {"worker 1": 15, "coordinator": 35}  # steps
+STEP_DETAILS = re.compile(r"(?<=loss \d\.\d{6})  .*")
+COLUMNS = 84
 BOLD, RED, PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 
 
@@ -76,14 +80,18 @@ def main() -> None:
         calm, killed = Path(name) / "undisturbed", Path(name) / "killed"
         train(calm, {})
         lines = train(killed, KILLED_AFTER)
-        lines = lines[next(i for i, line in enumerate(lines) if line.startswith("workers on")) :]
+        begin, end = (
+            next(i for i, line in enumerate(lines) if line.startswith(text)) for text in ("step ", "best and newest")
+        )
+        lines = [STEP_DETAILS.sub("", line) for line in lines[begin:end]]
         sums = subprocess.check_output(
             ["sha256sum", *(f"{run.name}/checkpoints/last/weights.safetensors" for run in (calm, killed))],
             cwd=name,
             text=True,
         ).splitlines()
-        command = f"{BOLD}$ sha256sum */checkpoints/last/weights.safetensors{PLAIN}"
-        draw([*lines, command, *sums], f"pool train {CONFIG}", Path(sys.argv[1]), name)
+        command = f"{BOLD}$ sha256sum */checkpoints/last/weights.safetensors | cut -c1-20,65-{PLAIN}"
+        short_sums = [line[:20] + line[64:] for line in sums]
+        draw([*lines, command, *short_sums], f"pool train {CONFIG}", Path(sys.argv[1]), name, COLUMNS)
     if len({line.split()[0] for line in sums}) != 1:
         raise SystemExit("the weights differ")
 

@@ -65,9 +65,9 @@ def shown(lines: Sequence[str]) -> list[str]:
     return [*lines[: moving[0]], lines[middle], "", *lines[last:]]
 
 
-def draw(lines: Sequence[str], title: str, picture: Path, hidden: str) -> None:
+def draw(lines: Sequence[str], title: str, picture: Path, hidden: str, columns: int = COLUMNS) -> None:
     """`hidden`: a path of this machine that is shown as the home folder."""
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
+    console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True)
     for line in lines:
         console.print(Text.from_ansi(line.replace(hidden, "~/nets")), soft_wrap=False)
     drawn = console.export_svg(title=title, unique_id="progress")

@@ -20,8 +20,9 @@ from loader import _native
 from loader.chess.filters import MOVE, PARTS, PLY
 from loader.cli.main import PROGRAM as LOADER
 from loader.formats.registry import format_by_name, names_of_family
+from loader.stream.data import Data
 from loader.stream.schema import BatchSchema, Region
-from loader.stream.sources import data_config, schema_of
+from loader.stream.sources import data_config
 from pool.commands.main import PROGRAM as POOL
 from pool.config.reference import markdown
 
@@ -107,7 +108,7 @@ def batch_layout() -> str:
     parts = ["# Layout of a batch\n", f"{_LAYOUT.strip()}\n", NOTE, _feature_sets()]
     for features in ("HalfKAv2_hm",):
         config = data_config(chess={"features": features})
-        parts += [f"## A slot of {features}, {config.batch_size:,} samples\n", _regions(schema_of(config))]
+        parts += [f"## A slot of {features}, {config.batch_size:,} samples\n", _regions(Data(config).schema())]
     return "\n".join(parts)
 
 
@@ -119,7 +120,7 @@ def _feature_sets() -> str:
     ]
     for name in _native.feature_sets():
         buckets = _KING_BUCKETS if name in ("chess704^", "chess768^") else ()  # they need some
-        schema = schema_of(data_config(chess={"features": name, "king_buckets": buckets}))
+        schema = Data(data_config(chess={"features": name, "king_buckets": buckets})).schema()
         (field,) = schema.sparse
         said = f", {max(buckets) + 1} king buckets" if buckets else ""
         rows.append(f"| `{name}`{said} | {field.num_features:,} | {field.max_active} | {schema.slot_bytes:,} |")

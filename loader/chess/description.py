@@ -9,13 +9,13 @@ from typing import TypeVar
 
 from loader import _native
 from loader.chess.positions.entry import Entry, View
-from loader.chess.readers import LABELS, format_of, native_reader, open_readers, views_of
+from loader.chess.readers import FAMILY, LABELS, native_reader, open_readers, views_of
 from loader.chess.views import describe_missing_scores, describe_view, evidence_of
 from loader.errors import DataError
 from loader.files.compression import is_packed
 from loader.files.identity import DataFile
 from loader.formats.format import GrowingFormat, Place, Reader
-from loader.formats.readers import name_of
+from loader.formats.readers import format_of, name_of
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
@@ -95,7 +95,7 @@ def _some(fact: DataFact | None) -> Sequence[DataFact]:
 
 
 def _kind_of(config: DataConfig, file: DataFile) -> Kind:
-    found = format_of(config, file)
+    found = format_of(config, file, FAMILY)
     unit = file.score_unit or (f"usually {usual}" if (usual := getattr(found, "SCORE_UNIT", "")) else "")
     views = views_of(config, found)
     return Kind(name_of(config, found), unit, file.score_scale, *(views[label] for label in LABELS))
@@ -132,7 +132,7 @@ def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Censu
 def beginning_of(config: DataConfig, file: DataFile) -> tuple[DataConfig, Sequence[DataFile]]:
     """Returns settings and what is opened of a file for a sample: of a large one its beginning, as some formats look
     through a whole file when they open it."""
-    found = format_of(config, file)
+    found = format_of(config, file, FAMILY)
     if file.size <= _MOST_BYTES or is_packed(file) or not isinstance(found, GrowingFormat):
         return config, [file]
     part = file.up_to(_MOST_BYTES)

@@ -9,9 +9,10 @@ from loader import _native
 from loader.chess.description import MOST_FILES, beginning_of, evenly
 from loader.chess.positions.file import BadDataRule, open_file
 from loader.chess.positions.format import PositionFormat
-from loader.chess.readers import format_of
+from loader.chess.readers import FAMILY
 from loader.chess.views import describe_comments_view
 from loader.files.identity import DataFile
+from loader.formats.readers import format_of
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
@@ -21,7 +22,7 @@ _LOOKED_AT = 1 << 20  # bytes of each
 def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator[DataFact]:
     """Yields whose scores the comments of PGN files have, and how many moves have none and why, by a look at the
     beginnings of some of them. Raises DataError."""
-    formats = [(file, getattr(format_of(config, file), "FORMAT", None)) for file in files]
+    formats = [(file, getattr(format_of(config, file, FAMILY), "FORMAT", None)) for file in files]
     games = [(file, format) for file, format in formats if isinstance(format, PositionFormat) and format.comments]
     if not games:
         return

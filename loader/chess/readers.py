@@ -63,20 +63,15 @@ class RelabelledReader:
         yield from map(self._change.applied_to, self._reader.read(chunk))
 
 
-def format_of(config: DataConfig, file: DataFile) -> Format:
-    """Finds a file's format as `loader.formats.readers.format_of`; otherwise it is binpack."""
-    return readers.format_of(config, file, FAMILY, "binpack")
-
-
 def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
     """Opens files as `loader.formats.readers.open_readers`; a filter that needs what a format lacks is a ValueError,
     too."""
     wanted = needs(config.settings.filters)
     for file in files if wanted else ():
-        lacks = getattr(format_of(config, file), "LACKS", ())
+        lacks = getattr(readers.format_of(config, file, FAMILY), "LACKS", ())
         for need in wanted:
             if need.part in lacks:
-                name = readers.name_of(config, format_of(config, file))
+                name = readers.name_of(config, readers.format_of(config, file, FAMILY))
                 raise ValueError(
                     f"data.chess.filters.{need.key}: {need}, which files in {name} do not have "
                     f"({file.path}); leave {'that' if need.name else 'the filter'} out, or use data in another format"
@@ -86,7 +81,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
     opened: list[Reader] = []
     skips = config.on_bad_data == "skip"
     for change, group in groups or [(LabelChange(), [])]:
-        for reader in readers.open_readers(config, group, format_of):
+        for reader in readers.open_readers(config, group, FAMILY):
             opened.append(reader if change == LabelChange() else RelabelledReader(reader, change, parts, skips=skips))
     return opened
 
@@ -107,7 +102,7 @@ def _is_flipped(config: DataConfig, file: DataFile, label: str) -> bool:
     view = _view_setting(config, label)
     if view is None:
         return False
-    found = format_of(config, file)
+    found = readers.format_of(config, file, FAMILY)
     key, name = f"data.chess.{label}_view", readers.name_of(config, found)
     if (usual := _format_view(found, label)) is None:
         raise ValueError(

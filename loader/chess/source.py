@@ -12,11 +12,12 @@ from loader.chess.filters import needed_parts
 from loader.chess.filters.native_settings import filter_settings
 from loader.chess.output_buckets import buckets_by_pieces
 from loader.chess.pgn_description import describe_comments
-from loader.chess.readers import FAMILY, format_of, native_reader, open_readers
+from loader.chess.readers import FAMILY, native_reader, open_readers
 from loader.chess.settings import ChessConfig
 from loader.files.compression import is_packed
 from loader.files.identity import DataFile
-from loader.formats.format import CountingReader, Format, Reader
+from loader.formats.format import CountingReader, Reader
+from loader.formats.readers import format_of
 from loader.formats.source import FileSource
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
@@ -40,9 +41,6 @@ class ChessSource(FileSource):
     def layout(self, config: DataConfig) -> BatchSchema:
         return batch_schema(config)
 
-    def format_of(self, config: DataConfig, file: DataFile) -> Format:
-        return format_of(config, file)
-
     def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
         return open_readers(config, files)
 
@@ -64,7 +62,7 @@ class ChessSource(FileSource):
     def score_unit(self, config: DataConfig, file: DataFile) -> str:
         if file.score_unit is not None:
             return file.score_unit
-        return getattr(format_of(config, file), "SCORE_UNIT", "")
+        return getattr(format_of(config, file, FAMILY), "SCORE_UNIT", "")
 
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
         return [
@@ -88,7 +86,7 @@ class ChessSource(FileSource):
 
     def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
         """No window holds more than the files have; a chunk is about 1 MiB of file, or a whole file that is smaller."""
-        decoded = max(getattr(format_of(config, file), "DECODED", _DECODED) for file in files) if files else 0
+        decoded = max(getattr(format_of(config, file, FAMILY), "DECODED", _DECODED) for file in files) if files else 0
         there = sum(file.size * (_PACKED if is_packed(file) else 1) for file in files)
         return _WINDOWS * min(config.window_chunks * _MIB, there) * decoded
 

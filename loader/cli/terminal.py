@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
 
-from loader.formats.format import OnProgress
+if TYPE_CHECKING:
+    from loader.formats.format import OnProgress
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
@@ -32,6 +34,31 @@ def byte_progress(title: str) -> Iterator[OnProgress | None]:
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title)
         yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+class Waiting(Protocol):
+    """A source of data that may come late."""
+
+    def call_while_waiting(self, check: Callable[[], object]) -> None:
+        """Sets what is called now and then while nothing comes, and may raise."""
+
+
+@contextmanager
+def interruptible_progress(title: str, sources: Sequence[Waiting] = ()) -> Iterator[OnProgress]:
+    """Shows progress as `byte_progress`, and ends the command when a signal has come, also while nothing comes from one
+    of the sources."""
+    from loader.files.interruption import interruptible
+
+    with interruptible() as interruption, byte_progress(title) as progress:
+        for source in sources:
+            source.call_while_waiting(interruption.check)
+
+        def tick(done: int, whole: int) -> None:
+            interruption.check()
+            if progress is not None:
+                progress(done, whole)
+
+        yield tick
 
 
 @contextmanager

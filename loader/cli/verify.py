@@ -6,29 +6,20 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loader.chess.cli.pgn_options import with_pgn_options
-from loader.chess.cli.tool_options import ALL_THREADS, AS_MANY_AS_CORES, Format, working
-from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.families import FamilyOptions, FamilyTools, with_family_options
+from loader.cli.options import ALL_THREADS, AS_MANY_AS_CORES, AnyFiles, Format, Json
 from loader.command_line.json_line import json_line
-from loader.errors import DataError, UsageError
+from loader.errors import DataError
 from loader.files.pipes import Input, input_of
 
 if TYPE_CHECKING:
-    from loader.chess.positions.format import PositionFormat
-    from loader.formats.format import RowsFormat, Verdict
+    from loader.formats.file_tools import Verdict
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
-
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Data files.", show_default=False)]
-AnyFiles = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE", help="Data files, or pipes of positions; - is standard input.", show_default=False),
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -36,32 +27,12 @@ def register(app: typer.Typer) -> None:
     app.command(name="dump")(dump_file)
 
 
-def format_of(path: Path, given: str | None = None) -> PositionFormat | RowsFormat:
-    """Finds a file's format by content or name, or takes the one that is given; an empty file that no format claims is
-    one of binpack. Raises UsageError; DataError for any other that no format claims."""
-    from loader.chess.positions.format import named_format
-    from loader.formats.registry import built_in, format_by_name, format_of_file, refused_packing, unclaimed
-
-    if given is not None and given not in built_in():
-        raise UsageError(f"--format: {given!r} is none of the formats {', '.join(built_in())}")
-    try:
-        name = given or format_of_file(path)
-    except ValueError as error:
-        raise UsageError(f"{error}; --format says which") from None
-    if given is not None and (reason := refused_packing(path, given)):
-        raise DataError(path, reason)
-    if name is None and (reason := unclaimed(path)):
-        raise DataError(path, f"{reason}; --format says which it is")
-    format = format_by_name(name or "binpack")
-    return named_format(name or "binpack") if format.FAMILY == "chess" else cast("RowsFormat", format)
-
-
-@with_pgn_options
+@with_family_options("verify")
 def verify_files(
     files: AnyFiles,
+    options: FamilyOptions,
     as_json: Json = False,
     input_format: Format = None,
-    comments: PgnComments = NO_SETTINGS,
     threads: Annotated[
         int, typer.Option(min=1, max=256, help="Threads that read.", show_default=AS_MANY_AS_CORES)
     ] = ALL_THREADS,
@@ -72,9 +43,10 @@ def verify_files(
     offset inside a chunk is that of the chain's first entry. Positions and moves that no game can have are counted by
     kind, with the place of the first. Exit code 1 if any file is damaged, has such entries, or can't be read.
     """
+    family_tools = FamilyTools(len(files), options)
     damaged = False
-    for each in [input_of(path) for path in files]:
-        verdict = _verdict(each, input_format, comments, threads)
+    for file in [input_of(path) for path in files]:
+        verdict = _verify(file, input_format, family_tools, threads)
         damaged |= not verdict.ok
         if as_json:
             sys.stdout.write(json_line(_fields(verdict)))
@@ -86,28 +58,17 @@ def verify_files(
     return 1 if damaged else 0
 
 
-def _verdict(named: Input, given: str | None, comments: PgnComments, threads: int) -> Verdict:
-    from loader.chess.positions.file import COUNTED
-    from loader.chess.positions.format import PositionFormat, refuse_unused
-    from loader.chess.positions.inputs import open_input
-    from loader.chess.positions.verify import verify
-    from loader.cli.terminal import byte_progress
-    from loader.formats.format import Verdict
+def _verify(file: Input, given: str | None, family_tools: FamilyTools, threads: int) -> Verdict:
+    """Verifies a file, also one that can't be opened. Raises DataError for a pipe of which nothing can be read."""
+    from loader.formats.file_tools import Verdict
 
-    path = named.path
     try:
-        format = None if named.is_pipe else format_of(path, given)
-        if format is not None and not isinstance(format, PositionFormat):
-            refuse_unused(comments, [format])
-            with byte_progress(path.name) as progress:
-                return format.verify(path, threads, progress)
-        source = open_input(named, format or given, comments=comments, rule=COUNTED, indexed=False)
+        tools, format = family_tools.select(file, given)
+        return tools.verify(file, format, threads)
     except DataError as error:
-        if named.is_pipe:
+        if file.is_pipe:
             raise
-        return Verdict(str(path), ok=False, entries=0, offset=error.offset, reason=error.reason)
-    with working(path.name, [source]) as tick:
-        return verify(source, threads, tick)
+        return Verdict(str(file.path), ok=False, entries=0, offset=error.offset, reason=error.reason)
 
 
 def _fields(verdict: Verdict) -> dict[str, Any]:
@@ -132,7 +93,7 @@ def describe(verdict: Verdict) -> Iterator[str]:
         yield f"loader: {verdict.file}: {verdict.reason}"
 
 
-@with_pgn_options
+@with_family_options("dump")
 def dump_file(
     file: Annotated[
         Path,
@@ -140,28 +101,18 @@ def dump_file(
             metavar="FILE", help="A data file, or a pipe of positions; - is standard input.", show_default=False
         ),
     ],
+    options: FamilyOptions,
     limit: Annotated[int | None, typer.Option(min=0, max=10**15, metavar="N", help="Stop after N entries.")] = None,
     input_format: Format = None,
-    comments: PgnComments = NO_SETTINGS,
 ) -> None:
     """Print entries, one a line: FEN, move (UCI), score, ply, result, separated by tabs.
 
     Score (in the file's units) and result (-1, 0, 1) are from the side to move's point of view. Damage ends in an
     error that names file and offset, after the good entries before it.
     """
-    out = sys.stdout.buffer
-    for lines in _lines(input_of(file), input_format, comments, limit):
-        out.write(lines)
-        out.flush()
-
-
-def _lines(named: Input, given: str | None, comments: PgnComments, limit: int | None) -> Iterator[bytes]:
-    from loader.chess.positions.format import PositionFormat, refuse_unused
-    from loader.chess.positions.inputs import open_input
-    from loader.chess.positions.verify import dump
-
-    format = None if named.is_pipe else format_of(named.path, given)
-    if format is not None and not isinstance(format, PositionFormat):
-        refuse_unused(comments, [format])
-        return format.dump(named.path, limit)
-    return dump(open_input(named, format or given, comments=comments, indexed=False), limit)
+    family_tools = FamilyTools(1, options)
+    named = input_of(file)
+    tools, format = family_tools.select(named, input_format)
+    for lines in tools.dump(named, format, limit):
+        sys.stdout.buffer.write(lines)
+        sys.stdout.buffer.flush()

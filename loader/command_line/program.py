@@ -11,9 +11,9 @@ import importlib.metadata
 import io
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 
 import typer
@@ -43,6 +43,8 @@ class Program:
     about: str
     groups: Sequence[CommandGroup]  # in the order of --help
     data_error: int  # exit code for damaged data
+    # spellings of former versions, `COMMAND` or `COMMAND --option`, and what is written now
+    former_spellings: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def app(self) -> typer.Typer:
         """The commands; help is drawn by rich on a terminal and plain elsewhere."""
@@ -87,7 +89,8 @@ class Program:
             usage = getattr(error, "format_message", None)  # typer's errors about the command line
             if usage is None:
                 raise
-            return self._usage_error(error, usage())
+            words = sys.argv[1:] if arguments is None else arguments
+            return self._usage_error(error, usage(), words)
 
     def _system_error(self, error: OSError) -> int:
         if error.errno == errno.EPIPE:
@@ -101,11 +104,14 @@ class Program:
         text = one_line(f"{name}{error.strerror or error}")
         return self._fail(_with_notes(error, text), EXIT_RESOURCES if error.errno in SPACE_ERRORS else EXIT_FAILED)
 
-    def _usage_error(self, error: Exception, message: str) -> int:
+    def _usage_error(self, error: Exception, message: str, arguments: Sequence[str]) -> int:
         """Without any command there is only help to give; otherwise one line says what is wrong."""
         if type(error).__name__ == "NoArgsIsHelpError":
             sys.stderr.write(f"{message}\n")
             return EXIT_USAGE
+        spelling = " ".join([*arguments[:1], getattr(error, "option_name", "")]).strip()
+        if spelling in self.former_spellings:
+            return self._fail(f"{spelling} is {self.former_spellings[spelling]} now", EXIT_USAGE)
         return self._fail(" ".join(message.split()), EXIT_USAGE)
 
     def _fail(self, message: str, code: int) -> int:

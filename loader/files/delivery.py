@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from loader.errors import DataError, UsageError
-from loader.files.new_file import NewFile, give_name, refuse_existing
+from loader.files.new_file import NewFile
 from loader.files.regular import open_regular
 from loader.files.resumable import write_at
 from loader.files.whole_file import temporary
@@ -50,26 +50,6 @@ def deliver_new(work: WorkFile, blocks: Blocks) -> None:
     except FileExistsError:
         raise UsageError(f"{work.path}: exists, and is never replaced; move it away and repeat the command") from None
     work.remove()
-
-
-def is_part_delivered(work: WorkFile) -> bool:
-    """Tells whether an earlier process gave the part the file's name, and died before it removed the work."""
-    if work.done:
-        return True
-    names = PUBLISHING in work.state and os.path.lexists(work.path)
-    return names and os.path.samestat(work.path.lstat(), work.part.lstat())
-
-
-def deliver_part(work: WorkFile) -> None:
-    """The part itself becomes the new file; then the work has only to be removed. Raises UsageError if something has
-    the name meanwhile; the work is kept."""
-    work.commit(b"", {**work.state, PUBLISHING: True})
-    work.sync()
-    try:
-        refuse_existing(work.path)
-        give_name(work.part, work.path)
-    except FileExistsError:
-        raise UsageError(f"{work.path}: exists, and is never replaced; move it away and repeat the command") from None
 
 
 def deliver_appended(work: WorkFile, blocks: Blocks) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -26,3 +28,28 @@ def absolute(text: str, key: str) -> Path:
         return path.absolute()
     except OSError as error:
         raise ValueError(f"{key}: {text!r}: the current folder can't be found: {error.strerror}") from None
+
+
+class NoFileError(ValueError):
+    """A pattern matches nothing: its files may still be to come."""
+
+
+def find_files(patterns: Sequence[str], key: str) -> list[Path]:
+    """Finds the files that the patterns (* and ?, ~ for home) name: in the order given, sorted within a pattern.
+
+    Raises NoFileError that names `key` (the config key the patterns came from) if one matches nothing, ValueError if
+    one matches a folder.
+    """
+    files: list[Path] = []
+    for pattern in patterns:
+        path = expanded(pattern, key)
+        # A name that exists is taken as it is, so that brackets in a file's name need no quoting.
+        names = [str(path)] if path.exists() else sorted(glob.glob(str(path)))  # noqa: PTH207 (absolute patterns)
+        matches = [Path(name) for name in names]
+        if not matches:
+            raise NoFileError(f"{key}: no file matches {pattern!r}")
+        for match in matches:
+            if match.is_dir():
+                raise ValueError(f"{key}: {str(match)!r} is a folder; name the files in it, as '{match}/*'")
+        files += matches
+    return files

@@ -10,7 +10,7 @@ from typing import TypeVar
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import ConfiguredFormat, Format, Reader
-from loader.formats.registry import built_in, format_by_name, format_of_file, refused_packing, unclaimed
+from loader.formats.registry import find_format, format_by_name
 from loader.stream.config import DataConfig
 
 log = logging.getLogger(__name__)
@@ -18,22 +18,19 @@ log = logging.getLogger(__name__)
 Opened = TypeVar("Opened")
 
 
-def format_of(config: DataConfig, file: DataFile, family: str, otherwise: str) -> Format:
-    """The file's format. Of one that no format claims it is `otherwise`, if it is empty or damaged files are left out;
-    else that is a DataError. Raises ValueError for a format that is no format, or not of the family."""
-    strict = config.on_bad_data != "skip"
+def format_of(config: DataConfig, file: DataFile, family: str) -> Format:
+    """Finds a file's format as `find_format`; data.format names it, and data.on_bad_data leaves out what is not read.
+    Raises DataError; ValueError for a format that is no format, or not of the family."""
     if config.format is not None:
-        named = family_format(config.format, family)
-        if strict and config.format in built_in() and (reason := refused_packing(file.path, config.format)):
-            raise DataError(file.path, reason)
-        return named
-    try:
-        name = format_of_file(file.path, family)
-    except ValueError as error:
-        raise ValueError(f"{error}; name it in data.format") from None
-    if name is None and strict and (reason := unclaimed(file.path, family)):
-        raise DataError(file.path, f"{reason}; data.format says which it is")
-    return family_format(name or otherwise, family)
+        family_format(config.format, family)
+    name = find_format(
+        file.path,
+        setting="data.format",
+        name=config.format,
+        family=family,
+        is_strict=config.on_bad_data != "skip",
+    )
+    return family_format(name, family)
 
 
 def name_of(config: DataConfig, found: Format) -> str:
@@ -49,9 +46,7 @@ def family_format(name: str, family: str) -> Format:
     return found
 
 
-def open_readers(
-    config: DataConfig, files: Sequence[DataFile], format_of: Callable[[DataConfig, DataFile], Format]
-) -> list[Reader]:
+def open_readers(config: DataConfig, files: Sequence[DataFile], family: str) -> list[Reader]:
     """A reader for each run of files of one format, in the order of the files.
 
     Raises DataError for what can't be used, ValueError for settings that can't be served.
@@ -59,7 +54,8 @@ def open_readers(
     if not files:
         raise ValueError("data.train: no file is given")
     readers = [
-        _open(config, found, list(group)) for found, group in groupby(files, lambda file: format_of(config, file))
+        _open(config, found, list(group))
+        for found, group in groupby(files, lambda file: format_of(config, file, family))
     ]
     if not any(reader.num_chunks for reader in readers):
         names = ", ".join(str(file.path) for file in files[:3])

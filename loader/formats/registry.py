@@ -1,7 +1,7 @@
 """Formats by name, and by what a file holds.
 
-The packages of loader.chess.formats and loader.rows.formats come with the loader; any other format is named by its
-module. They are imported when they are asked for.
+Formats in the folder `formats` of a family come with the loader; any other format is named by its module. They are
+imported when they are asked for.
 """
 
 from __future__ import annotations
@@ -12,26 +12,35 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import cast
 
-from loader.errors import DataError
+from loader.errors import DataError, UsageError
 from loader.files.compression import ENDINGS, READ, decompressor
 from loader.files.regular import open_regular
+from loader.formats.families import FAMILIES
 from loader.formats.format import HEAD_BYTES, Format
 from loader.plugins.interface import interface_problem
 from loader.plugins.registry import Registry
 
-FAMILIES = ("loader.chess.formats", "loader.rows.formats")
+
+class UnclearFormatError(UsageError, ValueError):
+    """A file may be of any of several formats."""
+
+
+@cache
+def _packages() -> Mapping[str, ModuleType]:
+    """Returns the packages of formats, by the family."""
+    return {family: importlib.import_module(f"{package}.formats") for family, package in FAMILIES.items()}
 
 
 @cache
 def _modules() -> Mapping[str, str]:
     """The modules of the formats that come with the loader, by the formats' names, in the names' order. Looked up once:
     a run may have thousands of files."""
-    packages = [importlib.import_module(family) for family in FAMILIES]
     names = {
         module.name: f"{package.__name__}.{module.name}"
-        for package in packages
+        for package in _packages().values()
         for module in pkgutil.iter_modules(package.__path__)
     }
     return dict(sorted(names.items()))
@@ -50,16 +59,34 @@ def format_by_name(name: str) -> Format:
     return cast(Format, found)
 
 
-def format_of_file(path: Path, family: str | None = None) -> str | None:
-    """The name of the format whose file this is: by its content, or else by the ending of its name.
+def find_format(
+    path: Path, *, setting: str, name: str | None = None, family: str | None = None, is_strict: bool = True
+) -> str:
+    """Finds the name of a file's format: `name` if it is given, else what the file's content says, or else the ending
+    of its name. An empty file that none of them claims has the family's default, or that of the first family.
 
-    None if no format says so. `family`: formats of that family only. Raises ValueError if more than one says so.
+    setting: what its user calls the setting that names the format, for messages. family: formats of that family only.
+    Raises UnclearFormatError if several formats claim the file; DataError if none does, or if it is compressed in a way
+    that is not read. Without `is_strict` such files have a format, too: who opens them leaves them out.
     """
-    return format_of_head(_head(path), path, family)
+    head = _head(path)
+    if name is not None:
+        is_checked = is_strict and name in built_in()
+        if is_checked and (program := _unread_packing(head, format_by_name(name))):
+            raise DataError(path, _unread(program))
+        return name
+    claiming = format_of_head(head, path, setting, family)
+    if claiming is not None:
+        return claiming
+    if is_strict and head:
+        raise DataError(path, _unclaimed(head, setting, family))
+    default: str = _packages()[family or next(iter(FAMILIES))].DEFAULT
+    return default
 
 
-def format_of_head(head: bytes, path: Path, family: str | None = None) -> str | None:
-    """Returns the name of the format of a file or pipe that begins with these bytes, up to HEAD_BYTES."""
+def format_of_head(head: bytes, path: Path, setting: str, family: str | None = None) -> str | None:
+    """Returns the name of the format of a file or pipe that begins with these bytes, up to HEAD_BYTES: by them, or else
+    by the ending of its name; None if no format claims it. Arguments and UnclearFormatError as for `find_format`."""
     formats = _formats(family)
     by_content = [name for name, each in formats.items() if each.recognizes(head)]
     by_name = [
@@ -73,34 +100,24 @@ def format_of_head(head: bytes, path: Path, family: str | None = None) -> str | 
     if len(found) > 1 and family is None:  # of names that rows and positions share; positions are known by content
         found = [name for name in found if formats[name].FAMILY == "rows"] or found
     if len(found) > 1:
-        raise ValueError(f"{path}: may be of any of the formats {', '.join(found)}")
+        raise UnclearFormatError(f"{path}: may be of any of the formats {', '.join(found)}; {setting} says which")
     return found[0] if found else None
 
 
-def unclaimed(path: Path, family: str | None = None) -> str | None:
-    """Why a file that no format claims can't be read without a name for its format; None of an empty one, or of one
-    that can't be read, since opening it says why. Raises DataError where no name of a format helps: for a file that
-    another family's format claims by its content, and for one that is compressed in a way that is not read."""
-    head = _head(path)
-    if not head:
-        return None
+def _unclaimed(head: bytes, setting: str, family: str | None) -> str:
+    """Says why a file that no format claims can't be read: what names its format, where that helps."""
     if program := decompressor(head):
         if program not in READ:
-            raise DataError(path, _unread(program))
-        return "is compressed, and its name does not say what is in it"
+            return _unread(program)
+        return f"is compressed, and its name does not say what is in it; {setting} says which it is"
     for name, each in _formats(None).items():
         if family is not None and each.recognizes(head):
-            raise DataError(
-                path,
+            return (
                 f"is in {name}, which holds records of {each.FAMILY}, and those of {family} are read here; "
-                "docs/how-to/bring-your-data.md says what can be converted",
+                "docs/how-to/bring-your-data.md says what can be converted"
             )
-    return f"does not begin as any of the formats {', '.join(names_of_family(family) if family else built_in())}"
-
-
-def refused_packing(path: Path, name: str) -> str | None:
-    """Why a file of the format can't be read, if it is compressed in a way that the format is not."""
-    return _unread(program) if (program := _unread_packing(_head(path), format_by_name(name))) else None
+    names = ", ".join(names_of_family(family) if family else built_in())
+    return f"does not begin as any of the formats {names}; {setting} says which it is"
 
 
 def _unread_packing(head: bytes, found: Format) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -11,14 +11,15 @@ from typing import Any, ClassVar
 from loader import _native
 from loader.files.compression import packed_notes
 from loader.files.identity import DataFile
-from loader.formats.format import Format, GrowingFormat, Reader
-from loader.formats.readers import family_format, name_of
+from loader.formats.format import GrowingFormat, Reader
+from loader.formats.readers import family_format, format_of, name_of
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 from loader.stream.interface import Cursor
 from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.stream.native_stream import NativeStream, pipeline_settings
 from loader.stream.schema import BatchSchema
+from loader.stream.source import Source
 
 
 def counted(
@@ -38,19 +39,14 @@ def counted(
     return samples
 
 
-class FileSource(ABC):
-    """A `loader.stream.sources.Source` of files in the formats of one family, read by the native pipeline."""
+class FileSource(Source):
+    """A source of files in the formats of one family, read by the native pipeline."""
 
     family: ClassVar[str]
-    samples: ClassVar[str]  # what they are called, in the plural
 
     @abstractmethod
     def layout(self, config: DataConfig) -> BatchSchema:
         """Returns the layout of a batch."""
-
-    @abstractmethod
-    def format_of(self, config: DataConfig, file: DataFile) -> Format:
-        """Returns the file's format. Raises DataError or ValueError."""
 
     @abstractmethod
     def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
@@ -112,10 +108,10 @@ class FileSource(ABC):
         return [DataFact("order", note) for note in packed_notes(files, self.samples)]
 
     def format_name(self, config: DataConfig, file: DataFile) -> str:
-        return name_of(config, self.format_of(config, file))
+        return name_of(config, format_of(config, file, self.family))
 
     def whole_size(self, config: DataConfig, file: DataFile) -> int:
-        found = self.format_of(config, file)
+        found = format_of(config, file, self.family)
         return found.whole_size(file) if isinstance(found, GrowingFormat) else file.size
 
     def _open(

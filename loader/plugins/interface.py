@@ -33,10 +33,11 @@ def interface_problem(made: object, protocol: type, noun: str) -> str:
 
 
 def methods(protocol: type) -> Iterator[tuple[str, list[str]]]:
-    """Names of its methods, and of the arguments that each is called with."""
+    """Yields the names of its methods, and of the arguments that each is called with by position."""
     for name, function in vars(protocol).items():
         if inspect.isfunction(function) and not name.startswith("_"):
-            yield name, list(inspect.signature(function).parameters)[1:]
+            parameters = list(inspect.signature(function).parameters.values())[1:]
+            yield name, [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
 
 
 def _get(made: object, name: str) -> tuple[Any, str | None]:

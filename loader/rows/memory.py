@@ -7,7 +7,8 @@ from typing import Protocol, runtime_checkable
 
 from loader import _native
 from loader.files.identity import DataFile
-from loader.rows.readers import format_of
+from loader.formats.readers import format_of
+from loader.rows.readers import FAMILY
 from loader.stream.config import DataConfig
 
 _MIB = 1 << 20
@@ -36,7 +37,7 @@ def window_nbytes(config: DataConfig, files: Sequence[DataFile]) -> int:
 
 
 def _rows_nbytes(config: DataConfig, file: DataFile) -> tuple[int, int]:
-    found = format_of(config, file)
+    found = format_of(config, file, FAMILY)
     if isinstance(found, SizedFormat):
         return found.rows_nbytes(file)
     return _TEXT * min(file.size, _MIB), _TEXT * file.size

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from loader import _native
 from loader.files.identity import DataFile
 from loader.formats import readers
-from loader.formats.format import ColumnFormat, Format, Reader
+from loader.formats.format import ColumnFormat, Reader
 from loader.rows.blocks import BlocksReader
 from loader.rows.python_reader import PythonBlocks
 from loader.rows.settings import RowsConfig
@@ -16,11 +16,6 @@ from loader.rows.synthetic import SyntheticReader
 from loader.stream.config import DataConfig
 
 FAMILY = "rows"
-
-
-def format_of(config: DataConfig, file: DataFile) -> Format:
-    """Finds a file's format as `loader.formats.readers.format_of`; otherwise it is svmlight."""
-    return readers.format_of(config, file, FAMILY, "svmlight")
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: bool = False) -> list[Reader]:
@@ -31,7 +26,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: b
             "data.train: no file is given; name files, or set data.rows.synthetic.num_rows or data.rows.blocks"
         )
     if files:
-        return readers.open_readers(config, files, format_of)
+        return readers.open_readers(config, files, FAMILY)
     if settings.blocks:
         key = "validation_blocks" if validation else "blocks"
         return [BlocksReader(f"data.rows.{key}", getattr(settings, key), settings)]
@@ -54,7 +49,7 @@ def texts_of(config: DataConfig, files: Sequence[DataFile], column: str) -> Iter
     """
     if not isinstance(config.settings, RowsConfig):
         raise ValueError(f"--id {column}: samples of data.source = {config.source} have no columns with names")
-    formats = [(file, format_of(config, file)) for file in files]
+    formats = [(file, readers.format_of(config, file, FAMILY)) for file in files]
     for file, found in formats:
         if not isinstance(found, ColumnFormat):
             raise ValueError(f"--id {column}: {file.path} has no columns with names, as csv and parquet have")

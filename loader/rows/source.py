@@ -7,13 +7,14 @@ from typing import ClassVar
 
 from loader import _native
 from loader.files.identity import DataFile
-from loader.formats.format import CountingReader, Format, Reader
+from loader.formats.format import CountingReader, Reader
+from loader.formats.readers import format_of
 from loader.formats.source import FileSource, counted
 from loader.rows.blocks import GENERATOR, is_generator
 from loader.rows.category_sample import CategoryFormat, describe_categories
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.memory import window_nbytes
-from loader.rows.readers import FAMILY, format_of, native_reader, open_readers
+from loader.rows.readers import FAMILY, native_reader, open_readers
 from loader.rows.settings import RowsConfig
 from loader.section import Section
 from loader.stream.config import DataConfig
@@ -32,9 +33,6 @@ class RowsSource(FileSource):
 
     def layout(self, config: DataConfig) -> BatchSchema:
         return batch_schema(config)
-
-    def format_of(self, config: DataConfig, file: DataFile) -> Format:
-        return format_of(config, file)
 
     def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
         return open_readers(config, files)
@@ -62,7 +60,7 @@ class RowsSource(FileSource):
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
         if not files and is_generator(config.settings.blocks):
             return (DataFact("order", f"{config.settings.blocks} {GENERATOR}"),)
-        formats = [(file, self.format_of(config, file)) for file in files]
+        formats = [(file, format_of(config, file, FAMILY)) for file in files]
         categories = [(file, format) for file, format in formats if isinstance(format, CategoryFormat)]
         return [*super().describe_data(config, files), *describe_categories(config, categories)]
 

@@ -1,6 +1,6 @@
 """The interface of a stream of batches: batch k is a pure function of files, settings, seed and k (I1).
 
-The pool's feeder drives a stream. `loader.stream.sources.open_stream` opens one by the name of its source.
+The pool's feeder drives a stream. `loader.stream.data.Data.open` opens one by the name of its source.
 """
 
 from __future__ import annotations

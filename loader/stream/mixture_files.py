@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loader.files.identity import Component, DataFile
+from loader.files.paths import find_files
 from loader.stream.mixture_entries import DataEntry, ScoreUnit
-from loader.stream.sources import find_files
 
 
 @dataclass(frozen=True)

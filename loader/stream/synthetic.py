@@ -24,6 +24,7 @@ from loader.stream.interface import Cursor, Filled
 from loader.stream.left_out import LeftOut
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from loader.stream.slots import Slot, write_batch
+from loader.stream.source import Source
 
 FIELD = "features"
 TARGET = "target"
@@ -41,7 +42,7 @@ class SyntheticConfig(Section):
     )
 
 
-class SyntheticSource:
+class SyntheticSource(Source):
     """The source "synthetic"; it takes no files."""
 
     settings = SyntheticConfig

@@ -10,27 +10,25 @@ from __future__ import annotations
 import select
 from collections.abc import Sequence
 
-from loader.files.identity import DataFile
-from loader.stream.config import DataConfig
+from loader.stream.data import Data
 from loader.stream.interface import Cursor, Filled, Stream
 from loader.stream.left_out import LeftOut
 from loader.stream.slots import Slot
-from loader.stream.sources import open_validation
 
 
 class WholePass:
     """A `loader.stream.interface.Stream` of validation samples. Slots that are given behind the last batch stay empty
     until the next seek."""
 
-    def __init__(self, config: DataConfig, files: Sequence[DataFile], seed: int, samples: int) -> None:
-        """`samples`: of a pass (`loader.stream.sources.count_samples`). Raises as `open_validation`."""
-        self._whole, left = divmod(samples, config.batch_size)
-        config = config.model_copy(update={"shuffle": False, "tail": "flow"})
-        self._body = open_validation(config, files, seed)
+    def __init__(self, data: Data, samples: int) -> None:
+        """`samples`: of a pass (`Data.count_samples`). Raises as `Data.open`."""
+        self._whole, left = divmod(samples, data.config.batch_size)
+        data = data.with_settings(shuffle=False, tail="flow")
+        self._body = data.open()
         self._rest: Stream | None = None
         if left:
             try:
-                self._rest = open_validation(config.model_copy(update={"batch_size": left}), files, seed)
+                self._rest = data.with_settings(batch_size=left).open()
             except BaseException:
                 self._body.close()
                 raise

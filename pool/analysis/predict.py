@@ -16,12 +16,13 @@ import torch
 
 from loader.files.identity import identify
 from loader.files.new_file import NewFile
+from loader.files.paths import find_files
 from loader.files.pipes import OutputPipe, output_pipe
 from loader.plugins.error_text import error_line
 from loader.rows.readers import texts_of, without_labels
+from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
-from loader.stream.sources import find_files
 from pool.analysis.prediction_files import check_name, open_writer
 from pool.analysis.untrained import untrained_shares
 from pool.config.changes import Change
@@ -107,7 +108,7 @@ def predict_file(
         names = None if ids is None else texts_of(data, files, ids)
         with _output(output) as file:
             writer = open_writer(ending, file.write, ids, header=header)
-            for numbers in _predictions(predictor, batches_in_order(data, files, config.run.seed), uses):
+            for numbers in _predictions(predictor, batches_in_order(Data(data, files, config.run.seed)), uses):
                 writer.add(numbers, None if names is None else _next_ids(names, len(numbers)))
                 samples += len(numbers)
                 if on_progress is not None:

@@ -88,8 +88,12 @@ class FinalAttempts:
     def due(self, now: float) -> bool:
         return now >= self._not_before
 
+    def succeeded(self) -> None:
+        """Notes that a checkpoint was written."""
+        self._failed = None
+
     def failed(self, now: float) -> bool:
-        """Notes a failed attempt; tells whether there will be another."""
+        """Notes a failed attempt. Returns True if there will be another."""
         self._failed = now if self._failed is None else self._failed
         self._not_before = now + self._pause
         self._pause = min(LONGEST_FINAL_PAUSE, 2 * self._pause)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,25 +34,34 @@ TrustedTask = Annotated[
         help="the checkpoint's task; needed if it is a module, which is imported: it must be one that you trust",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="replace what is there under the name of an output")]
+Force = Annotated[bool, typer.Option("--force", help="replace an output that exists")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="go on from run.dir's last checkpoint, from the start if there is none")
+    bool,
+    typer.Option("--resume", help="continue from the last checkpoint in run.dir, if there is one"),
 ]
 AllowDifferentNumerics = Annotated[
     bool,
     typer.Option(
         "--allow-different-numerics",
-        help="resume though torch, CPU, GPU or build are others: other bits from there",
+        help="resume although torch, CPU, GPU or build differ: from there on the weights have other bits",
+    ),
+]
+Override = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--override",
+        metavar="KEY=VALUE",
+        help="with --resume: change a setting of the optimizer or the schedule from this step on, such as "
+        "optimizer.args.lr=5e-4; may be given several times",
     ),
 ]
 TraceFile = Annotated[
-    Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
+    Path | None, typer.Option("--trace", metavar="FILE", help="write a timeline of all processes, for Perfetto")
 ]
-
 NetworkConfig = Annotated[
     Path | None,
     typer.Option(
@@ -68,3 +77,13 @@ def check_new(outputs: Iterable[Path], force: bool) -> None:
     for output in outputs:
         if output.is_file() and not force:
             raise ConfigError(f"{output}: is there already; give another name, or --force to replace it")
+
+
+def parse_overrides(given: Iterable[str] | None, *, resume: bool) -> list[tuple[str, Any]]:
+    """Returns keys and values of `--override`. Raises ConfigError for what can't be parsed, or without `--resume`."""
+    from pool.supervisor.prepare.overrides import parse  # late: pydantic, which `pool --help` needs not
+
+    changes = [parse(text) for text in given or ()]
+    if changes and not resume:
+        raise ConfigError("--override: changes a run that is resumed; without --resume use --set")
+    return changes

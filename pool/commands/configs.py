@@ -47,9 +47,13 @@ def configs(
     elif output is None or is_stream(output):
         sys.stdout.write(bundle.text(name))
     else:
+        from pool.config.load import read_toml
+        from pool.stages.recipe import is_recipe
+
         output_ending(output, "configs", [".toml"])
         bundle.copy(name, output)
-        sys.stdout.write(f"{output}: edit it, then pool train {shlex.quote(str(output))}\n")
+        command = "recipe" if is_recipe(read_toml(output)) else "train"
+        sys.stdout.write(f"{output}: edit it, then pool {command} {shlex.quote(str(output))}\n")
 
 
 def settings(

@@ -66,7 +66,7 @@ def export(
     task: TrustedTask = None,
     force: Force = False,
 ) -> None:
-    """Write the network of a checkpoint in the format of its user.
+    """Write the network of a checkpoint as a file for its engine, or for ONNX.
 
     stockfish: a .nnue file that the engine loads. perspective: a file of numbers in bullet's format, with its
     description FILE.json beside it; if it is named *raw.bin or *weights.bin, the floats.

@@ -48,7 +48,7 @@ def predict(
     averaged: Averaged = False,
     task: TrustedTask = None,
 ) -> None:
-    """Write what a checkpoint's network says of each sample, in the data's order: a line of numbers, or a row of a
+    """Write a network's predictions for each sample, in the data's order: a line of numbers, or a row of a
     Parquet file.
 
     The data is read with the settings of the run, filters included, and without shuffling; rows need no labels. The

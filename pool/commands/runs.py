@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from loader.command_line.json_line import json_line
-from pool.commands.arguments import Force, check_new
 from pool.errors import ConfigError
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
@@ -27,14 +26,10 @@ def register(app: typer.Typer) -> None:
 
 def runs(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="folders of runs, or folders that hold some")],
-    plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="draw the losses, .png or .svg; needs matplotlib")
-    ] = None,
     members: Annotated[
         bool, typer.Option("--members", help="a row for each member of an ensemble, with the settings that differ")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a run")] = False,
-    force: Force = False,
 ) -> None:
     """Compare runs: state, steps, best validation, newest loss, speed, time spent on steps, and the settings that
     differ.
@@ -43,15 +38,11 @@ def runs(
     validation is that of its best member, and the newest loss the median. Reads the folders alone; the runs may go on
     meanwhile. Losses that do not measure the same are named below the table.
     """
-    from pool.analysis.plot import check_plot, plot_runs
     from pool.analysis.records import read_runs
     from pool.analysis.table import as_data, incomparable, rows
     from pool.commands.tables import show
     from pool.config.member_settings import differing
 
-    if plot is not None:
-        check_plot(plot)
-        check_new([plot], force)
     shown = read_runs(folders, _warn)
     if members:
         shown = [row for run in shown for row in (run.members or (run,))]
@@ -63,15 +54,13 @@ def runs(
         show(rows(shown))
     for line in incomparable(shown):
         (_warn if as_json else _note)(line)
-    if plot is not None:
-        plot_runs(shown, plot)
 
 
 def status(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a run")],
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
 ) -> None:
-    """Say where a run is, for people and for scripts. Reads its folder alone.
+    """Show the state of a run: how far it is, or how it ended. Reads its folder alone.
 
     Exit codes: 0 finished, 3 running, 4 stopped by a signal, 1 crashed (killed, or ended by an error), 2 no run's
     folder. Example: until pool status runs/first > status.txt; do sleep 60; done
@@ -101,7 +90,7 @@ def clean(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="remove them; without, it is only said what would go")] = False,
 ) -> None:
-    """Thin the checkpoints of runs that have ended: say what would be freed, and with --yes remove it.
+    """Remove checkpoints of runs that have ended; without --yes only show which.
 
     The newest checkpoints, the best, and those that the run's config keeps (train.keep_every) stay, and so does one
     whose numbered network has still to be exported. Checkpoints are read first: the newest good one, which --resume

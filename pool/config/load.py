@@ -82,7 +82,7 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
         raise ConfigError(f"{where}: {problem}")
     if STAGE in tree:
         raise ConfigError(
-            f"{where}: has [[{STAGE}]] tables: pool train takes it; others the folder of one of its stages"
+            f"{where}: has [[{STAGE}]] tables: pool recipe trains it; others take the folder of one of its stages"
         )
     task = tree.get("task", "stockfish")
     if not isinstance(task, str):

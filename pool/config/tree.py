@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from loader.cores import allowed_cores, decoding_threads
 from loader.files.paths import absolute
 from loader.section import Effect, Section
-from loader.stream.sources import data_class, generates
+from loader.stream.sources import data_class, source_by_name
 from pool.config.ensemble import MOST_SEED, EnsembleConfig
 from pool.config.errors import explained
 from pool.config.schedule import Schedule, ScheduleConfig
@@ -145,7 +145,7 @@ class Config(BaseModel):
     def can_validate(self) -> bool:
         """There are validation files or a share of the training files, or the source makes samples, if neither purpose
         has files."""
-        return self._reads_validations or (not self.data.train and generates(self.data.source))
+        return self._reads_validations or (not self.data.train and source_by_name(self.data.source).can_generate)
 
     @property
     def validates(self) -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 from loader.plugins.error_text import error_line
 from loader.stream.interface import Cursor
 from loader.stream.schema import SparseBatch
-from loader.stream.sources import origin_of
 from pool.coordinator import poison
 from pool.coordinator.scheduler.actions import BadBatch
 from pool.errors import RunError
@@ -54,7 +53,7 @@ class BadBatches:
     def _origin(self, cursor: Cursor) -> Mapping[str, Any]:
         start = self._start
         try:
-            origin = origin_of(start.config.data, start.train_files, start.config.run.seed, cursor)
+            origin = start.data["train"].origin(cursor)
             json.dumps(origin)
         except Exception as error:  # a source of the user's may raise anything, and give what is no plain data
             return {"unknown": error_line(error)}

@@ -22,16 +22,16 @@ from pool.checkpoint.schedule import FINAL_MINUTES, FinalAttempts, Schedule
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
+from pool.coordinator.checkpoint_progress import CheckpointProgress, Choice, Reason, Stage
 from pool.coordinator.exchange_setup.copies import Copied, Copies, InHostMemory
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 from pool.protocol.messages import Saves, StateSum
 
-WAITING = 0.1  # seconds between two calls of `meanwhile`
+WAITING = 0.1  # seconds between two calls of `Checkpoints.meanwhile`
 
 Say = Callable[[str], object]
 State = Callable[[], Checkpoint]  # consistent only between two steps
-Then = Callable[[Checkpoint], object] | None  # what is done with a snapshot; None: nothing, it is there for a successor
 
 
 class Checkpoints:
@@ -44,30 +44,27 @@ class Checkpoints:
         goal: Goal = LOWEST_LOSS,
         state: State,
         say: Say,
-        meanwhile: Callable[[], object] = lambda: None,
         copies: Copies | None = None,
         together: bool = False,
     ) -> None:
-        """`goal`: which validation is the best; `meanwhile`: called again and again while the run has to wait for the
-        thread; `copies`: of the state, None: it lies in host memory; `together`: several machines save the same
-        versions, so that all can go on from one of them: those that the first machine decides on (`decide`)."""
+        """`goal`: which validation is the best; `copies`: of the state, None: it lies in host memory; `together`:
+        several machines save the same versions, so that all can go on from one of them: those that the first machine
+        decides on (`decide`)."""
         self._snapshots = snapshots
         self._copies = copies or InHostMemory()
-        self._on_its_way: tuple[Copied, Then] | None = None
+        self._copying: tuple[Copied, Choice] | None = None  # a state, and what becomes of it when it is copied
+        self._progress = CheckpointProgress()
         self._writer = writer
         self._schedule = schedule
         self._state = state
         self._say = say
-        self._meanwhile = meanwhile
-        self._pinned: int | None = None  # the step of a net, whose checkpoint is being written
-        self._final: int | None = None  # step of the attempt that must succeed
+        self.meanwhile: Callable[[], object] = lambda: None  # called again and again while the thread is waited for
         self._attempts = FinalAttempts()
-        self._said = ""  # why the newest of these has failed
-        self._waiting: Checkpoint | None = None  # the best one, until the thread is free
+        self._reported_problem: str | None = None  # of the final attempts: the newest
+        self._kept: Checkpoint | None = None  # the best one, until the thread is free
         self.validations = NONE
         self.best_on_disk: Validation | None = None  # of the checkpoint on the disk that validated best
-        self._together = together
-        self._decided: dict[int, Saves] = {}  # by version
+        self._decided: dict[int, Saves] | None = {} if together else None  # by version
         self.goal = goal
 
     @property
@@ -90,12 +87,12 @@ class Checkpoints:
         self.validations, best = known, known.best
         self.best_on_disk = best if best is not None and best.step == self._writer.best_step else None
         if self._schedule.is_net(step) and self.saved != step:
-            self._save_net(step)
+            self._save(Reason.NET)
             return
         if best is None or best == self.best_on_disk:
             return
         if best.step == step:
-            self._begin()
+            self._save(Reason.BEST)
         else:
             self.validations = replace(self.validations, best=None)
             self._say(f"the best checkpoint, of step {best.step}, is not there any more: the best is chosen anew")
@@ -113,13 +110,14 @@ class Checkpoints:
         return "snapshot" if self._schedule.snapshots.due(step, now) else ""
 
     def decided(self, step: int, saves: Saves) -> None:
-        """The first machine has."""
+        """Notes what the first machine has decided to save of version `step`."""
+        assert self._decided is not None
         self._decided[step] = saves
 
     def superseded(self) -> None:
         """A version is complete, and what is on its way is of the one before."""
-        if self._on_its_way is not None:
-            self._on_its_way[0].superseded()
+        if self._copying is not None:
+            self._copying[0].superseded()
 
     def committed(self, step: int, *, validated_next: bool) -> None:
         """A step is complete and the next one has changed nothing yet. If the new version is validated first, what is
@@ -128,42 +126,41 @@ class Checkpoints:
             self._save_what_is_due(step)
 
     def validated(self, known: Validations) -> None:
-        """The newest version is validated, and the next step has changed nothing yet. The best one is that of a
-        checkpoint: one that could not be written counts no more."""
+        """Handles a validation of the newest version, before the next step changes anything. Only a validation whose
+        checkpoint was written can stay the best."""
         assert known.newest is not None
         newest, before = known.newest, known.without_diverged(self.validations.best)
         is_best = newest.step > 0 and known.diverged_at is None and self.goal.better(newest, before)
         self.validations = replace(known, best=newest if is_best else before)
         if self._schedule.is_net(newest.step):
-            self._save_net(newest.step)
+            self._save(Reason.NET)
         elif is_best:
-            self._save_best()
+            self._save(Reason.BEST if self._decided is None else Reason.MACHINES)
         elif newest.step > 0:
             self._save_what_is_due(newest.step)
 
     def hear(self) -> None:
         """Handles an attempt that has ended. Raises CheckpointError if it was the final one and failed."""
-        if self._on_its_way is not None and self._on_its_way[0].is_there:
-            self._land()
+        if self._copying is not None and self._copying[0].is_there:
+            self._end_copy()
         if (written := self._writer.take()) is not None:
             self._ended(written)
 
     def finish(self, step: int) -> bool:
         """Tells whether the checkpoint of the run's last step is on the disk; to be called again until it is."""
-        self._land()
-        if self._writer.busy:
+        self._end_copy()
+        if self._progress.stage is not Stage.IDLE:
             return False
         if self._schedule.saved == step:
             return True
         if self._attempts.due(time.monotonic()):
-            self._final = step
-            self._begin()
+            self._save(Reason.FINAL)
         return False
 
     @property
     def waits(self) -> bool:
         """Nothing is left to do but the final checkpoint, and that can't be written now."""
-        return self._attempts.waits and self._schedule.saved != self._final
+        return self._attempts.waits
 
     def tidy(self) -> None:
         """After `finish`: what was kept for nets alone goes."""
@@ -171,98 +168,76 @@ class Checkpoints:
             self._writer.tidy()
 
     def _save_what_is_due(self, step: int) -> None:
+        now = time.monotonic()
         if self._schedule.is_net(step):
-            self._save_net(step)
-        elif self._together:
-            self._save_what_is_decided(step)
-        elif self._schedule.committed(step, time.monotonic()) and not self._busy:
-            self._begin()
-        elif self._schedule.snapshots.due(step, time.monotonic()) and self._waiting is None and self._pinned is None:
-            self._take()
+            self._save(Reason.NET)
+        elif self._decided is not None:
+            saves = self._decided.pop(step, "")
+            if saves:
+                self._save(Reason.MACHINES, checkpoint=saves == "checkpoint", snapshot=True)
+        else:
+            checkpoint = self._schedule.committed(step, now)
+            self._save(Reason.SCHEDULE, checkpoint=checkpoint, snapshot=self._schedule.snapshots.due(step, now))
 
-    def _save_what_is_decided(self, step: int) -> None:
-        """Not later, if the thread is busy: other machines may go on from this version."""
-        saves = self._decided.pop(step, "")
-        if saves:
+    def _save(self, reason: Reason, *, checkpoint: bool = True, snapshot: bool = False) -> None:
+        """Saves the newest version if a checkpoint or a snapshot of it is due, and there is room for it."""
+        if self._progress.must_wait(reason):
             self._wait()
-            self._take(self._write if saves == "checkpoint" else None)
-
-    def _save_net(self, step: int) -> None:
-        """A net has to be exported from this step: the run waits until the thread is free, and there is no newer
-        snapshot before the checkpoint is on the disk, so that a successor comes by this step again."""
-        self._wait()
-        self._pinned = step
-        self._begin()
-
-    @property
-    def _busy(self) -> bool:
-        """A checkpoint is being written, or copied to be."""
-        return self._writer.busy or (self._on_its_way is not None and self._on_its_way[1] is not None)
+        choice = self._progress.choose(reason, checkpoint=checkpoint, snapshot=snapshot)
+        if choice is Choice.NOTHING:
+            return
+        self._end_copy()
+        if choice is Choice.WRITE:
+            self._progress.begin(reason)
+        self._copying = self._copies.begin(replace(self._state(), validations=self.validations)), choice
+        if choice is Choice.KEEP or self._copying[0].is_there:  # no snapshots between one that is kept and its turn
+            self._end_copy()
 
     def _wait(self) -> None:
-        self._land()
-        while self._writer.busy:
+        """Waits until no checkpoint is under way."""
+        self._end_copy()
+        while self._progress.stage is not Stage.IDLE:
             select.select([self.fileno()], [], [], WAITING)
-            self._meanwhile()
+            self.meanwhile()
             self.hear()
 
-    def _save_best(self) -> None:
-        if self._pinned is not None or self._together:
-            self._wait()
-        self._land()
-        if self._writer.busy:
-            self._take(self._let_wait)
-            self._land()  # no other snapshot before its turn comes
-        else:
-            self._begin()
-
-    def _let_wait(self, snapshot: Checkpoint) -> None:
-        """Lets a checkpoint wait; of two that wait the later one is the better one."""
-        self._waiting = snapshot
-
-    def _take(self, then: Then = None) -> None:
-        """A snapshot, now or when the state has been copied."""
-        self._land()
-        self._on_its_way = self._copies.begin(replace(self._state(), validations=self.validations)), then
-        if self._on_its_way[0].is_there:
-            self._land()
-
-    def _land(self) -> None:
-        """Completes the snapshot that is on its way, if there is one."""
-        if self._on_its_way is None:
+    def _end_copy(self) -> None:
+        """Waits for the copy of a state that is under way, if there is one, and does what is to become of it."""
+        if self._copying is None:
             return
-        (copied, then), self._on_its_way = self._on_its_way, None
+        (copied, choice), self._copying = self._copying, None
         copied.wait()
         begin = time.monotonic()
         snapshot = self._snapshots.take(copied.state)
         self._schedule.snapshots.taken(begin, time.monotonic())
-        if then is not None:
-            then(snapshot)
-
-    def _begin(self) -> None:
-        self._take(self._write)
+        if choice is Choice.WRITE:
+            self._progress.write()
+            self._write(snapshot)
+        elif choice is Choice.KEEP:
+            self._progress.keep()
+            self._kept = snapshot
 
     def _write(self, snapshot: Checkpoint) -> None:
-        """`snapshot`: the newest snapshot."""
+        """Lets the thread write the newest snapshot."""
         self._schedule.begun(time.monotonic())
         self._snapshots.hold()
         self._writer.begin(snapshot)
 
     def _ended(self, written: Written) -> None:
-        self._land()
+        self._end_copy()
         self._snapshots.release()
         pause = self._schedule.ended(written.step, time.monotonic(), well=written.problem is None)
         self._settle_best(written)
-        if self._pinned == written.step:
-            self._pinned = None
-        if self._waiting is not None:
-            waiting, self._waiting = self._waiting, None
-            self._write(waiting)
+        reason = self._progress.end()
+        if self._kept is not None:
+            kept, self._kept = self._kept, None
+            self._write(kept)
         if written.problem is None:
+            self._attempts.succeeded()
             return
         have = "there is none yet" if self.saved < 0 else f"the newest good one is that of step {self.saved}"
         account = f"checkpoint of step {written.step} can't be written: {written.problem}; {have}"
-        if self._final == written.step:
+        if reason is Reason.FINAL:
             self._final_failed(written, account)
             return
         self._say(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")
@@ -273,8 +248,8 @@ class Checkpoints:
             raise CheckpointError(account)
         if not self._attempts.failed(time.monotonic()):
             raise CheckpointError(f"{account}; tried for {FINAL_MINUTES} minutes", EXIT_RESOURCES)
-        if written.problem != self._said:
-            self._said = written.problem or ""
+        if written.problem != self._reported_problem:
+            self._reported_problem = written.problem
             begin = max(self.saved, 0) + 1
             self._say(
                 f"{account}; the run keeps it in memory and tries again for {FINAL_MINUTES} minutes: make room. To end "

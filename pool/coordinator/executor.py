@@ -37,6 +37,8 @@ from pool.crash_points import crash_point
 from pool.errors import RunError
 from pool.protocol.channel import Hub
 
+CHANGES_NOTHING = (OrderWorker, OrderFeeder, Collect)  # actions after which the state is as before
+
 
 class Executor:
     """An action that changes the state records the step before it first; orders are sent before that."""
@@ -72,6 +74,8 @@ class Executor:
         self._waiting += actions
         while self._waiting:
             action = self._waiting.popleft()
+            if not isinstance(action, CHANGES_NOTHING):
+                self._settle()
             self._carry_out(action)
             self._record.note(action)
         self._settle()
@@ -85,20 +89,14 @@ class Executor:
                 self._send(action)
             case Collect():
                 self._record.collect(action)
-            case _:
-                self._settle()
-                self._change_state(action)
-
-    def _change_state(self, action: Action) -> None:
-        match action:
             case Fold():
-                self._models.fold(action)
+                self._models.buckets[action.bucket].fold(action)
             case Update():
-                self._models.update(action)
+                self._models.buckets[action.bucket].update(action)
             case TakeBuffers():
-                self._models.take_buffers(action)
+                self._models.members[action.member].take_buffers(action)
             case Freeze():
-                self._models.freeze(action)
+                self._models.members[action.member].freeze(action.step)
             case Announce():
                 self._announce(action)
             case Send():

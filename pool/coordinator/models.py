@@ -14,7 +14,6 @@ from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import MemberState
 from pool.checkpoint.store import Checkpoint
 from pool.config.tree import Config
-from pool.coordinator.scheduler.actions import Fold, Freeze, TakeBuffers, Update
 from pool.coordinator.trained_member import TrainedMember
 from pool.coordinator.update.changed_rows import Changes
 from pool.coordinator.update.stopwatch import Stopwatch
@@ -48,7 +47,7 @@ class Models:
         ]
         self._first_parameter = [sum(len(plan.parameters) for plan in plans[:m]) for m in range(len(plans))]
         self._member_of = member_of_bucket(plans)
-        self._buckets = [bucket for member in self.members for bucket in member.steps.buckets]
+        self.buckets = [bucket for member in self.members for bucket in member.steps.buckets]
         self.changes = Changes.together(member.steps.changes for member in self.members)
         self.version = -1  # of the newest complete weights
         self._averaged = -1  # the newest version that has been offered to the averages
@@ -111,30 +110,16 @@ class Models:
         """The newest version, as it lies in memory."""
         return b"".join(exchange.newest(self.version) for exchange in self._exchanges)
 
-    def fold(self, action: Fold) -> None:
-        """Adds up a part of a bucket's sum before the rest is there (I2)."""
-        self._buckets[action.bucket].fold(action)
-
-    def update(self, action: Update) -> None:
-        """The rest of the sum and the optimizer's step of a bucket."""
-        self._buckets[action.bucket].update(action)
-
     def folded(self, bucket: int) -> Iterator[tuple[int, int, Addend]]:
         """Yields what is in the sum of a bucket: number of the parameter among all, first row of the piece, node."""
         first = self._first_parameter[self._member_of[bucket]]
-        for part in self._buckets[bucket].parts:
+        for part in self.buckets[bucket].parts:
             for node in part.folded:
                 yield first + part.index, part.memory.first_row, node
 
     def buffers(self, version: int) -> list[torch.Tensor]:
         """Returns those of all members."""
         return [buffer for exchange in self._exchanges for buffer in exchange.buffers(version)]
-
-    def take_buffers(self, action: TakeBuffers) -> None:
-        self.members[action.member].take_buffers(action)
-
-    def freeze(self, action: Freeze) -> None:
-        self.members[action.member].freeze(action.step)
 
     def commit(self, step: int) -> None:
         """Completes version step + 1."""

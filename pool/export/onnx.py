@@ -27,9 +27,9 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from loader.plugins.error_text import error_line, place_of
 from loader.rows.readers import without_labels
+from loader.stream.data import Data
 from loader.stream.schema import BatchSchema, SparseBatch, SparseField
 from loader.stream.slots import allocate_slots, write_batch
-from loader.stream.sources import schema_of
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained
 from pool.export.run import Method, data_config, method_of
@@ -69,7 +69,7 @@ def write_onnx(trained: Trained, path: Path, description: str) -> None:
     """
     need_onnx()
     config = data_config(trained, (), "export")
-    schema = schema_of(without_labels(config.data))
+    schema = Data(without_labels(config.data)).schema()
     if schema.num_buckets > 1:
         raise ConfigError(
             f"export: --onnx: the network has {schema.num_buckets} output buckets, by which batches are ordered, and "

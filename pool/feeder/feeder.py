@@ -1,6 +1,7 @@
 """The feeder process, from start to end: receives orders, has every free slot of the rings filled, reports.
 
-Reads the data files and writes the ring; nothing else does. Dies by signal: there is nothing to clean up (I6).
+No other process reads the data files or writes the ring. The process ends by a signal: there is nothing to clean up
+(I6).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import zmq
 
 from loader.stream.interface import Filled
 from loader.stream.left_out import LeftOut
-from loader.stream.sources import has_ids
 from pool.crash_points import crash_point
 from pool.feeder.feature_coverage import FeatureCoverage
 from pool.feeder.ring import Ring
@@ -42,25 +42,26 @@ from pool.shm.memory import Memory
 from pool.telemetry.trace import Trace
 
 HEARTBEAT_SECONDS = 0.5
-LOGGED_PLACES = 100  # of data that were left out, by each feeder
-GIVE_WAY = 5  # by which its niceness is raised: it works ahead, and the others wait for one another in every step
+MAX_LOGGED = 100  # lines about data that were left out, for each ring
+NICENESS = 5  # is added: the feeder works ahead, while the other processes wait for one another in every step
 
 log = logging.getLogger(__name__)
 
 
 class RingFeeder:
-    """One ring: its stream and its state."""
+    """Fills one ring from its stream."""
 
     def __init__(self, start: FeederStart, memory: Memory, purpose: Purpose, trace: Trace) -> None:
         self._purpose = purpose
         self._trace = trace
         self.ring = Ring(len(memory.rings[purpose]))
-        self._places = 0  # chunks, by kind, of which something was left out
+        self._logged = 0  # lines about data that were left out
         self._start = start
         self.stream = WatchedStream(start, memory, purpose)
 
-    def orders(self, orders: StreamOrders) -> None:
-        fill = self.ring.orders(orders)
+    def follow_orders(self, orders: StreamOrders) -> None:
+        """Gives the stream the slots that are free now. Raises DataError."""
+        fill = self.ring.apply_orders(orders)
         if fill.seek is not None:
             crash_point("feeder.before_seek")
             self.stream.seek(fill.seek)
@@ -74,42 +75,49 @@ class RingFeeder:
             self._trace.begin(f"{self._purpose} slot", slot)
             crash_point("feeder.slot_given")
 
-    def take(self, left_out: Callable[[LeftOutData], object], look_at: Callable[[Purpose, Filled], object]) -> bool:
-        """Takes what the stream has finished; True if there was something. `look_at` gets each batch, `left_out` what
-        was left out of chunks for it. Raises DataError."""
-        any_taken = False
+    def collect_finished(
+        self, on_left_out: Callable[[LeftOutData], object], on_batch: Callable[[Purpose, Filled], object]
+    ) -> bool:
+        """Notes the batches that the stream has finished, and returns True if there are any.
+
+        Calls `on_batch` for each batch, and `on_left_out` for each chunk of which data were left out. Raises DataError.
+        """
+        has_new = False
         try:
             while (filled := self.stream.take()) is not None:
                 self._trace.end(f"{self._purpose} slot", filled.slot)
                 crash_point("feeder.batch_taken")
-                look_at(self._purpose, filled)
-                self.ring.filled(filled)
-                any_taken = True
+                on_batch(self._purpose, filled)
+                self.ring.add_finished(filled)
+                has_new = True
         finally:
             for chunk, kinds in groupby(self.stream.skipped(), lambda kind: kind.chunk):
                 printable = (replace(kind, file=shown(kind.file)) for kind in kinds)
                 report = LeftOutData(self._purpose, -1 if chunk is None else chunk, tuple(printable))
-                self._log(report.kinds)
-                left_out(report)
-        return any_taken
+                self._log_left_out(report.kinds)
+                on_left_out(report)
+        return has_new
 
-    def _log(self, kinds: Sequence[LeftOut]) -> None:
-        """Logs the first places one by one. Each of very many would be a line: the supervisor adds them up."""
+    def _log_left_out(self, kinds: Sequence[LeftOut]) -> None:
+        """Logs the first MAX_LOGGED; the supervisor counts all of them."""
         for kind in kinds:
-            self._places += 1
-            if self._places <= LOGGED_PLACES:
+            self._logged += 1
+            if self._logged <= MAX_LOGGED:
                 log.warning("data.on_bad_data = skip: %s", kind.describe("samples"))
-            if self._places == LOGGED_PLACES:
+            if self._logged == MAX_LOGGED:
                 log.warning("data.on_bad_data = skip: further places are counted, and said at the end of the run")
 
 
 def begin(start: FeederStart) -> Callable[[], NoReturn]:
+    """Makes the feeder and returns its endless loop."""
     return Feeder(start).run
 
 
 class Feeder:
+    """The process: its two links, and a ring for training and one for validations."""
+
     def __init__(self, start: FeederStart) -> None:
-        os.nice(GIVE_WAY)  # also of the loader's threads, which this one starts
+        os.nice(NICENESS)  # also of the loader's threads, which this one starts
         context = zmq.Context[zmq.Socket[bytes]]()
         self._supervisor = Link(context, start.address_key, start.peer, Peer(SUPERVISOR), os.getppid())
         self._coordinator = Link(context, start.address_key, start.peer, start.coordinator, start.coordinator_pid)
@@ -134,21 +142,22 @@ class Feeder:
             crash_point("feeder.after_hello")
 
         next_beat = 0.0
-        again = SayAgain()
+        resend = SayAgain()
         while True:
             if (now := time.monotonic()) >= next_beat:
                 next_beat = now + HEARTBEAT_SECONDS
-                self._supervisor.send(Heartbeat(0.0))  # from this loop: if it stands, there is silence
+                self._supervisor.send(Heartbeat(0.0))  # sent by this loop: if the loop hangs, no heartbeat comes
             events = dict(poller.poll(SAY_AGAIN_MS))
-            changed = again.due()
-            self._hear(events)
+            changed = resend.due()
+            self._receive(events)
             for ring in self._rings:
-                changed |= ring.take(self._supervisor.send, self._look_at)
+                changed |= ring.collect_finished(self._supervisor.send, self._compare_features)
             if changed:
                 self._report()
 
-    def _look_at(self, purpose: Purpose, filled: Filled) -> None:
-        """Compares the features of training and validation; says once what share of them is never trained."""
+    def _compare_features(self, purpose: Purpose, filled: Filled) -> None:
+        """Adds a batch to the comparison of the features of training and validations. Sends the supervisor the share
+        that is never trained, once, when it is known."""
         if self._coverage is None:
             return
         slot = self._memory.batch_slot(purpose, filled.batch)
@@ -161,7 +170,8 @@ class Feeder:
             for share in shares:
                 self._supervisor.send(UntrainedFeatures(share))
 
-    def _hear(self, events: Mapping[object, int]) -> None:
+    def _receive(self, events: Mapping[object, int]) -> None:
+        """Receives messages: who is the coordinator now, and its orders."""
         if self._supervisor.socket in events:
             for notice in self._supervisor.receive():
                 if isinstance(notice, Roster) and self._coordinator.follow(notice):
@@ -170,9 +180,9 @@ class Feeder:
             return
         for message in self._coordinator.receive():
             if isinstance(message, FeederOrders):
-                self._train.orders(message.train)
+                self._train.follow_orders(message.train)
                 if self._validation is not None and message.validation is not None:
-                    self._validation.orders(message.validation)
+                    self._validation.follow_orders(message.validation)
 
     def _report(self) -> None:
         crash_point("feeder.before_report")
@@ -184,4 +194,4 @@ class Feeder:
 def compares_features(start: FeederStart) -> bool:
     """Tells whether features have ids, the run has validations, and this feeder builds all batches of files."""
     builds_all = start.share == (0, start.groups.per_step) and len(start.files["train"]) > 0
-    return builds_all and "validate" in start.files and has_ids(start.data)
+    return builds_all and "validate" in start.files and start.data["train"].source.has_ids

@@ -1,6 +1,6 @@
-"""The feeder's state of one ring. Pure: no sockets, no stream.
+"""The batches in one ring of slots: which are finished, and which may be made next. Pure: no sockets, no stream.
 
-Batch k goes to slot k mod slots, when the coordinator has freed that slot.
+Batch k goes to slot k mod slots, once the coordinator has freed that slot.
 """
 
 from __future__ import annotations
@@ -13,22 +13,28 @@ from pool.protocol.messages import StreamOrders, StreamReport
 
 @dataclass(frozen=True)
 class Fill:
-    """Orders for the stream: first seek, if a cursor is given, then make these batches, each in its slot."""
+    """What the stream has to do: first seek, if there is a cursor, then make these batches, each in its slot."""
 
     seek: Cursor | None
     batches: range
 
 
 class Ring:
+    """The feeder's record of one ring."""
+
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._generation = -1
-        self._first = 0  # batch that _cursors[0] is the beginning of
-        self._cursors: list[Cursor] = []
-        self._given = 0  # batches below this have been given a slot
+        self._first = 0  # the oldest batch that is not freed: it begins at _cursors[0]
+        self._cursors: list[Cursor] = []  # where each batch from _first on begins, and the one behind the last
+        self._given = 0  # batches below this number have been given a slot
 
-    def orders(self, orders: StreamOrders) -> Fill:
-        """Orders of an older generation than the present one change nothing."""
+    def apply_orders(self, orders: StreamOrders) -> Fill:
+        """Frees the slots that the coordinator no longer needs, and returns the batches that may be made in them.
+
+        Orders of a newer generation than the last ones begin the ring anew at their cursor. Orders of an older
+        generation change nothing.
+        """
         if orders.generation < self._generation:
             return Fill(None, range(0))
         seek = None
@@ -45,18 +51,18 @@ class Ring:
         return Fill(seek, range(begin, self._given))
 
     def slot_of(self, batch: int) -> int:
-        """Returns where the batch lies."""
+        """Returns the number of the slot that the batch lies in."""
         return batch % self._slots
 
-    def filled(self, filled: Filled) -> None:
-        """The stream finished a batch."""
+    def add_finished(self, filled: Filled) -> None:
+        """Notes that the stream has finished its next batch."""
         expected = self._first + len(self._cursors) - 1
         assert filled.batch == expected, f"I1: batch {filled.batch} instead of {expected}"
         assert filled.slot == self.slot_of(filled.batch), f"batch {filled.batch} in slot {filled.slot}"
         self._cursors.append(filled.next_cursor)
 
     def report(self) -> StreamReport | None:
-        """All that lies ready; None before the first orders."""
+        """Returns which batches are ready, for the coordinator; None before the first orders."""
         if self._generation < 0:
             return None
         return StreamReport(self._generation, self._first, tuple(self._cursors))

@@ -16,11 +16,12 @@ import numpy.typing as npt
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import check_unchanged
 from loader.plugins.error_text import PluginError, error_line
+from loader.stream.data import Data
 from loader.stream.interface import Compared, Cursor, Filled, PassesOver, Stream
 from loader.stream.left_out import LeftOut
 from loader.stream.schema import BatchSchema
-from loader.stream.sources import open_stream, open_validation
 from loader.stream.whole_pass import WholePass
+from pool.metrics.validation_pass import ValidationPass
 from pool.process.start import FeederStart
 from pool.protocol.messages import Purpose
 from pool.shm.memory import Memory
@@ -32,11 +33,10 @@ class WatchedStream:
     """The calls of `Stream` and `PassesOver`. Raises DataError, DataChangedError, PluginError."""
 
     def __init__(self, start: FeederStart, memory: Memory, purpose: Purpose) -> None:
-        self._data = start.data
-        self._files = start.files[purpose]
+        self._data = start.data[purpose]
         with self._one_line():
             try:
-                self._stream = _opened(start, purpose)
+                self._stream = _opened(self._data, start.validation)
             finally:
                 self._look()  # or a file that was cut is said to be damaged
             for stream in self._stream.streams if isinstance(self._stream, WholePass) else (self._stream,):
@@ -80,11 +80,11 @@ class WatchedStream:
         return self._stream.fileno()
 
     def _look(self) -> None:
-        check_unchanged(self._files, may_grow=self._data.may_grow)
+        check_unchanged(self._data.files, may_grow=self._data.config.may_grow)
 
     def _compare(self, stream: Compared, words: npt.NDArray[np.uint64]) -> None:
         if stream.num_chunks != words.size:
-            names = ", ".join(str(file.path) for file in self._files[:3])
+            names = ", ".join(str(file.path) for file in self._data.files[:3])
             raise DataChangedError(names, f"{stream.num_chunks} chunks now, {words.size} when the run began")
         stream.compare_with(words)
 
@@ -96,13 +96,10 @@ class WatchedStream:
         except (DataError, MemoryError):
             raise
         except Exception as error:
-            raise PluginError(f"data.source: {self._data.source}: {error_line(error)}") from error
+            raise PluginError(f"data.source: {self._data.config.source}: {error_line(error)}") from error
 
 
-def _opened(start: FeederStart, purpose: Purpose) -> Stream:
-    data, files = start.data, start.files[purpose]
-    if purpose == "train":
-        return open_stream(data, files, start.seed)
-    if start.validation.ends:
-        return WholePass(data, files, start.seed, start.validation.samples)
-    return open_validation(data, files, start.seed)
+def _opened(data: Data, validation: ValidationPass) -> Stream:
+    if data.validation and validation.ends:
+        return WholePass(data, validation.samples)
+    return data.open()

@@ -103,8 +103,7 @@ def run_native(
         rows = [(addend.gradient, addend.touched) for addend in job.addends]
         kernels.rows(*tensors, rows, first_row=job.first_row, touched_only=job.touched_only, **settings)
     else:
-        flat = [each.view(-1) if isinstance(each, Tensor) else [one.view(-1) for one in each] for each in tensors]
-        kernels.dense(*flat, [gradient.view(-1) for gradient in job.gradients], **settings)
+        kernels.dense(*tensors, job.gradients, **settings)
 
 
 class RowSum(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 
 class Placed(Protocol):
-    """A group's gradients, or the sum of a whole node: then the place is that of any group in it."""
+    """A group's gradients, or the sum of a whole node. The place of a node is that of any group in it."""
 
     @property
     def place(self) -> int: ...
@@ -26,8 +26,11 @@ T = TypeVar("T")
 
 
 def nodes(addends: Sequence[A], places: range) -> list[list[A]]:
-    """Cuts addends, which ascend by place, into the fewest nodes that are whole when all groups at these places are
-    among them, or do not count."""
+    """Cuts addends, which ascend by place, into the fewest nodes that are complete.
+
+    `places`: all their groups are among the addends, or do not count. So a node is complete if it covers no place
+    outside.
+    """
     joined: list[list[A]] = []
     for addend in addends:
         _join(joined, range(places.start, addend.place))
@@ -37,18 +40,18 @@ def nodes(addends: Sequence[A], places: range) -> list[list[A]]:
 
 
 def most_nodes(groups: int) -> int:
-    """Returns how many sums `nodes` leaves at most while a step of so many groups is folded from the first one on."""
+    """Returns how many sums at most `nodes` leaves while a step of `groups` groups is added from the first group on."""
     return max(1, groups.bit_length() - 1)
 
 
 def most_nodes_between(groups: int) -> int:
-    """Returns the same for a range of so many groups anywhere in a step: nodes grow to its middle and get smaller
-    again."""
+    """Returns how many sums at most `nodes` leaves of a range of `groups` groups anywhere in a step: the nodes grow up
+    to the middle of the range, and get smaller again."""
     return max(1, 2 * (groups + 1).bit_length() - 2)
 
 
 def tree_sum(places: Sequence[int], values: Sequence[T], add: Callable[[T, T], T]) -> T:
-    """The sum of at least one value, each at its place; places ascend."""
+    """Adds values along the tree. `places`: of the values, ascending; there is at least one."""
     if len(values) == 1:
         return values[0]
     levels = [_level(left, right) for left, right in pairwise(places)]
@@ -57,7 +60,7 @@ def tree_sum(places: Sequence[int], values: Sequence[T], add: Callable[[T, T], T
 
 
 def _join(nodes: list[list[A]], places: range) -> None:
-    """Neighbours become one node if the smallest that holds both covers none but these places."""
+    """Joins the last two nodes, as long as the smallest node that holds both covers only `places`."""
     while len(nodes) > 1:
         covered = _smallest(nodes[-2][-1].place, nodes[-1][0].place)
         if covered.start < places.start or covered.stop > places.stop:
@@ -73,5 +76,6 @@ def _smallest(left: int, right: int) -> range:
 
 
 def _level(left: int, right: int) -> int:
+    """Returns the level of the smallest node that holds two places, `left` below `right`."""
     assert left < right, f"I2: place {right} after {left}"
     return (left ^ right).bit_length()

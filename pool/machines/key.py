@@ -34,11 +34,11 @@ def read_key(path: Path) -> str:
     try:
         text = read_secret(path, "--key", LENGTH)
     except OSError as error:
-        raise ConfigError(f"--key: {path}: {error.strerror}; make one with pool machines-key {path}") from None
+        raise ConfigError(f"--key: {path}: {error.strerror}; make one with pool machines --new-key {path}") from None
     try:
         if len(text) != LENGTH:
             raise ValueError
         zmq.curve_public(text.encode())
     except (ValueError, zmq.ZMQError):
-        raise ConfigError(f"--key: {path} holds no key; make one with pool machines-key {path}") from None
+        raise ConfigError(f"--key: {path} holds no key; make one with pool machines --new-key {path}") from None
     return text

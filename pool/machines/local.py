@@ -22,15 +22,16 @@ GRACE = 15.0  # seconds: more than machines wait for one that is silent
 
 
 def run_all(machines: int, arguments: Sequence[str]) -> int:
-    """Runs `pool train` with the arguments as each of the machines, and shows what the first one says, and the error of
-    another that fails alone. Returns the exit code of the first. A signal to stop is handed on to it."""
+    """Runs `pool machines` with the arguments as each of the machines, and shows what the first one says, and the error
+    of another that fails alone. Returns the exit code of the first. A signal to stop is handed on to it."""
     with tempfile.TemporaryDirectory(prefix="pool-machines-") as folder:
         key = Path(folder) / "run.key"
         write_key(key)
         with socket.socket() as free:
             free.bind((_HOST, 0))
             port = free.getsockname()[1]
-        train = [sys.executable, "-m", "pool.process.become", str(os.getpid()), sys.executable, "-m", "pool", "train"]
+        become = [sys.executable, "-m", "pool.process.become", str(os.getpid())]  # it ends with this process
+        train = [*become, sys.executable, "-m", "pool", "machines"]
         place = ["--machines", str(machines), "--first", f"{_HOST}:{port}", "--key", str(key)]
         processes: list[subprocess.Popen[bytes]] = []
 

@@ -16,6 +16,8 @@ from pool.machines.key import read_key
 from pool.machines.place import MachinePlace
 from pool.machines.slurm import expand_hosts
 
+# of machines on which torchrun or srun has started this command, not of a job alone
+_STARTED_NUMBERS = ("GROUP_WORLD_SIZE", "SLURM_STEP_NUM_NODES")
 # `srun` may start a step on some of a job's nodes: SLURM_NODEID counts those.
 _SLURM_NUMBERS = ("SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES")
 _SLURM_LISTS = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
@@ -31,10 +33,6 @@ class Given:
     interface: str | None = None
     key: Path | None = None
     port: int | None = None  # at which the supervisor listens; the coordinator at the next one
-
-    @property
-    def is_for_several(self) -> bool:
-        return any(value is not None for value in vars(self).values())
 
 
 def join(given: Given, environment: Mapping[str, str]) -> MachineGroup:
@@ -57,14 +55,14 @@ def join(given: Given, environment: Mapping[str, str]) -> MachineGroup:
     if missing:
         raise ConfigError(
             f"{', '.join(missing)}: needed for a run on several machines; --first is the host of machine 0, as the "
-            "others reach it, and `pool machines-key` makes a key"
+            "others reach it, and `pool machines --new-key FILE` makes a key"
         )
     assert machines is not None
     assert machine is not None
     assert first is not None
     assert given.key is not None
     if machines < 2:
-        raise ConfigError(f"--machines: {machines}; a run on one machine needs none of these options")
+        raise ConfigError(f"--machines: {machines}; a run on one machine is for pool train")
     if not 0 <= machine < machines:
         raise ConfigError(f"--machine: {machine}; of {machines} machines the last one is {machines - 1}")
     endpoint = parse_endpoint(first)
@@ -76,14 +74,25 @@ def join(given: Given, environment: Mapping[str, str]) -> MachineGroup:
     return MachineGroup(place, endpoint, addresses)
 
 
+def check_starts_alone(environment: Mapping[str, str]) -> None:
+    """Raises ConfigError for a run of one machine which a launcher starts on several: all would train the same."""
+    for name in _STARTED_NUMBERS:
+        number = environment.get(name, "")
+        if number.isdecimal() and int(number) > 1:
+            raise ConfigError(
+                f"{name} is {number}: on each of so many machines the same network would be trained; pool machines "
+                f"trains one network on all, and for a run of its own on each unset {name}"
+            )
+
+
 def lone_machine_line(environment: Mapping[str, str]) -> str:
-    """Returns a line for a run without options of machines that was started as one of several; empty if it was not."""
+    """Returns a line for a run of one machine that was started on several; empty if it was not."""
     launched = _count_launched(environment)
     if launched < 2:
         return ""
     return (
-        f"{launched} machines were started here, and each trains on its own: to train one network on all, give each "
-        "--key FILE (`pool machines-key` makes it)"
+        f"{launched} machines were started here, and each trains on its own: pool machines trains one network on "
+        "all of them"
     )
 
 
@@ -103,7 +112,7 @@ def _launched(environment: Mapping[str, str]) -> Given:
                 "torchrun: its restarts would end healthy machines; give it --max-restarts=0 and one number of --nnodes"
             )
         if environment.get("LOCAL_WORLD_SIZE", "1") != "1":
-            raise ConfigError("torchrun: one `pool train` is one machine; give it --nproc-per-node=1")
+            raise ConfigError("torchrun: one `pool machines` is one machine; give it --nproc-per-node=1")
         first = environment.get("MASTER_ADDR")
         port = PORT + 1 if environment.get("MASTER_PORT") == str(PORT) else PORT
         number, index = int(environment["GROUP_WORLD_SIZE"]), int(environment["GROUP_RANK"])

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -26,7 +26,6 @@ from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError, RunError
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import rows_of
-from pool.kernels.fold import Addend
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.factory import tuples
 from pool.optim.groups import Groups, own_rates
@@ -36,8 +35,6 @@ from pool.optim.schedules import Parts, load_schedule, make_schedule
 from pool.run_folder.strict_json import printable
 
 _OF_CODE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
-
-ParameterStep = tuple[nn.Parameter, Tensor, Sequence[Addend]]  # parameter, old weights, gradients
 
 
 class BucketOptimizers:
@@ -88,30 +85,26 @@ class BucketOptimizers:
     def learning_rate(self) -> float:
         return float(self._optimizers[0].param_groups[0]["lr"])
 
+    @contextlib.contextmanager
+    def stepping(self, bucket: int) -> Iterator[Any]:
+        """Yields the bucket's optimizer for a step: with each group's own learning rate, and with its new state moved
+        into the whole tables' afterwards."""
+        with own_rates(self._optimizers[bucket]):
+            yield self._optimizers[bucket]
+        self._join(bucket)
+
     def step(self, bucket: int) -> None:
         """Updates the bucket's parameters; those whose grad is None are left alone, as in torch. Raises RunError for an
         error of the optimizer's code, which would come again in the coordinator's next life."""
-        try:
-            with own_rates(self._optimizers[bucket]):
-                self._optimizers[bucket].step()
-        except _OF_CODE as error:
-            raise RunError(f"optimizer.name: {self._name}: fails: {in_words(error)}") from error
-        self._join(bucket)
+        with self.stepping(bucket) as optimizer:
+            try:
+                optimizer.step()
+            except _OF_CODE as error:
+                raise RunError(f"optimizer.name: {self._name}: fails: {in_words(error)}") from error
 
     def of(self, bucket: int) -> Any:
         """The bucket's optimizer."""
         return self._optimizers[bucket]
-
-    def fold_and_step(self, bucket: int, steps: Iterable[ParameterStep], scale: float) -> None:
-        """Updates those of the bucket's parameters that are named, each with the sum of its gradients times `scale`;
-        of an optimizer of `pool.optim` only."""
-        optimizer: NativeOptimizer = self._optimizers[bucket]
-        rows = self._plan.buckets[bucket].rows
-        first_row = 0 if rows is None else rows[0]
-        with own_rates(optimizer):
-            for parameter, old, gradients in steps:
-                optimizer.fold_and_step(parameter, old, gradients, first_row=first_row, scale=scale)
-        self._join(bucket)
 
     def end_step(self, step: int) -> None:
         """Moves the schedule on as often as is due after all buckets of step `step`. Raises RunError if it can't."""

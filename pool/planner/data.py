@@ -12,7 +12,6 @@ from loader.files.identity import DataFile
 from loader.plugins.error_text import error_line
 from loader.stream.interface import Compared
 from loader.stream.schema import BatchSchema
-from loader.stream.sources import open_stream, open_validation, schema_of, whole_files
 from pool.errors import ConfigError
 from pool.process.start import PlannerStart
 from pool.protocol.messages import Purpose
@@ -21,28 +20,29 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Data:
+class DataPlan:
     schema: BatchSchema
     files: Mapping[Purpose, tuple[DataFile, ...]]
     num_chunks: Mapping[Purpose, int]  # of streams that compare their chunks
 
 
-def look_at(start: PlannerStart) -> Data:
+def look_at(start: PlannerStart) -> DataPlan:
     """Opens each stream once.
 
     Raises ConfigError for settings that the source can't serve and for whatever goes wrong in its code, DataError for a
     file that can't be used at all.
     """
-    config = start.config.data
-    files, num_chunks = dict(start.files), {}
+    files: dict[Purpose, tuple[DataFile, ...]] = {}
+    num_chunks: dict[Purpose, int] = {}
     try:
-        schema = schema_of(config)
-        for purpose in start.files:
-            if purpose == "validate" and not start.config.validates:
+        schema = start.data["train"].schema()
+        for purpose, data in start.data.items():
+            files[purpose] = data.files
+            if data.validation and not start.config.validates:
                 continue
-            files[purpose] = whole_files(config, start.files[purpose])
-            opened = open_stream if purpose == "train" else open_validation
-            with closing(opened(config, files[purpose], start.config.run.seed)) as stream:
+            trimmed = data.trim_files()
+            files[purpose] = trimmed.files
+            with closing(trimmed.open()) as stream:
                 if isinstance(stream, Compared):
                     num_chunks[purpose] = stream.num_chunks
     except DataError:
@@ -51,5 +51,5 @@ def look_at(start: PlannerStart) -> Data:
         raise ConfigError(str(error)) from None
     except (Exception, SystemExit) as error:
         log.exception("the data can't be opened")
-        raise ConfigError(f"data.source: {config.source}: {error_line(error)}") from None
-    return Data(schema, files, num_chunks)
+        raise ConfigError(f"data.source: {start.config.data.source}: {error_line(error)}") from None
+    return DataPlan(schema, files, num_chunks)

@@ -36,7 +36,7 @@ from pool.exchange.tensors import specs
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.plateau import plateau_rule
-from pool.planner.data import Data, look_at
+from pool.planner.data import DataPlan, look_at
 from pool.planner.exchange import choose_exchange, optimizers_are_alike
 from pool.planner.model_check import check_model
 from pool.planner.optimizer_check import steps_together
@@ -94,7 +94,7 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
         return resolve_devices(specs, None, cpu_workers=workers), str(error)
 
 
-def plan_run(start: PlannerStart) -> tuple[Data, Members]:
+def plan_run(start: PlannerStart) -> tuple[DataPlan, Members]:
     """Returns what the data and the members are.
 
     Raises ConfigError if model, data and settings don't fit, DataError if a file can't be used at all.

@@ -23,9 +23,9 @@ from pool.run_folder.access import keep_others_from_writing
 
 _IMPORTED = (
     "pool.planner.planner",
-    "pool.coordinator.coordinator",
+    "pool.coordinator.assembly",
     "pool.feeder.feeder",
-    "pool.worker.worker",
+    "pool.worker.assembly",
 )
 
 

@@ -38,10 +38,10 @@ from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
 from pool.run_folder.access import shown
 
 _ROLES = {
-    COORDINATOR: "pool.coordinator.coordinator",
+    COORDINATOR: "pool.coordinator.assembly",
     FEEDER: "pool.feeder.feeder",
     PLANNER: "pool.planner.planner",
-    WORKER: "pool.worker.worker",
+    WORKER: "pool.worker.assembly",
 }
 _PATIENCE = 1.0  # seconds
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import PlainValidator, TypeAdapter
 
 from loader.files.identity import DataFile
+from loader.stream.data import Data
 from loader.stream.interface import Cursor
 from loader.stream.sources import data_class
 from pool.checkpoint.overrides import Override
@@ -45,8 +46,14 @@ def _config(tree: Mapping[str, Any]) -> Config:
     return parse_config(tree, "start")
 
 
-def _data(tree: Mapping[str, Any]) -> PoolDataConfig:
+def _data_config(tree: Mapping[str, Any]) -> PoolDataConfig:
     return data_class(tree["source"], PoolDataConfig).model_validate_json(json.dumps(tree))
+
+
+def run_data(config: Config, train_files: Files, validation_files: Files) -> dict[Purpose, Data]:
+    """Returns the data of each stream of a run."""
+    data, seed = config.data, config.run.seed
+    return {"train": Data(data, train_files, seed), "validate": Data(data, validation_files, seed, validation=True)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +89,11 @@ class ResumingStart(Start):
     checkpoint: Path | None  # to resume from, in `run_dir`
     overrides: tuple[Override, ...] = ()  # since step 0, in the order of their steps
 
+    @property
+    def data(self) -> Mapping[Purpose, Data]:
+        """The data of each stream."""
+        return run_data(self.config, self.train_files, self.validation_files)
+
     def to_json(self) -> bytes:
         """Returns the checkpoint's path from the run folder on."""
         inside = None if self.checkpoint is None else self.checkpoint.relative_to(self.run_dir)
@@ -95,10 +107,6 @@ class ResumingStart(Start):
 @dataclass(frozen=True, kw_only=True)
 class PlannerStart(ResumingStart):
     only_check: bool = False  # devices that this machine lacks are to be said, and end nothing
-
-    @property
-    def files(self) -> Mapping[Purpose, Files]:
-        return {"train": self.train_files, "validate": self.validation_files}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +124,19 @@ class RunStart(Start):
 
 @dataclass(frozen=True, kw_only=True)
 class FeederStart(RunStart):
-    data: Annotated[PoolDataConfig, PlainValidator(_data)]
+    data_config: Annotated[PoolDataConfig, PlainValidator(_data_config)]
     seed: int
     files: Mapping[Purpose, Files]  # of each stream that the run has
     groups: Groups
     share: tuple[int, int]  # first and last + 1 of the places of a step whose groups are computed on this machine
+
+    @property
+    def data(self) -> Mapping[Purpose, Data]:
+        """The data of each stream that the run has."""
+        return {
+            purpose: Data(self.data_config, files, self.seed, validation=purpose == "validate")
+            for purpose, files in self.files.items()
+        }
 
     def computes(self, batch: int) -> bool:
         """Tells whether a batch of training is for this machine."""

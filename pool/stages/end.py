@@ -18,10 +18,10 @@ from typing import Any
 
 from loader.exit_codes import EXIT_DONE
 from loader.files.fingerprint import content_digest
+from loader.files.paths import find_files
 from loader.files.regular import open_regular
 from loader.files.whole_file import temporary
 from loader.plugins.modules import command_of
-from loader.stream.sources import find_files
 from pool.checkpoint.folder import locate
 from pool.errors import PoolError, RunError, UnavailableError
 from pool.export.command import export_command
@@ -29,6 +29,7 @@ from pool.run_folder import files
 from pool.run_folder.access import FOLDER_MODE
 from pool.stages.key import DIGITS, digest
 from pool.stages.recipe import Stage
+from pool.stages.stage_run import StageRun
 from pool.supervisor.processes.program import ended
 from pool.supervisor.resources.run_folder import locked
 from pool.task.registry import task_module
@@ -61,44 +62,46 @@ def is_tested(folder: Path) -> bool:
     return _record(folder).get("test_ended") == EXIT_DONE
 
 
-def network_wanted(stage: Stage, key: str, folder: Path) -> Path | None:
+def network_wanted(run: StageRun) -> Path | None:
     """Returns the stage's network; None if it is to be written, anew where its bytes are not those of its name, or with
     other weights or in another order. One whose files to order it by are not here is taken as it is. Raises
     UnavailableError."""
-    network = network_of(folder)
+    network = network_of(run.folder)
     if network is not None and not has_bytes_of_its_name(network):
         network = None
     try:
-        return network if _record(folder).get("network_key") == _network_key(stage, key) else None
+        return network if _record(run.folder).get("network_key") == _network_key(run) else None
     except UnavailableError:
         if network is None:
             raise
         return network
 
 
-def test_outcome(stage: Stage, network: Path, folder: Path) -> int | None:
+def test_outcome(run: StageRun, network: Path) -> int | None:
     """Returns the exit code of the stage's test with this network; None if it is to be run."""
-    record = _record(folder)
-    code = record.get("test_ended") if record.get("test_key") == _test_key(stage, network) else None
+    record = _record(run.folder)
+    code = record.get("test_ended") if record.get("test_key") == _test_key(run.stage, network) else None
     return code if isinstance(code, int) else None
 
 
-def check_end(stage: Stage, key: str, folder: Path) -> None:
+def check_end(run: StageRun) -> None:
     """Raises UnavailableError for files and programs that the end of a stage still needs, and are not there."""
+    stage = run.stage
     if not stage.own.export:
         return
-    network = network_wanted(stage, key, folder)
-    tested = network is not None and test_outcome(stage, network, folder) == EXIT_DONE
+    network = network_wanted(run)
+    tested = network is not None and test_outcome(run, network) == EXIT_DONE
     if stage.own.test and not tested and shutil.which(stage.own.test[0]) is None:
         raise UnavailableError(f"stage {stage.name}: test: {stage.own.test[0]}: no such program")
 
 
-def end_stage(stage: Stage, key: str, folder: Path, say: Callable[[str], object]) -> None:
+def end_stage(run: StageRun, say: Callable[[str], object]) -> None:
     """Writes the stage's network and tests it, unless that has been done. Raises PoolError."""
+    stage, folder = run.stage, run.folder
     if not stage.own.export:
         return
-    network = network_wanted(stage, key, folder)
-    if network is not None and (not stage.own.test or test_outcome(stage, network, folder) == EXIT_DONE):
+    network = network_wanted(run)
+    if network is not None and (not stage.own.test or test_outcome(run, network) == EXIT_DONE):
         return  # of a folder that may be read alone
     former = network_of(folder)
     if former is not None and not has_bytes_of_its_name(former):
@@ -106,9 +109,10 @@ def end_stage(stage: Stage, key: str, folder: Path, say: Callable[[str], object]
     try:
         lock = locked(folder)
         try:
-            network = _written(stage, key, folder, say) if network is None else network
-            if stage.own.test and test_outcome(stage, network, folder) != EXIT_DONE:
-                _test(stage, network, folder, say)
+            if network is None:
+                network = _write_network(run, say)
+            if stage.own.test and test_outcome(run, network) != EXIT_DONE:
+                _test(run, network, say)
         finally:
             os.close(lock)
     except BlockingIOError:
@@ -120,8 +124,10 @@ def end_stage(stage: Stage, key: str, folder: Path, say: Callable[[str], object]
         raise
 
 
-def _network_key(stage: Stage, key: str) -> str:
-    own: dict[str, Any] = {"stage": key}
+def _network_key(run: StageRun) -> str:
+    """Returns the digest of all that the network's bytes depend on. Raises UnavailableError."""
+    stage = run.stage
+    own: dict[str, Any] = {"stage": run.key}
     try:
         paths = find_files(stage.own.permute, "permute") if stage.own.permute else []
         own["permute"] = [content_digest(path, path.stat().st_size) for path in paths]
@@ -135,35 +141,38 @@ def _test_key(stage: Stage, network: Path) -> str:
     return digest({"network": network.name, "test": list(stage.own.test)})
 
 
-def _written(stage: Stage, key: str, folder: Path, say: Callable[[str], object]) -> Path:
+def _write_network(run: StageRun, say: Callable[[str], object]) -> Path:
+    stage, folder = run.stage, run.folder
     suffix = task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has looked
     files.sweep(folder)  # of a predecessor that was killed
     beside = temporary(folder / "network")
     try:
         beside.mkdir(mode=FOLDER_MODE)
         written = beside / f"network{suffix}"
-        _export(stage, folder, written)
+        _export(run, written)
         network = folder / f"{_stem_of(written)}{suffix}"
         files.sync_file(written)
         written.rename(network)
     finally:
         files.remove_quietly(beside)
-    _note(folder, {"network": network.name, "network_key": _network_key(stage, key), "test_ended": None})
+    _note(folder, {"network": network.name, "network_key": _network_key(run), "test_ended": None})
     say(f"stage {stage.name}: its network is {network}")
     return network
 
 
-def _export(stage: Stage, folder: Path, output: Path) -> None:
+def _export(run: StageRun, output: Path) -> None:
     """Runs `pool export`, which needs torch: this process never imports it."""
-    permute = [word for pattern in stage.own.permute for word in ("--permute", pattern)]
-    command = export_command(locate(folder), output, stage.config.task, stage.own.weights, None, *permute)
+    own, config = run.stage.own, run.stage.config
+    permute = [word for pattern in own.permute for word in ("--permute", pattern)]
+    command = export_command(locate(run.folder), output, config.task, own.weights, None, *permute)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip() or ended(done.returncode)
-        raise PoolError(f"stage {stage.name}: its network can't be written: {why}", abs(done.returncode))
+        raise PoolError(f"stage {run.stage.name}: its network can't be written: {why}", abs(done.returncode))
 
 
-def _test(stage: Stage, network: Path, folder: Path, say: Callable[[str], object]) -> None:
+def _test(run: StageRun, network: Path, say: Callable[[str], object]) -> None:
+    stage, folder = run.stage, run.folder
     words = [word.replace("{net}", str(network)) for word in stage.own.test]
     say(f"stage {stage.name}: testing its network; {folder / LOG} has what the test says")
     with (folder / LOG).open("ab") as log:

@@ -60,7 +60,7 @@ def parse_recipe(tree: Mapping[str, Any], overrides: Iterable[str], where: str) 
     base = {key: value for key, value in tree.items() if key not in (STAGE, STAGES)}
     tables = tree.get(STAGE, [])
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise ConfigError(f"{where}: a recipe has one table [[{STAGE}]] or more")
+        raise ConfigError(f"{where}: a recipe has one table [[{STAGE}]] or more; pool train trains other configs")
     ends: Any = copy.deepcopy(tree.get(STAGES, {}))
     for change in _below(STAGES, changes) if isinstance(ends, dict) else ():
         change.apply(ends)

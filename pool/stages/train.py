@@ -4,107 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from loader.exit_codes import EXIT_DONE
 from pool.checkpoint.compare_tensors import Forms, first_difference, forms_of
-from pool.checkpoint.folder import linked_step, locate
-from pool.checkpoint.state import FOLDER, LAST, read_state, verify
-from pool.config.load import parse_config
+from pool.checkpoint.folder import locate
+from pool.checkpoint.state import verify
 from pool.config.tree import Config
-from pool.errors import ConfigError, DamagedCheckpointError, ResourceError, RunError, UnavailableError
-from pool.run_folder.strict_json import ABSENT, said, same
+from pool.errors import ConfigError, ResourceError, RunError, UnavailableError
 from pool.stages import end
-from pool.stages.key import keys, settings
 from pool.stages.recipe import Recipe, Stage
+from pool.stages.stage_run import StageRun, naming_damage, stage_runs
 from pool.stages.start import begin_with_checkpoint
 from pool.supervisor.prepare import preparation
 from pool.supervisor.prepare.disk_plan import DiskPlan, advice_for, disk_plan
 from pool.supervisor.resources.system_memory import mib
 from pool.supervisor.train import train
 from pool.task.start import KEY
-from pool.telemetry.status import Status, goes_on, read_status, state_of
-
-
-@dataclass(frozen=True)
-class StageRun:
-    """A stage and the run folder that it has."""
-
-    stage: Stage
-    key: str
-    folder: Path
-
-    @property
-    def is_trained(self) -> bool:
-        """All its steps are done, and it has ended well."""
-        return self.state == "finished"
-
-    @property
-    def step(self) -> int:
-        """Steps that its newest checkpoint has; -1 before the first."""
-        with suppress(OSError):
-            return linked_step(self.folder / FOLDER, LAST)
-        return -1
-
-    @property
-    def state(self) -> str:
-        """Returns the word that `pool status` has for it, or `new` if it has not begun."""
-        if self.step < 0:
-            return "new"
-        with suppress(OSError):
-            if goes_on(self.folder):
-                return "running"
-        status = self.status
-        if status is None:  # a checkpoint was put there, and no run has begun
-            return "new"
-        return state_of(status, all_steps=self.step >= self.stage.config.train.steps)
-
-    def check_own(self) -> None:
-        """Raises ConfigError if the folder's run went on by itself, so that its weights are not those of the stage;
-        DamagedCheckpointError that says what to do."""
-        if self.step < 0 or self.status is None:
-            return
-        with _naming_damage(f"stage {self.stage.name}", f"--rerun {self.stage.name} trains it anew"):
-            saved = read_state(self.folder / FOLDER / LAST)
-        why = "numbers that --override changed" if saved.optimizer.overrides else ""
-        with suppress(ConfigError):  # of another version: its keys may be other ones
-            then, now = settings(parse_config(dict(saved.config), "")), settings(self.stage.config)
-            other = [key for key in {**then, **now} if not same(then.get(key), now.get(key))]
-            if self.step > self.begins and other:
-                was, wanted = (said(each.get(other[0], ABSENT)) for each in (then, now))
-                why = f"{other[0]} = {was}, the recipe {wanted}"
-        if why:
-            raise ConfigError(
-                f"stage {self.stage.name}: {self.folder} was gone on with by itself: it has {why}; move it elsewhere, "
-                "and the stage is trained anew"
-            )
-
-    @property
-    def begins(self) -> int:
-        """The number of steps that are done when it begins."""
-        stage = self.stage
-        if stage.own.start_with != "checkpoint":
-            return 0
-        if stage.parent is not None:
-            return stage.parent.config.train.steps
-        return read_state(locate(Path(stage.start or "").expanduser())).step
-
-    @property
-    def status(self) -> Status | None:
-        """The run's status; None before a run has begun there."""
-        return read_status(self.folder)
-
-
-def stage_runs(recipe: Recipe, until: int | None = None) -> list[StageRun]:
-    """Returns the stages, up to number `until`, with their folders, which the content of their data decides. Raises
-    ConfigError."""
-    stages = recipe.stages if until is None else recipe.stages[: until + 1]
-    known = keys(stages)
-    own = ((stage, known[stage.name]) for stage in stages)
-    return [StageRun(stage, key, recipe.folder / f"{stage.name}-{key}") for stage, key in own]
+from pool.telemetry.status import goes_on
 
 
 def train_stages(
@@ -131,31 +50,30 @@ def train_stages(
     for run in wanted:
         if run.stage.name not in anew:  # what it has is set aside
             run.check_own()
-        end.check_end(run.stage, run.key, run.folder)
+        end.check_end(run)
     if rerun is not None:
         _set_aside(_with_data(recipe), rerun)
-    folders = {run.stage.name: run.folder for run in wanted}
     for run in wanted:
         if not run.is_trained:
-            code = _train(run, folders, count, allow_different_numerics, again)
+            code = _train(run, count, allow_different_numerics, again)
             if code != EXIT_DONE:
                 return code
-        end.end_stage(run.stage, run.key, run.folder, _say)
+        end.end_stage(run, _say)
     _say(f"all stages are done: {wanted[last].folder}" if last == count - 1 else f"done up to {until}")
     return EXIT_DONE
 
 
 def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
-    """Shows a page about each stage, as `pool train --check` does of a run, and checks that each can begin with what
+    """Shows a page about each stage, as `pool check` does of a run, and checks that each can begin with what
     the one before it will leave. Raises what `preparation.check` raises."""
     made: dict[str, Forms] = {}
     needed: dict[str, DiskPlan] = {}  # of the disk, by stage that is to be trained
     for run in stage_runs(recipe):
         stage = run.stage
         run.check_own()
-        end.check_end(stage, run.key, run.folder)
+        end.check_end(run)
         show(f"{'' if not made else chr(10)}Stage {stage.name}: {run.state}\n")
-        config = _config(run, stage.start, stage.config.train.start_weights if stage.start else "newest")
+        config = run.config if stage.parent is None else _without_start(run.config)  # which is still to be trained
         run_plan = preparation.check(config, show, begins=run.begins)
         plans = run_plan.planned.plans
         if not run.is_trained:
@@ -214,44 +132,36 @@ def _end_of(run: StageRun) -> tuple[str, str]:
     """Returns the stage's network and how its test ended, in words."""
     if not run.stage.own.export:
         return "-", "-"
-    network = end.network_wanted(run.stage, run.key, run.folder)
+    network = end.network_wanted(run)
     name = "to do" if network is None else network.name
     if not run.stage.own.test:
         return name, "-"
-    code = None if network is None else end.test_outcome(run.stage, network, run.folder)
+    code = None if network is None else end.test_outcome(run, network)
     return name, "to do" if code is None else "failed" if code else "passed"
 
 
 def _train(
     run: StageRun,
-    folders: Mapping[str, Path],
     count: int,
     allow_different_numerics: bool,
     again: Callable[[str], str] | None,
 ) -> int:
-    stage = run.stage
-    start = stage.start if stage.parent is None else str(folders[stage.parent.name])
-    if run.step < 0 and start is not None:
-        _check_start(stage, Path(os.path.expanduser(start)))  # noqa: PTH111 (that of Path raises)
-    config = _config(run, start, stage.config.train.start_weights)
+    stage, config = run.stage, run.config
+    if run.step < 0 and run.start is not None:
+        _check_start(stage, Path(os.path.expanduser(run.start)))  # noqa: PTH111 (that of Path raises)
     if stage.own.start_with == "checkpoint":
-        assert start is not None
-        begin_with_checkpoint(config, Path(start).expanduser())
-        config = _config(run, None, "newest")
+        assert run.start is not None
+        begin_with_checkpoint(config, Path(run.start).expanduser())
+        config = _without_start(config)
     _say(f"stage {stage.name}, one of {count}: {run.folder}")
     return train(config, resume=True, allow_different_numerics=allow_different_numerics, again=again)
 
 
-def _config(run: StageRun, start: str | None, weights: str) -> Config:
-    """Returns the config of the stage's run."""
-    config = run.stage.config
-    return config.model_copy(
-        update={
-            "run": config.run.model_copy(update={"dir": str(run.folder)}),
-            "model": config.model.model_copy(update={KEY: start}),
-            "train": config.train.model_copy(update={"start_weights": weights}),
-        }
-    )
+def _without_start(config: Config) -> Config:
+    """Returns the config of a run that begins with new weights, or goes on from a checkpoint in its own folder."""
+    model = config.model.model_copy(update={KEY: None})
+    train = config.train.model_copy(update={"start_weights": "newest"})
+    return config.model_copy(update={"model": model, "train": train})
 
 
 def _trained_anew(runs: Sequence[StageRun], rerun: str) -> set[str]:
@@ -263,15 +173,6 @@ def _trained_anew(runs: Sequence[StageRun], rerun: str) -> set[str]:
     return again
 
 
-@contextmanager
-def _naming_damage(what: str, way_out: str) -> Iterator[None]:
-    """Damage of a checkpoint that is read inside is told with whose it is and what to do."""
-    try:
-        yield
-    except DamagedCheckpointError as error:
-        raise DamagedCheckpointError(f"{what}: {error}; {way_out}, or put the file back from a copy") from None
-
-
 def _check_start(stage: Stage, start: Path) -> None:
     """Reads every byte of the checkpoint that a stage starts from. Raises CheckpointError that says what to do."""
     if not start.is_dir():  # a file, which is the task's
@@ -280,7 +181,7 @@ def _check_start(stage: Stage, start: Path) -> None:
         what, way_out = "what it starts from", "choose another start_from"
     else:
         what, way_out = f"it starts from {stage.parent.name}", f"--rerun {stage.parent.name} trains that anew"
-    with _naming_damage(f"stage {stage.name}: {what}", way_out):
+    with naming_damage(f"stage {stage.name}: {what}", way_out):
         verify(locate(start))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loader.stream.config import DataConfig
 from loader.stream.left_out import LeftOutChunks
-from loader.stream.sources import samples_noun
+from loader.stream.sources import source_by_name
 from pool.protocol.messages import LeftOutData, Purpose
 
 _NAMES: dict[Purpose, str] = {"train": "training data", "validate": "validation data"}
@@ -16,7 +16,7 @@ class LeftOutSummary:
     """Holds what was left out of each chunk: a feeder that reads again what its predecessor has read adds nothing."""
 
     def __init__(self, config: DataConfig) -> None:
-        self._samples = samples_noun(config)
+        self._samples = source_by_name(config.source).samples
         self._chunks: dict[Purpose, LeftOutChunks] = {}
 
     def add(self, report: LeftOutData) -> str | None:

@@ -1,4 +1,4 @@
-"""One assignment on its way through a worker."""
+"""A job: one assignment on its way through a worker, and the stages that it may go through."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pool.protocol.messages import Assignment, Outcome
 
 
 class Stage(Enum):
+    """How far a job is."""
+
     WAITING = auto()
     PREPARING = auto()  # reads its batch, no weights
     PREPARED = auto()
@@ -27,21 +29,26 @@ NEXT = {
 
 @dataclass(eq=False)
 class Job:
-    """The computing thread keeps it even after the queue has forgotten it: the result of a revoked job changes nothing,
-    even if the same batch was assigned again."""
+    """One assignment and what has come of it.
+
+    The computing thread keeps its job even if the coordinator revokes the assignment and the queue forgets it. The
+    result of a revoked job changes nothing, even if the same batch was assigned again.
+    """
 
     assignment: Assignment
-    incarnation: int  # of the coordinator that assigned it: version 7 of another one is not this version 7
+    incarnation: int  # of the coordinator that assigned it: its version 7 is not version 7 of another coordinator
     stage: Stage = Stage.WAITING
-    frozen: tuple[int, ...] = ()  # members that are not trained any more, when it is begun
-    buckets: list[int] = field(default_factory=list)  # complete in the gradient slot
-    absent: tuple[int, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()  # one a batch
+    frozen: tuple[int, ...] = ()  # members that are no longer trained when the job begins
+    buckets: list[int] = field(default_factory=list)  # whose gradients are complete in the gradient slot
+    absent: tuple[int, ...] = ()  # parameters that got no gradient
+    outcomes: tuple[Outcome, ...] = ()  # one for each batch
 
     def enter(self, stage: Stage) -> None:
+        """Goes on to `stage`, which NEXT must allow."""
         assert stage in NEXT[self.stage], f"{self.assignment}: {stage.name} after {self.stage.name}"
         self.stage = stage
 
     @property
     def begun(self) -> bool:
+        """True if the job reads weights, or has read them."""
         return self.stage in (Stage.COMPUTING, Stage.FINISHED)

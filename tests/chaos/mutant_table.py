@@ -27,6 +27,7 @@ AVERAGES = ("pytest", "-q", "-x", "tests/runs/test_average_runs.py", "-k", "same
 NETS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_best_checkpoint.py", "tests/pool/nets/test_nets.py")
 GROUPS = ("pytest", "-q", "-x", "tests/pool/exchange/test_contract.py")
 PROOF = ("pytest", "-q", "-x", "tests/pool/device/test_proof.py")
+PROGRESS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_checkpoint_progress.py")
 BAD_BATCHES = ("pytest", "-q", "-x", "tests/runs/test_bad_batches.py", "-k", "mean_of_the_others")
 
 
@@ -833,10 +834,26 @@ MUTANTS = (
     Mutant(
         "net passed by",
         "a snapshot is taken before the checkpoint of a net is on the disk",
-        "pool/coordinator/checkpoints.py",
-        "self._waiting is None and self._pinned is None",
-        "self._waiting is None",
+        "pool/coordinator/checkpoint_progress.py",
+        "self.stage is not Stage.WRITING_FIRST and self.reason is not Reason.NET",
+        "self.stage is not Stage.WRITING_FIRST",
         NETS,
+    ),
+    Mutant(
+        "best overwritten while it waits",
+        "a snapshot is taken while both areas hold what has to be written",
+        "pool/coordinator/checkpoint_progress.py",
+        "self.stage is not Stage.WRITING_FIRST and self.reason is not Reason.NET",
+        "self.reason is not Reason.NET",
+        PROGRESS,
+    ),
+    Mutant(
+        "reason of the one before",
+        "a checkpoint that waited for the thread counts as what it waited for",
+        "pool/coordinator/checkpoint_progress.py",
+        "            self.reason = Reason.BEST\n",
+        "",
+        PROGRESS,
     ),
     Mutant(
         "checkpoint of a net removed",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.gpu.conftest import Gpus
-from tests.support.runs import STOCKFISH, TOY, WholeRun, copied, run, run_well
+from tests.support.runs import STOCKFISH, TOY, WholeRun, check, copied, run_well
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 EXCHANGES = pytest.mark.parametrize("exchange", ["host", "device"])  # of several workers, whatever `auto` takes
@@ -83,7 +83,7 @@ def test_the_page_of_a_run_knows_the_card_and_the_ring_is_page_locked(
     gpus: Gpus, whole_run: WholeRun, tmp_path: Path
 ) -> None:
     settings = {**TOY, **gpus.on(0)}
-    page = run(tmp_path / "page", settings, "--check")
+    page = check(tmp_path / "page", settings)
     assert page.code == 0, page.err
     assert re.search(rf"^{gpus.kind}:0 .* GiB, .* free", page.out, re.MULTILINE)
     assert "memory can't be page-locked" not in page.out

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.gpu import probes
 from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, TRAINED, Record, note
 from tests.gpu.conftest import Gpus
-from tests.support.runs import TOY, run, run_well
+from tests.support.runs import TOY, check, run, run_well
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
@@ -50,7 +50,7 @@ def trained(gpus: Gpus, index: int, folder: Path) -> str:
 
 def test_auto_takes_the_card_if_that_was_seen_to_work(gpus: Gpus, tmp_path: Path) -> None:
     record = Record.noted(probes.setup_of(f"{gpus.kind}:0", gpus.module))
-    page = run(tmp_path / "page", {**TOY, **gpus.on(0, 0)}, "--check")
+    page = check(tmp_path / "page", {**TOY, **gpus.on(0, 0)})
     assert page.code == 0, page.err
     said = " ".join(page.out.split())
     assert (f"weights lie on {gpus.kind}:0" in said) == (not record.failed(NEEDED))

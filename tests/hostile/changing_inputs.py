@@ -31,14 +31,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "verify": (),
     "dump": ("--limit", "30000"),
     "inspect": (),
-    "cat": ("-o", OUT),
     "convert": ("-o", OUT),
     "sample": ("-o", OUT, "-n", "500"),
     "filter": ("-o", OUT, "--where", "not in_check"),
     "dedupe": ("-o", OUT),
     "shuffle": ("-o", OUT),
     "split": ("--validation", "20%", "--by-record"),
-    "interleave": ("-o", OUT),
 }
 Change = Callable[[Path, random.Random], None]
 
@@ -113,10 +111,9 @@ def under_a_tool(rng: random.Random, folder: Path) -> None:
 
 
 def _start(place: Path, command: str, suffix: str) -> subprocess.Popen[str]:
-    named = f"in{suffix}=1" if command == "interleave" else f"in{suffix}"
     words = [word if word != OUT else f"{OUT}{suffix}" for word in COMMANDS[command]]
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "loader", command, named, *words],
+        [sys.executable, "-P", "-m", "loader", command, f"in{suffix}", *words],
         cwd=place,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """Odd values for the keys of a config, in its file and by `--set`: extremes, other types, texts that are no text.
 
 Most draws are only parsed, in this process: each is a config or one line. Some that parse are planned, in this process
-too, and the first one is tried as a user would, by `--check` or by a run of a few steps.
+too, and the first one is tried as a user would, by `pool check` or by a run of a few steps.
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ def carried_out(folder: Path, settings: Mapping[str, Any], overrides: list[str],
     """As a user would, in `folder`: success, or one line."""
     if "run.dir" in settings:
         overrides = [*overrides, f"run.dir={toml_value(settings['run.dir'])}"]
-    words = command(folder / "run", settings, *(word for text in overrides for word in ("--set", text)))
-    words += ["--check"] if check else []
+    sets = (word for text in overrides for word in ("--set", text))
+    words = command(folder / "run", settings, *sets, name="check" if check else "train")
     done = subprocess.run(
         words,
         cwd=folder,

@@ -88,7 +88,7 @@ def test_decoding_threads_are_half_of_the_cores_as_far_as_accelerators_can_use_t
 def test_the_feeder_is_told_how_many_threads_the_runs_devices_make() -> None:
     start = run_plan(Path("/nowhere"), answer=planned(devices=("cuda:0",))).start_of(Peer(FEEDER))
     assert isinstance(start, FeederStart)
-    assert start.data.threads == decoding_threads(1)
+    assert start.data_config.threads == decoding_threads(1)
 
 
 @pytest.mark.usefixtures("one_core")
@@ -96,7 +96,7 @@ def test_the_affinity_counts_in_both_packages() -> None:
     assert allowed_cores() == 1
     assert Config().num_coordinator_threads == 1
     assert Config().num_worker_threads("cpu", 1) == 1
-    shown = "import loader.chess.cli.tool_options as l, sparsepool.positions as s; print(l.ALL_THREADS, s.THREADS)"
+    shown = "import loader.cli.options as l, sparsepool.positions as s; print(l.ALL_THREADS, s.THREADS)"
     done = subprocess.run([sys.executable, "-P", "-c", shown], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == ["1", "1"]
 

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from loader.cli.families import families
+from loader.formats.families import FAMILIES
+from loader.formats.file_tools import Family, FileTools
+from loader.plugins.interface import interface_problem
 from pool.task.registry import TASKS
 from tests import structure
 from tests.support.paths import ROOT
@@ -417,16 +421,41 @@ def test_a_header_is_included_by_some_file() -> None:
     assert {path for path in native_files() if path.suffix == ".h"} - included == set()
 
 
-def test_the_generic_loader_knows_no_chess() -> None:
+def test_the_generic_loader_imports_no_family() -> None:
+    """Commands, formats and streams find one by its name: what is of any data knows neither chess nor rows."""
+    generic = ("cli", "command_line", "files", "formats", "plugins", "section", "stream")
+    rooms = [(name, path) for name, path in modules("loader") if name.split(".")[1] in generic]
+    assert {name.split(".")[1] for name, _ in rooms} == set(generic)
+    families = tuple(FAMILIES.values())
+    wrong = [
+        (name, imported)
+        for name, path in rooms
+        for imported in imports(path)
+        if imported == "chess" or imported.startswith(families)
+    ]
+    assert wrong == []
+    named = {name for name, path in rooms if any(f'"{family}' in path.read_text("utf-8") for family in families)}
+    assert named == {"loader.formats.families", "loader.stream.sources"}
+
+
+def test_streams_and_files_know_no_format() -> None:
     generic = ("files", "plugins", "section", "stream")
     wrong = [
         (name, imported)
         for name, path in modules("loader")
         if name.split(".")[1] in generic
         for imported in imports(path)
-        if imported.startswith(("loader.chess", "loader.formats", "chess"))
+        if imported.startswith("loader.formats")
     ]
     assert wrong == []
+
+
+def test_every_family_has_what_the_program_asks_for() -> None:
+    """They are found by their names, where a type checker does not look."""
+    for name, family in families().items():
+        assert [part for part in Family.__annotations__ if not hasattr(family, part)] == [], name
+        assert interface_problem(family.make_tools(1), FileTools, "tools") == "", name
+    assert sum(family.READS_PIPES for family in families().values()) == 1
 
 
 NAMED = re.compile(r"(?<![\w/.-])((?:loader|pool|tests|docs|benchmarks)/[\w/-]+\.(?:py|h|cpp|md|toml))\b")

@@ -62,7 +62,7 @@ def test_the_installed_command_works_beside_files_of_any_name(folder: Path, tmp_
 @pytest.mark.runs
 def test_so_does_python_m_pool(folder: Path, tmp_path: Path) -> None:
     """Python itself sets the limit: what `python -m` imports before us is not ours to choose."""
-    ended = call(folder, [*command(tmp_path / "run", SETTINGS), "--check"])
+    ended = call(folder, command(tmp_path / "run", SETTINGS, name="check"))
     assert (ended.code, ended.err) == (0, "")
     assert "MemAvailable" in ended.out
 

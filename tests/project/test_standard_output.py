@@ -26,7 +26,6 @@ WRITES = {
     "pool watch": "RUN",
     "pool predict": f"RUN --data {SAMPLE}",
     "loader convert": SAMPLE,
-    "loader cat": SAMPLE,
     "loader head": SAMPLE,
     "loader filter": f"{SAMPLE} --skip-in-check",
     "loader sample": f"{SAMPLE} -n 5",
@@ -36,7 +35,6 @@ REFUSES = {
     "pool rescore": f"net.nnue {SAMPLE}",
     "loader dedupe": SAMPLE,
     "loader shuffle": SAMPLE,
-    "loader interleave": f"{SAMPLE}=1",
     "loader rescore": f"{SAMPLE} --engine nothing",
     "loader generate": "--engine nothing --positions 5",
 }

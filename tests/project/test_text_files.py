@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from loader.chess.cli.inspect_options import parse_king_buckets
 from loader.chess.engines.book import read_book
 from loader.chess.filters.viriformat import rules_of_file
-from loader.cli.inspect import _layout_of
 from loader.cli.main import main as loader
 from loader.errors import DataError
 from pool.config.load import load_config
@@ -52,7 +52,11 @@ TEXTS: dict[str, tuple[str, str, Read]] = {
         lambda path, _: load_config(path).model_dump(),
     ),
     "rules of filters": ("x.toml", "min_ply = 3\n", lambda path, _: rules_of_file(str(path))),
-    "king buckets": ("x.toml", f"[data.chess]\nking_buckets = {[0] * 32}\n", lambda path, _: _layout_of(str(path))),
+    "king buckets": (
+        "x.toml",
+        f"[data.chess]\nking_buckets = {[0] * 32}\n",
+        lambda path, _: parse_king_buckets(str(path)),
+    ),
 }
 
 

@@ -252,6 +252,9 @@ def test_a_run_folder_with_a_very_long_path_works(tmp_path: Path) -> None:
     [
         (["train"], "Missing argument 'CONFIG.toml'."),
         (["train", "x.toml", "--nonsense"], "No such option: --nonsense"),
+        (["train", "x.toml", "--check"], "train --check is pool check CONFIG now"),
+        (["train", "--machines=2"], "train --machines is pool machines CONFIG now"),
+        (["machines-key", "run.key"], "machines-key is pool machines --new-key FILE now"),
         (["draughts"], "No such command 'draughts'."),
         (["eval", "x.nnue"], "eval: give either --fen (once or more) or --epd FILE"),
         (

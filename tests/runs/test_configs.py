@@ -51,6 +51,6 @@ def test_it_passes_the_check_and_trains(name: str, tmp_path: Path) -> None:
     text = bundle.text(name)
     config.write_text(shortened(text) if is_recipe(tomllib.loads(text)) else text)
     options = [word for change in changes(name, tmp_path) for word in ("--set", change)]
-    for more in (["--check"], []):
-        done = call_pool("train", str(config), *options, *more, timeout=280, cwd=tmp_path)
+    for command in ("check", "recipe" if is_recipe(tomllib.loads(text)) else "train"):
+        done = call_pool(command, str(config), *options, timeout=280, cwd=tmp_path)
         assert done.returncode == 0, done.stderr

@@ -122,7 +122,7 @@ class TestInEveryShellThatIsHere:
         process = supervise_stub(shell, tmp_path, 'printf "%s|" "$@"; [ "$n" -ge 3 ]')
         out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
-        assert out == 3 * "train|config.toml|--set|a b=c|--resume|"
+        assert out == 3 * "train|--resume|config.toml|--set|a b=c|"
         assert err.splitlines() == 2 * ["supervisor.sh: the run ended with code 1; again in 0 s"]
 
     def test_sigterm_reaches_the_run_and_its_exit_code_is_the_scripts(self, shell: list[str], tmp_path: Path) -> None:
@@ -204,7 +204,8 @@ def test_the_unit_resumes_and_does_not_restart_a_bad_config() -> None:
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(UNIT)
     service = unit["Service"]
-    assert service["ExecStart"].endswith("--resume $ARGUMENTS")
+    assert service["Environment"] == 'ARGUMENTS= "COMMAND=train --resume"'
+    assert service["ExecStart"].split()[1:3] == ["$COMMAND", "/etc/sparsepool/%i.toml"]
     assert service["RestartPreventExitStatus"] == f"{EXIT_USAGE} {EXIT_DATA}"
     assert int(service["RestartMaxDelaySec"]) > int(service["RestartSec"]), "what does not pass is tried less often"
     assert unit["Unit"]["StartLimitIntervalSec"] == "0", "what will pass may take longer than a few restarts"
@@ -233,7 +234,7 @@ def test_the_pods_of_several_machines_are_started_with_options_that_there_are() 
     container = job["template"]["spec"]["containers"][0]
     options = [word for word in container["args"] if word.startswith("--")]
     known = subprocess.run(
-        [sys.executable, "-m", "pool", "train", "--help"], capture_output=True, text=True, check=True, cwd=ROOT
+        [sys.executable, "-m", "pool", "machines", "--help"], capture_output=True, text=True, check=True, cwd=ROOT
     ).stdout
     assert [option for option in options if f"{option} " not in known] == []
     number = container["args"][container["args"].index("--machines") + 1]

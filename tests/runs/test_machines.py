@@ -61,7 +61,7 @@ TASKS: dict[str, tuple[int, dict[str, Any]]] = {
 
 def run_on(machines: int, dir: Path, settings: dict[str, Any], *arguments: str) -> list[Ended]:
     """Returns what each machine has left."""
-    first = run_well(dir, settings, "--machines", str(machines), "--local", *arguments)
+    first = run_well(dir, settings, "--machines", str(machines), "--local", *arguments, name="machines")
     others = [dir.with_name(f"{dir.name}-machine-{machine}") for machine in range(1, machines)]
     return [first, *(Ended(other, 0, "", "") for other in others)]
 
@@ -164,7 +164,7 @@ def test_machines_without_a_checkpoint_get_that_of_the_others(whole_run: WholeRu
 def test_on_one_machine_to_try_one_that_fails_ends_all(tmp_path: Path) -> None:
     """Elsewhere the others wait for it."""
     (tmp_path / "run-machine-1").write_text("no folder")
-    ended = run(tmp_path / "run", LONG, "--machines", "2", "--local")
+    ended = run(tmp_path / "run", LONG, "--machines", "2", "--local", name="machines")
     assert ended.code == EXIT_SIGNALLED + signal.SIGTERM
     assert f"machine 1: pool: run.dir: {tmp_path}/run-machine-1" in ended.err
 

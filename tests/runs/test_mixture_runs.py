@@ -11,7 +11,7 @@ from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
 from loader.chess.tools.convert import convert
 from tests.support.paths import SAMPLE
-from tests.support.runs import STOCKFISH, copied, run, run_well
+from tests.support.runs import STOCKFISH, check, copied, run, run_well
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_deaths_and_a_resume_change_no_bit_and_other_shares_are_refused(
 
 
 def test_the_page_says_how_much_an_epoch_has_of_each(settings: dict[str, Any], tmp_path: Path) -> None:
-    checked = run(tmp_path / "run", settings, "--check")
+    checked = check(tmp_path / "run", settings)
     assert checked.code == 0, checked.err
     (line,) = [line for line in checked.out.splitlines() if line.startswith("mixture")]
     assert " of entry 1 (share 3, " in line

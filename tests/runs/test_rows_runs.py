@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from loader.files.identity import identify
-from loader.stream.sources import data_config, describe_data
+from loader.stream.data import Data
+from loader.stream.sources import data_config
 from tests.loader.rows.many_rows import FEATURES, make
 from tests.support.runs import run_well
 
@@ -56,6 +57,6 @@ def test_the_note_is_about_compressed_files_only(text: bytes, tmp_path: Path) ->
     plain.write_bytes(text)
     packed.write_bytes(gzip.compress(text * 2, 1))
     config = data_config(source="rows")
-    (fact,) = describe_data(config, identify([plain, packed]))
+    (fact,) = Data(config, identify([plain, packed])).describe()
     assert fact.text.startswith(f"{packed.stat().st_size / 1e6:,.1f} MB of files are compressed")
-    assert not describe_data(config, identify([plain]))
+    assert not Data(config, identify([plain])).describe()

@@ -12,8 +12,9 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from tests.support.paths import ROOT

@@ -93,7 +93,7 @@ def test_stages_begin_with_what_the_one_before_leaves(done: Path, tmp_path: Path
 
 def test_what_is_done_is_left_alone_by_anybody(done: Path) -> None:
     before = all_files(done / "runs")
-    said = train(done / "recipe.toml", "--resume")
+    said = train(done / "recipe.toml")
     assert all_files(done / "runs") == before
     assert "stage first" not in said
     listed = train(done / "recipe.toml", "--list").splitlines()
@@ -159,7 +159,7 @@ def test_killed_again_and_again_it_ends_with_the_same_bits(done: Path, tmp_path:
     runs = tmp_path / "runs"
     for _ in range(12):
         with subprocess.Popen(
-            [sys.executable, "-m", "pool", "train", str(config)],
+            [sys.executable, "-m", "pool", "recipe", str(config)],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -256,8 +256,8 @@ def test_what_the_end_of_a_stage_needs_is_looked_for_before_the_first_begins(
     end: str, said: str, tmp_path: Path
 ) -> None:
     config = write(tmp_path, STOCKFISH, f"[stages]\nexport = true\n{end}\n[[stage]]\nname = 'only'\n")
-    for options in (["--check"], []):
-        assert said in train(config, *options, code=69)
+    for name in ("check", "recipe"):
+        assert said in train(config, code=69, name=name)
     assert not list(tmp_path.glob("runs/*/checkpoints"))
 
 
@@ -267,7 +267,7 @@ def test_a_test_ends_with_the_command(tmp_path: Path) -> None:
     config = write(
         tmp_path, {**STOCKFISH, "train.validate_every": 0, "train.steps": 1}, f"{end}[[stage]]\nname = 'only'\n"
     )
-    with subprocess.Popen([sys.executable, "-m", "pool", "train", str(config)], cwd=ROOT) as process:
+    with subprocess.Popen([sys.executable, "-m", "pool", "recipe", str(config)], cwd=ROOT) as process:
         wait_for(lambda: pid.is_file() and pid.read_text().endswith("\n"), "the test", 120)
         process.send_signal(signal.SIGTERM)
     stat = Path(f"/proc/{pid.read_text().strip()}/stat")
@@ -295,13 +295,13 @@ def test_a_folder_that_went_on_by_itself_is_no_stage(done: Path, tmp_path: Path)
     shutil.copytree(done / "runs", tmp_path / "runs", symlinks=True)
     config = write(tmp_path, TOY_STAGES, STAGES)
     first = stage(tmp_path / "runs", "first")
-    train(first, "--resume", "--set", "train.steps=14")
+    train(first, "--resume", "--set", "train.steps=14", name="train")
     said = f"stage first: {first} was gone on with by itself: it has train.steps = 14, the recipe 12"
-    for options in (["--check"], []):
-        assert said in train(config, *options, code=2)
+    for name in ("check", "recipe"):
+        assert said in train(config, code=2, name=name)
     first.rename(tmp_path / "elsewhere")
     second = stage(tmp_path / "runs", "second")
-    train(second, "--resume", "--set", "train.steps=8", "--override", "optimizer.args.lr=0.5")
+    train(second, "--resume", "--set", "train.steps=8", "--override", "optimizer.args.lr=0.5", name="train")
     assert f"stage second: {second} was gone on with by itself" in train(config, "--until", "second", code=2)
     second.rename(tmp_path / "elsewhere too")
     train(config)
@@ -310,12 +310,12 @@ def test_a_folder_that_went_on_by_itself_is_no_stage(done: Path, tmp_path: Path)
 
 def test_a_stage_may_begin_with_the_checkpoint_of_a_run_that_was_overridden(tmp_path: Path) -> None:
     before = write(tmp_path, {**TOY, "train.steps": 4}, "")
-    train(before)
-    train(before, "--resume", "--set", "train.steps=8", "--override", "optimizer.args.lr=0.02")
+    train(before, name="train")
+    train(before, "--resume", "--set", "train.steps=8", "--override", "optimizer.args.lr=0.02", name="train")
     start = (tmp_path / "runs").rename(tmp_path / "before")
     own = f'[[stage]]\nname = "own"\nstart_from = "{start}"\nstart_with = "checkpoint"\n'
     config = write(tmp_path, {**TOY, "train.steps": 10}, own)
-    assert "samples of the run    256 in 2 steps behind 8" in train(config, "--check")
+    assert "samples of the run    256 in 2 steps behind 8" in train(config, name="check")
     train(config)
     before_again = all_files(tmp_path / "runs")
     train(config)
@@ -337,7 +337,7 @@ def test_a_rerun_goes_on_when_it_is_given_again(done: Path, tmp_path: Path) -> N
 
 
 def test_check_looks_at_all_stages_before_the_first_begins(tmp_path: Path) -> None:
-    said = train(write(tmp_path, TOY_STAGES, STAGES), "--check")
+    said = train(write(tmp_path, TOY_STAGES, STAGES), name="check")
     assert [line for line in said.splitlines() if line.startswith("Stage")] == [
         f"Stage {name}: new" for name in ("first", "second", "third", "fourth")
     ]
@@ -345,15 +345,19 @@ def test_check_looks_at_all_stages_before_the_first_begins(tmp_path: Path) -> No
     assert "samples of the run    768 in 8 steps behind 6" in said
     assert "learning rate         0.00229 now" in said.partition("Stage fourth")[2], "where it begins"
     other = STAGES.replace("data.batch_size = 32", "model.hidden = 8")
-    said = train(write(tmp_path, TOY_STAGES, other), "--check", code=2)
+    said = train(write(tmp_path, TOY_STAGES, other), code=2, name="check")
     assert "third: its model is not that of second, which it starts from: table.weight: float32 1000 x 8 in" in said
 
 
-def test_options_of_recipes_and_of_runs_are_told_apart(tmp_path: Path) -> None:
+def test_recipes_and_other_configs_name_each_others_command(tmp_path: Path) -> None:
     config = write(tmp_path, TOY_STAGES, STAGES)
-    assert "--override: " in train(config, "--override", "optimizer.args.lr=1", code=2)
+    for options in ([], ["--resume"], ["--trace", "x.json"]):
+        assert "pool recipe trains it" in train(config, *options, code=2, name="train")
+    for option in (["--measure"], ["--machines", "2"]):
+        assert f"{option[0]}: {config} is a recipe" in train(config, *option, code=2, name="check")
     plain = write(tmp_path, TOY_STAGES, "")
-    assert "--list: " in train(plain, "--list", code=2)
+    assert "pool train trains other configs" in train(plain, "--list", code=2)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_stage_that_another_command_ends_is_left_to_it(tmp_path: Path) -> None:

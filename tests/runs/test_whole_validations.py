@@ -10,7 +10,7 @@ import pytest
 
 from tests.loader.rows.many_rows import FEATURES, ManyRows, make
 from tests.support.paths import SAMPLE
-from tests.support.runs import STOCKFISH, Ended, run, run_well
+from tests.support.runs import STOCKFISH, Ended, check, run, run_well
 
 ROWS = {"num_features": FEATURES, "label": "binary"}
 DEATHS = [
@@ -100,8 +100,8 @@ def test_a_share_of_the_training_rows_is_taken_whole(tmp_path: Path) -> None:
     """In blocks of 16 rows: what is held out is what training leaves out."""
     given = settings(tmp_path, make(1, 1), **{"data.validation": [], "data.validation_share": 0.1})
     ended = run_well(tmp_path / "run", given)
-    check = run(tmp_path / "check", given, "--check")
-    assert "all 304 samples" in check.out, check.out + check.err
+    page = check(tmp_path / "check", given)
+    assert "all 304 samples" in page.out, page.out + page.err
     assert validations(ended)[-1]["validation_loss"] > 0
 
 

@@ -20,8 +20,9 @@ import torch
 import sparsepool
 from loader.errors import DataError
 from loader.stream.config import DataConfig
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_class, open_stream
+from loader.stream.sources import data_class
 from pool.nn.sparse_linear import SparseLinear
 from sparsepool import SparsepoolError
 from tests.support.paths import ROOT

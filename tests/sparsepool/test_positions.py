@@ -94,7 +94,7 @@ def test_what_is_read_is_written_with_the_same_bytes(
         assert not made.exists()
         assert out.count == COUNT
     plain = tmp_path / f"plain{SUFFIXES[name]}"
-    assert main(["cat", str(made), "-o", str(plain)]) == 0
+    assert main(["convert", str(made), "-o", str(plain)]) == 0
     assert plain.read_bytes() == files[name].read_bytes()
 
 

@@ -11,7 +11,7 @@ from loader.chess.positions.file import COUNTED
 from loader.chess.positions.inputs import open_input
 from loader.chess.statistics.inspection import inspect_source, open_inspected
 from loader.chess.statistics.statistics import FileStatistics
-from loader.formats.format import Verdict
+from loader.formats.file_tools import Verdict
 
 
 def verify(path: Path, threads: int = 1, format: str | None = None) -> Verdict:

@@ -21,7 +21,7 @@ class Machine:
     def __init__(self, dir: Path, settings: Mapping[str, Any], place: Sequence[str], machine: int) -> None:
         """`dir`: of the first machine; `place`: options that are the same for all."""
         self.dir = dir if machine == 0 else dir.with_name(f"{dir.name}-machine-{machine}")
-        self._command = command(dir, settings)
+        self._command = command(dir, settings, name="machines")
         config = Path(self._command[-1])
         own = config.with_name(f"{machine}-{config.name}")
         self._command[-1] = str(config.rename(own))

@@ -18,9 +18,9 @@ def write(folder: Path, settings: Mapping[str, Any], stages: str) -> Path:
     return config
 
 
-def train(config: Path, *options: str, code: int | None = 0) -> str:
-    """What was said; None: with whatever exit code."""
-    done = call_pool("train", str(config), *options, timeout=280)
+def train(config: Path, *options: str, code: int | None = 0, name: str = "recipe") -> str:
+    """What `pool NAME` said; None: with whatever exit code."""
+    done = call_pool(name, str(config), *options, timeout=280)
     assert code is None or done.returncode == code, done.stderr
     return done.stdout + done.stderr
 

@@ -6,12 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from loader.files.identity import DataFile
 from loader.stream.interface import Cursor
 from loader.stream.schema import BatchSchema, SparseField
 from pool.config.load import parse_config
+from pool.config.tree import Config
 from pool.exchange.plan import TensorSpec, make_plan
 from pool.metrics.layout import NOTHING
 from pool.process.plan_result import Planned
+from pool.process.start import run_data
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
 from pool.supervisor.prepare.run_plan import RunPlan
@@ -38,15 +41,21 @@ def planned(**changes: Any) -> Planned:
     return replace(answer, **changes)
 
 
-def run_plan(run_dir: Path, **changes: Any) -> RunPlan:
-    """The plan of a run of the toy task that begins; `changes`: fields that are others."""
+def run_plan(
+    run_dir: Path,
+    config: Config | None = None,
+    train_files: tuple[DataFile, ...] = (),
+    validation_files: tuple[DataFile, ...] = (),
+    **changes: Any,
+) -> RunPlan:
+    """Makes the plan of a run that begins, of the toy task if there is no config; `changes`: fields that are others."""
+    config = config or parse_config(TREE, "test")
     plan = RunPlan(
-        config=parse_config(TREE, "test"),
+        config=config,
         run_dir=run_dir,
         address_key=new_key(),
         coordinator=Peer(COORDINATOR),
-        train_files=(),
-        validation_files=(),
+        data=run_data(config, train_files, validation_files),
         step=0,
         cursor=Cursor(0, 0, 0, 0),
         checkpoint=None,

@@ -97,11 +97,11 @@ def toml(settings: Mapping[str, Any]) -> str:
     return "".join(f"{key} = {toml_value(value)}\n" for key, value in settings.items())
 
 
-def command(dir: Path, settings: Mapping[str, Any], *arguments: str) -> list[str]:
-    """The command line of a run in `dir`; writes its config file beside it."""
+def command(dir: Path, settings: Mapping[str, Any], *arguments: str, name: str = "train") -> list[str]:
+    """The command line of `pool NAME` for a run in `dir`; writes its config file beside it."""
     config = dir.with_name(f"{dir.name}.toml")
     config.write_text(toml({**settings, "run.dir": str(dir)}), encoding="utf-8")
-    return [sys.executable, "-m", "pool", "train", str(config), *arguments]
+    return [sys.executable, "-m", "pool", name, str(config), *arguments]
 
 
 def elsewhere() -> dict[str, str]:
@@ -109,17 +109,29 @@ def elsewhere() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))}
 
 
-def run(dir: Path, settings: Mapping[str, Any], *arguments: str, timeout: float = 280, cwd: Path = ROOT) -> Ended:
-    """Runs to the end, whatever that is, without its imports (`tests.support.warm`)."""
-    line = command(dir, settings, *arguments)
+def run(
+    dir: Path,
+    settings: Mapping[str, Any],
+    *arguments: str,
+    name: str = "train",
+    timeout: float = 280,
+    cwd: Path = ROOT,
+) -> Ended:
+    """Runs `pool NAME` to the end, whatever that is, without its imports (`tests.support.warm`)."""
+    line = command(dir, settings, *arguments, name=name)
     environment = elsewhere() if cwd != ROOT else None
     done = call_pool(*line[line.index("pool") + 1 :], timeout=timeout, cwd=cwd, environment=environment)
     return Ended(dir, done.returncode, done.stdout, done.stderr)
 
 
-def run_well(dir: Path, settings: Mapping[str, Any], *arguments: str) -> Ended:
+def check(dir: Path, settings: Mapping[str, Any], *arguments: str) -> Ended:
+    """Runs `pool check`."""
+    return run(dir, settings, *arguments, name="check")
+
+
+def run_well(dir: Path, settings: Mapping[str, Any], *arguments: str, name: str = "train") -> Ended:
     """Runs to the end, which must be a good one."""
-    ended = run(dir, settings, *arguments)
+    ended = run(dir, settings, *arguments, name=name)
     logs = "".join(path.read_text() for path in sorted((dir / "logs").glob("*.log"))) if ended.code else ""
     assert ended.code == 0, f"exit code {ended.code}\n{ended.out}\n{ended.err}\n{logs}"
     return ended

@@ -1,4 +1,4 @@
-"""`loader convert`, `cat`, `head`, `sample`, `count`: files of positions taken as they are, or into another format."""
+"""`loader convert`, `head`, `sample`, `count`: files of positions taken as they are, or into another format."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ import typer
 
 from loader.chess.cli.pgn_options import with_pgn_options
 from loader.chess.cli.tool_options import (
-    ALL_THREADS,
     BadData,
     FilesOrPipes,
-    Format,
     Lossy,
     OnBadData,
     OptionalOutput,
     OutputOrPipe,
-    Seed,
-    Threads,
     To,
     output_of,
     prepared,
@@ -29,6 +25,7 @@ from loader.chess.cli.tool_options import (
     working,
 )
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.options import ALL_THREADS, Format, Seed, Threads
 from loader.command_line.json_line import json_line
 
 if TYPE_CHECKING:
@@ -47,7 +44,6 @@ Units = Annotated[
 
 def register(app: typer.Typer) -> None:
     app.command(name="convert")(convert_files)
-    app.command(name="cat")(cat_files)
     app.command(name="head")(head_files)
     app.command(name="sample")(sample_files)
     app.command(name="count")(count_files)
@@ -81,59 +77,23 @@ def convert_files(
     game can have, ends the command with its place; with --on-bad-data skip the game, line or record is left out, and
     how many were is said, with the first of them.
 
-    OUT appears when it is complete and never replaces a file; the free space is checked first. What is done lies in
-    OUT.part, with OUT.part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure. The
-    same files give the same bytes, with any --threads and however often it was stopped. Between pipes nothing is kept;
-    a pipe gets the files' own format, or that of --to.
+    OUT appears when it is complete and never replaces a file; the free space is checked first. The same files give the
+    same bytes, with any --threads. A pipe gets the files' own format, or that of --to.
     """
-    from loader.chess.positions.input import SourceFile, all_units, refuse_empty
     from loader.chess.positions.inputs import open_inputs
-    from loader.chess.tools.convert import convert, write_units
+    from loader.chess.tools.convert import convert
 
     began = time.monotonic()
     sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), scale=scale, comments=comments)
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.format, lossy=lossy, keeps_scores=scale == 1)
-    opened = [source for source in sources if isinstance(source, SourceFile)]
     with working(output.name, sources) as tick:
-        if isinstance(place, Path) and len(opened) == len(sources):
-            convert(opened, target, place, threads, tick)
-        else:
-            refuse_empty(sources)
-            write_units(all_units(sources, target.format, threads, tick), target, place)
+        convert(sources, target, place, threads, tick)
     if isinstance(place, Path):
         sys.stdout.write(
             f"{output}: {target.format.name}, {output.stat().st_size:,} bytes in {time.monotonic() - began:.0f} s\n"
         )
-
-
-@with_pgn_options
-def cat_files(
-    files: FilesOrPipes,
-    output: OptionalOutput = None,
-    input_format: Format = None,
-    comments: PgnComments = NO_SETTINGS,
-    to: To = None,
-    lossy: Lossy = False,
-    on_bad_data: OnBadData = BadData.STOP,
-    threads: Threads = ALL_THREADS,
-) -> None:
-    """Write files one after another, decompressed, to standard output or a file.
-
-    As convert, but for pipes: without -o the format is that of the files. Damage ends it with file and offset.
-    """
-    from loader.chess.positions.input import all_units
-    from loader.chess.positions.inputs import open_inputs
-    from loader.chess.tools.convert import write_units
-
-    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
-    place = output_of(output)
-    target = target_for(sources, place, to)
-    prepared(sources, target.format, lossy=lossy)
-    with working("cat", sources) as tick:
-        written = write_units(all_units(sources, target.format, threads, tick), target, place)
-    _say(output, place, target, written)
 
 
 def _say(output: Path | None, place: Path | OutputPipe, target: Target, positions: int) -> None:

@@ -12,17 +12,13 @@ import typer
 from loader.chess.cli.filter_options import FilterOptions, with_filter_options
 from loader.chess.cli.pgn_options import with_pgn_options
 from loader.chess.cli.tool_options import (
-    ALL_THREADS,
     BadData,
     Files,
     FilesOrPipes,
-    Format,
     Lossy,
     OnBadData,
     OutputFile,
     OutputOrPipe,
-    Seed,
-    Threads,
     To,
     file_target,
     memory_of,
@@ -33,6 +29,7 @@ from loader.chess.cli.tool_options import (
     working,
 )
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.options import ALL_THREADS, Format, Seed, Threads
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
@@ -64,16 +61,13 @@ def filter_files(
     The filters are those of training, [data.chess.filters], and leave the same out as its first epoch with the same
     files and seed. OUT can't be of a format of whole games, unless with --mark: chains and games stay whole then, and
     training leaves out what has no score. What EXPR may speak of, and which format has what a filter
-    needs, is in docs/reference/configuration.md. OUT appears when it is complete and never replaces a file.
-    What is done lies in OUT.part; the same command goes on with it, after Ctrl-C, a crash or a power failure. A pipe
-    gets the files' own format, or that of --to, and nothing is kept.
+    needs, is in docs/reference/configuration.md. OUT appears when it is complete and never replaces a file. A pipe
+    gets the files' own format, or that of --to.
     """
     from loader.chess.filters import needed_parts
     from loader.chess.positions.format import refuse_games
-    from loader.chess.positions.input import SourceFile, refuse_empty
     from loader.chess.positions.inputs import open_inputs
-    from loader.chess.tools.convert import write_units
-    from loader.chess.tools.filter import PassingUnits, filter_positions, refuse_lacking
+    from loader.chess.tools.filter import filter_positions, refuse_lacking
 
     chosen = filters.config()
     sources = open_inputs(
@@ -85,15 +79,8 @@ def filter_files(
         refuse_games(target.format)
     refuse_lacking(sources, chosen)
     prepared(sources, target.format, lossy=lossy)
-    opened = [source for source in sources if isinstance(source, SourceFile)]
     with working(output.name, sources) as tick:
-        if isinstance(place, Path) and len(opened) == len(sources):
-            passed = filter_positions(opened, target, place, chosen, seed, threads, tick, marks=mark)
-        else:
-            refuse_empty(sources)
-            passing = PassingUnits(sources, target.format, chosen, seed, threads, tick, marks=mark)
-            write_units(passing, target, place)
-            passed = passing.passed
+        passed = filter_positions(sources, target, place, chosen, seed, threads, tick, marks=mark)
     stream = sys.stdout if isinstance(place, Path) else sys.stderr
     stream.write(f"{'standard output' if output == Path('-') else output}: {passed}\n")
 
@@ -115,10 +102,9 @@ def dedupe_files(
     """Write each position of files once: the first in their order stays, with its score, move and result.
 
     Positions are the same if their pieces, side to move, castling rights and an en-passant square that a pawn can
-    take on are; clocks and move numbers do not count. What memory does not hold is written to OUT.keys.part, 32 bytes
-    a position. The same command goes on with that and with OUT.part, after Ctrl-C, a crash or a power failure. Neither
-    --memory nor --threads changes a byte of OUT, which can't be of a format of whole games, appears when it is complete
-    and never replaces a file.
+    take on are; clocks and move numbers do not count. What memory does not hold is written to the disk, beside OUT, 32
+    bytes a position. Neither --memory nor --threads changes a byte of OUT, which can't be of a format of whole games,
+    appears when it is complete and never replaces a file.
     """
     from loader.chess.positions.format import refuse_games
     from loader.chess.positions.input import open_sources

@@ -13,6 +13,7 @@ import typer
 
 from loader.cli.option_group import with_options
 from loader.errors import UsageError
+from loader.formats.file_tools import Options
 
 if TYPE_CHECKING:
     from loader.chess.filters import FilterConfig
@@ -84,7 +85,7 @@ KeepNoScore = Annotated[
 
 
 # By the name of the command's parameter: what typer is told, and the default.
-OPTIONS: dict[str, tuple[Any, Any]] = {
+OPTIONS: Options = {
     "where": (Where, ""),
     "max_score": (MaxScore, None),
     "max_score_against_result": (MaxScoreAgainstResult, None),
@@ -121,7 +122,7 @@ class FilterOptions:
 
 def with_filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with all OPTIONS in place of its parameter `filters`, which gets FilterOptions."""
-    return with_options(command, "filters", OPTIONS, FilterOptions)
+    return with_options(command, "filters", {"filters": OPTIONS}, FilterOptions)
 
 
 def filters_of(

@@ -11,6 +11,7 @@ import typer
 
 from loader.chess.positions.pgn_comments import PgnComments
 from loader.cli.option_group import with_options
+from loader.formats.file_tools import Options
 
 
 class View(StrEnum):
@@ -23,7 +24,7 @@ class Unit(StrEnum):
     CENTIPAWNS = "centipawns"
 
 
-OPTIONS: dict[str, tuple[Any, Any]] = {
+OPTIONS: Options = {
     "pgn_view": (
         Annotated[
             View | None,
@@ -43,8 +44,9 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 
 def with_pgn_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with OPTIONS in place of its parameter `comments`, which gets PgnComments."""
-    return with_options(command, "comments", OPTIONS, _comments_of)
+    return with_options(command, "comments", {"comments": OPTIONS}, comments_of)
 
 
-def _comments_of(pgn_view: View | None, pgn_unit: Unit | None) -> PgnComments:
+def comments_of(pgn_view: View | None, pgn_unit: Unit | None) -> PgnComments:
+    """Returns the settings that the options stand for."""
     return PgnComments(None if pgn_view is None else pgn_view.value, None if pgn_unit is None else pgn_unit.value)

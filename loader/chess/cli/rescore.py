@@ -21,8 +21,9 @@ from loader.chess.cli.engine_options import (
     units_of,
 )
 from loader.chess.cli.pgn_options import with_pgn_options
-from loader.chess.cli.tool_options import Files, Format, Lossy, OutputFile, To, file_target, prepared
+from loader.chess.cli.tool_options import Files, Lossy, OutputFile, To, file_target, prepared
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.options import Format
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loader.cores import allowed_cores
+from loader.cli.amounts import bytes_of
 from loader.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,10 +22,6 @@ if TYPE_CHECKING:
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
-UNITS = {"": 1, "k": 1000, "m": 10**6, "g": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
-_MOST_BYTES = 1 << 60
-LARGEST_SEED = (1 << 64) - 1
-
 Files = Annotated[
     list[Path], typer.Argument(metavar="FILE", help="Files of positions, of any formats.", show_default=False)
 ]
@@ -36,9 +30,6 @@ FilesOrPipes = Annotated[
     typer.Argument(
         metavar="FILE", help="Files or pipes of positions, of any formats; - is standard input.", show_default=False
     ),
-]
-Format = Annotated[
-    str | None, typer.Option("--format", metavar="FORMAT", help="FILE's format, if its bytes and its name don't say.")
 ]
 OutputFile = Annotated[
     Path,
@@ -82,40 +73,14 @@ OnBadData = Annotated[
         "record out and count it.",
     ),
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", min=0, max=LARGEST_SEED, metavar="N", help="Another seed draws otherwise.")
-]
-ALL_THREADS = min(allowed_cores(), 8)
-AS_MANY_AS_CORES = "as many as cores, at most 8"  # the default in words: pages are the same on all machines
-Threads = Annotated[
-    int,
-    typer.Option(
-        "--threads",
-        min=1,
-        max=256,
-        metavar="N",
-        help="Threads that read; they change no byte.",
-        show_default=AS_MANY_AS_CORES,
-    ),
-]
 
 
 @contextmanager
 def working(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
-    """Told how far the work is: shows it on a terminal, and ends the command when a signal has come, also while nothing
-    comes out of a pipe."""
-    from loader.cli.terminal import byte_progress
-    from loader.files.interruption import interruptible
+    """Shows progress as `interruptible_progress`, and in the end what has been changed and left out of the sources."""
+    from loader.cli.terminal import interruptible_progress
 
-    with interruptible() as interruption, byte_progress(title) as progress:
-        for source in sources:
-            source.call_while_waiting(interruption.check)
-
-        def tick(done: int, whole: int) -> None:
-            interruption.check()
-            if progress is not None:
-                progress(done, whole)
-
+    with interruptible_progress(title, sources) as tick:
         yield tick
     _say_changes(sources)
 
@@ -174,7 +139,7 @@ def file_target(output: Path, to: str | None) -> Target:
     from loader.files.pipes import is_stream
 
     if is_stream(output):
-        raise UsageError(f"{output}: is no file, and this command writes one: write it, and then loader cat FILE")
+        raise UsageError(f"{output}: is no file, and this command writes one: write it, then loader convert FILE -o -")
     return target_of(output, to)
 
 
@@ -195,18 +160,6 @@ def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | N
     return Target(format)
 
 
-def bytes_of(text: str, option: str) -> int:
-    """4GiB, 512MiB, 2g. Raises UsageError."""
-    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?) ?([a-z]*)", text.strip().lower().removesuffix("b") or text)
-    unit = found and next((name for name in (found[2], f"{found[2]}b") if name in UNITS), None)
-    if found is None or unit is None:
-        raise UsageError(f"{option}: {text!r} is no amount of memory, as 4GiB or 512MiB")
-    size = int(Fraction(found[1]) * UNITS[unit])
-    if size > _MOST_BYTES:
-        raise UsageError(f"{option}: {text} is more than {_MOST_BYTES >> 40} TiB")
-    return size
-
-
 def memory_of(text: str) -> int:
     """Bytes of --memory. Raises UsageError."""
     from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY
@@ -215,24 +168,3 @@ def memory_of(text: str) -> int:
     if allowed < SMALLEST_MEMORY:
         raise UsageError(f"--memory: {text} is less than {SMALLEST_MEMORY >> 20}MiB")
     return allowed
-
-
-def exact_number(text: str) -> Fraction | None:
-    """A number as it is written: 3, 0.02, 1/3 or 1e3, of ten places at most; None for what is none."""
-    written = re.fullmatch(r"[0-9]{0,10}(\.[0-9]{0,10})?(e[-+]?[0-9])?|[0-9]{1,10}/[0-9]{1,10}", text.strip().lower())
-    try:
-        return Fraction(text.strip()) if written else None
-    except (ValueError, ZeroDivisionError):
-        return None
-
-
-def share_of(text: str, option: str) -> float:
-    """2% or 0.02. Raises UsageError."""
-    number, percent, rest = text.strip().partition("%")
-    try:
-        share = float(number) / (100 if percent else 1)
-    except ValueError:
-        share = -1.0
-    if rest or not 0 < share < 1:
-        raise UsageError(f"{option}: {text!r} is no share between 0 and 1, as 2% or 0.02")
-    return share

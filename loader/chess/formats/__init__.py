@@ -1,1 +1,3 @@
 """File formats of chess positions, a package each."""
+
+DEFAULT = "binpack"  # of an empty file

@@ -17,7 +17,8 @@ from loader.chess.positions.game_index import kept_borders
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile
 from loader.formats.errors import Fault
-from loader.formats.format import Illegal, Place
+from loader.formats.file_tools import Illegal
+from loader.formats.format import Place
 from loader.formats.readers import usable
 from loader.stream.config import DataConfig
 from loader.stream.left_out import LeftOut

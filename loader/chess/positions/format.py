@@ -11,19 +11,13 @@ from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
 from loader.chess.positions.entry import View
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
-from loader.errors import DataError, UsageError
+from loader.errors import UsageError
 from loader.files.compression import READ_ENDINGS
-from loader.formats.registry import (
-    format_by_name,
-    format_of_file,
-    format_of_head,
-    names_of_family,
-    refused_packing,
-    unclaimed,
-)
+from loader.formats.registry import find_format, format_by_name, format_of_head, names_of_family
 
 FAMILY = "chess"
 BINPACK = "binpack"
+SETTING = "--format (in Python: format)"
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -113,33 +107,17 @@ def written_format(name: str) -> PositionFormat:
 
 
 def input_format(path: Path, option: str | None = None) -> PositionFormat:
-    """Finds the format of a file by its content, or else by its name; an empty file that no format claims is one of
-    binpack.
-
-    `option`: the format's name, which counts more. Raises UsageError, DataError.
-    """
-    if option is not None:
-        named = named_format(option)
-        if reason := refused_packing(path, option):
-            raise DataError(path, reason)
-        return named
-    try:
-        name = format_of_file(path, FAMILY)
-    except ValueError as error:
-        raise UsageError(f"{error}; --format says which") from None
-    if name is None and (reason := unclaimed(path, FAMILY)):
-        raise DataError(path, f"{reason}; --format (in Python: format) says which it is")
-    return named_format(name or BINPACK)
+    """Finds the format of a file as `find_format`; `option`: its name, if it is given. Raises UsageError, DataError."""
+    named = None if option is None else named_format(option)
+    found = find_format(path, setting=SETTING, name=option, family=FAMILY)
+    return named or named_format(found)
 
 
 def piped_format(head: bytes, path: Path, option: str | None = None) -> PositionFormat:
     """Finds the format of what comes out of a pipe and begins so; `option` as for `input_format`. Raises UsageError."""
     if option is not None:
         return named_format(option)
-    try:
-        name = format_of_head(head, path, FAMILY)
-    except ValueError as error:
-        raise UsageError(f"{error}; --format says which") from None
+    name = format_of_head(head, path, "--format", FAMILY)
     if name is None:
         names = ", ".join(names_of_family(FAMILY))
         raise UsageError(f"{path}: does not begin as any of the formats {names}; --format says which it is")

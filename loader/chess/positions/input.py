@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -33,7 +34,7 @@ from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
 from loader.files.pipes import input_of
 from loader.formats.errors import Fault
-from loader.formats.format import Illegal
+from loader.formats.file_tools import Illegal
 from loader.formats.parallel import map_chunks, map_in_order
 from loader.stream.left_out import LeftOut, LeftOutChunks, damaged_chunk, total
 
@@ -220,7 +221,7 @@ def open_sources(
         if each.is_pipe:
             raise UsageError(
                 f"{each.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
-                "with loader cat - -o FILE"
+                "with loader convert - -o FILE"
             )
     files = identify([each.path for each in inputs])
     sources = [open_source(file, given, needed=needed, rule=rule, comments=comments) for file in files]
@@ -230,7 +231,7 @@ def open_sources(
 
 def open_source(
     file: DataFile,
-    option: str | PositionFormat | None,
+    option: str | None,
     *,
     needed: Sequence[str],
     rule: BadDataRule = KEPT,
@@ -238,10 +239,9 @@ def open_source(
     scale: float = 1.0,
     comments: PgnComments = NO_SETTINGS,
 ) -> SourceFile:
-    """Opens a file; `option`: its format, or the name of it, None: what the file says; `indexed`: as for `open_file`.
+    """Opens a file; `option`: its format, if the file does not say it; `indexed`: as for `open_file`.
     Raises UsageError, DataError."""
-    found = option if isinstance(option, PositionFormat) else input_format(file.path, option)
-    format = found.with_comments(comments)
+    format = input_format(file.path, option).with_comments(comments)
     opened = open_file(format, file, indexed=indexed, needed=needed, rule=rule)
     return SourceFile(file.path, format, opened, file, rule, scale)
 
@@ -284,33 +284,27 @@ def units_from(source: Source, target: PositionFormat, threads: int, first: int 
     return _by_chunks(source, target, threads, first, units)
 
 
-def bytes_from(source: Source, target: PositionFormat, threads: int, first: int = 0) -> Iterator[tuple[bytes, int]]:
-    """Yields the positions from chunk `first` on as bytes of the target's format, whose files have no chunk headers."""
+def bytes_from(source: Source, target: PositionFormat, threads: int) -> Iterator[tuple[bytes, int]]:
+    """Yields the positions as bytes of the target's format, whose files have no chunk headers, and the chunk behind
+    them."""
 
     def data(pieces: Sequence[Piece]) -> tuple[bytes, Changes]:
         if (unchanged := _unchanged(source, target, pieces)) is not None:
             return unchanged[0].bytes.tobytes(), unchanged[1]
         return _encoded(pieces, target)
 
-    return _by_chunks(source, target, threads, first, data)
+    return _by_chunks(source, target, threads, 0, data)
 
 
 def map_sources(
-    function: Callable[[int, int], T], sources: Sequence[SourceFile], threads: int, first: tuple[int, int] = (0, 0)
+    function: Callable[[int, int], T], sources: Sequence[SourceFile], threads: int
 ) -> Iterator[tuple[int, int, T]]:
-    """File, chunk and function(file, chunk) of all chunks from `first` on, in order. Raises DataError for a file whose
-    chunks end early, behind them."""
-    for file in range(first[0], len(sources)):
-        begin = first[1] if file == first[0] else 0
-
-        def one(number: int, file: int = file, begin: int = begin) -> T:
-            return function(file, begin + number)
-
-        yield from (
-            (file, begin + number, found)
-            for number, found in enumerate(map_chunks(one, max(sources[file].num_chunks - begin, 0), threads))
-        )
-        sources[file].check_end()
+    """Yields file, chunk and function(file, chunk) of all chunks, in order. Raises DataError for a file whose chunks
+    end early, behind them."""
+    for file, source in enumerate(sources):
+        for chunk, result in enumerate(map_chunks(partial(function, file), source.num_chunks, threads)):
+            yield file, chunk, result
+        source.check_end()
 
 
 def parted_by_chunks(source: PositionFormat, target: PositionFormat) -> bool:
@@ -399,12 +393,6 @@ def left_out_of_all(sources: Sequence[Source]) -> Sequence[LeftOut]:
     return total(kind for source in sources for kind in source.left_out.totals())
 
 
-def has_chunks_from(sources: Sequence[SourceFile], file: int, chunk: int) -> bool:
-    """Tells whether there are chunks from number `chunk` of that file on."""
-    rest = [source.num_chunks for source in sources[file:]]
-    return any(count > (0 if number else chunk) for number, count in enumerate(rest))
-
-
 def refuse_empty(sources: Sequence[Source]) -> None:
     """Raises DataError if there is nothing in any of them."""
     for source in sources:
@@ -412,9 +400,3 @@ def refuse_empty(sources: Sequence[Source]) -> None:
             source.check_end()
     if all(source.is_empty for source in sources):
         raise DataError(", ".join(str(source.path) for source in sources[:3]), "there is nothing to read")
-
-
-def refuse_any_empty(sources: Sequence[Source]) -> None:
-    """Raises DataError if there is nothing in one of them."""
-    for source in sources:
-        refuse_empty([source])

@@ -109,7 +109,7 @@ class PipedSource:
 
 def open_inputs(
     paths: Sequence[Path | Input],
-    option: str | PositionFormat | None = None,
+    option: str | None = None,
     *,
     needed: Sequence[str] = (),
     rule: BadDataRule = KEPT,
@@ -139,7 +139,7 @@ def open_inputs(
 
 def open_input(
     path: Path | Input,
-    option: str | PositionFormat | None = None,
+    option: str | None = None,
     *,
     needed: Sequence[str] = (),
     rule: BadDataRule = KEPT,
@@ -162,7 +162,7 @@ def entries(path: Path | str, option: str | None = None, *, comments: PgnComment
 
 def _open_pipe(
     path: Path,
-    option: str | PositionFormat | None,
+    option: str | None,
     needed: Sequence[str],
     rule: BadDataRule,
     scale: float,
@@ -175,5 +175,5 @@ def _open_pipe(
         raise UsageError(f"{path}: is compressed, and comes out of a pipe: put `{program}` before this command")
     if not head and option is None:
         raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")
-    found = option if isinstance(option, PositionFormat) else piped_format(head, path, option)
-    return PipedSource(pipe, found.with_comments(comments), needed=needed, rule=rule, scale=scale)
+    format = piped_format(head, path, option).with_comments(comments)
+    return PipedSource(pipe, format, needed=needed, rule=rule, scale=scale)

@@ -15,11 +15,12 @@ import numpy as np
 from loader import _native
 from loader.chess.positions.format import PositionFormat, Target
 from loader.chess.positions.units import UnitBlock
-from loader.errors import UsageError
+from loader.errors import InterruptedBySignalError, UsageError
 from loader.files.new_file import NewFile, refuse_existing
 from loader.files.pipes import OutputPipe
 
 FULL_CHUNK = 1 << 20  # bytes of a chunk behind its header, behind which no unit begins
+FRAME = 8 << 20  # bytes of a frame, before they are compressed
 _GZIP = 31  # zlib's number for a gzip header, which has no time in it
 
 
@@ -40,7 +41,31 @@ class _Gzip:
         return self._zlib.compress(data) + (self._zlib.flush() if last else b"")
 
 
-def packer_of(packing: str | None) -> _Packer:
+class _Frames:
+    """Compresses the bytes of a file, as frames (gzip: members) of about FRAME bytes each: a reader that goes on in the
+    middle of a file begins with a frame."""
+
+    def __init__(self, packing: str | None) -> None:
+        self._packing = packing
+        self._packer = _packer_of(packing)
+        self._size = 0  # bytes in the frame that is open
+        self._is_first = True
+
+    def add(self, data: bytes) -> bytes:
+        packed = self._packer.pack(data, last=False)
+        self._size += len(data)
+        return packed if self._size < FRAME else packed + self.end()
+
+    def end(self) -> bytes:
+        """Ends the frame that is open. A file has one at least."""
+        if not self._size and not self._is_first:
+            return b""
+        packer, self._packer = self._packer, _packer_of(self._packing)
+        self._size, self._is_first = 0, False
+        return packer.pack(b"", last=True)
+
+
+def _packer_of(packing: str | None) -> _Packer:
     if packing is None:
         return _Plain()
     return _native.ZstdPacker() if packing == "zstd" else _Gzip()
@@ -81,7 +106,8 @@ class Framer:
 
 
 class Output:
-    """A context manager; the file has its name after `publish`. Left without, nothing is there.
+    """A file of positions that is written: a context manager. The file has its name after `publish`. Left without,
+    nothing is there, and an InterruptedBySignalError gets a note that says so.
 
     `place`: its path, or the pipe that is open for it, which is closed in the end. Raises UsageError if something has
     the name.
@@ -89,8 +115,8 @@ class Output:
 
     def __init__(self, place: Path | OutputPipe, target: Target) -> None:
         self.target = target
-        self.entries = 0
-        self._packer = packer_of(target.packing)
+        self.units = self.entries = 0  # written, by `write`
+        self._frames = _Frames(target.packing)
         self._framer = Framer(target.format)
         self._file = NewFile(place) if isinstance(place, Path) else None
         self._pipe = None if isinstance(place, Path) else place
@@ -108,26 +134,37 @@ class Output:
     ) -> None:
         if self._file is not None:
             self._file.__exit__(kind, error, trace)
+            if isinstance(error, InterruptedBySignalError):
+                error.add_note(f"{self._file.path} was not written")
         if self._pipe is not None:
             self._pipe.close()
 
     def write_encoded(self, data: bytes) -> None:
-        """Bytes that are of a file already."""
+        """Writes bytes as a file of the format has them."""
         self._write(self._framer.close())
         self._write(data)
 
     def write(self, block: UnitBlock) -> None:
-        """Units."""
+        """Writes units."""
+        self.units += len(block)
         self.entries += int(block.entries.sum())
         for data, _ in self._framer.add(block):
             self._write(data)
 
-    def publish(self) -> None:
-        """Gives the file its name. Raises UsageError if something has it meanwhile."""
+    def finish(self) -> None:
+        """Writes the end of the file."""
         self._write(self._framer.close())
-        self._put(self._packer.pack(b"", last=True))
+        self._put(self._frames.end())
         if self._pipe is not None:
             self._pipe.flush()
+
+    def publish(self) -> None:
+        """Writes the end of the file, and gives it its name. Raises UsageError if something has that meanwhile."""
+        self.finish()
+        self.give_name()
+
+    def give_name(self) -> None:
+        """Gives a finished file its name. Raises UsageError if something has it meanwhile."""
         if self._file is None:
             return
         try:
@@ -137,7 +174,7 @@ class Output:
 
     def _write(self, data: bytes) -> None:
         if data:
-            self._put(self._packer.pack(data, last=False))
+            self._put(self._frames.add(data))
 
     def _put(self, data: bytes) -> None:
         if self._file is not None:
@@ -157,10 +194,10 @@ def framed(blocks: Iterable[UnitBlock], format: PositionFormat) -> Iterator[byte
 
 def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
     """Bytes of a file of the target's format, compressed as the target says."""
-    packer = packer_of(target.packing)
+    frames = _Frames(target.packing)
     for block in blocks:
-        yield packer.pack(block, last=False)
-    yield packer.pack(b"", last=True)
+        yield frames.add(block)
+    yield frames.end()
 
 
 def check_free(path: Path, wanted: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from loader.chess.positions.file import Judged
 from loader.chess.positions.input import Piece, Source, Tick, silent
 from loader.errors import DataError
-from loader.formats.format import Illegal, Verdict
+from loader.formats.file_tools import Illegal, Verdict
 from loader.formats.parallel import map_in_order
 
 

@@ -10,7 +10,6 @@ from queue import Empty, SimpleQueue
 from loader import _native
 from loader.chess.filters import FilterConfig, needed_parts
 from loader.chess.positions.file import KEPT, BadDataRule
-from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import Piece, Source, Tick, silent
 from loader.chess.positions.inputs import open_input
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
@@ -25,7 +24,7 @@ from loader.formats.parallel import map_in_order
 def open_inspected(
     path: Path | Input,
     filters: FilterConfig | None,
-    option: str | PositionFormat | None = None,
+    option: str | None = None,
     comments: PgnComments = NO_SETTINGS,
     rule: BadDataRule = KEPT,
 ) -> Source:

@@ -1,2 +1,1 @@
-"""The work of `loader convert`, `split`, `shuffle`, `interleave`, `head`, `cat`, `sample`, `count`, `filter` and
-`dedupe`."""
+"""The work of `loader convert`, `split`, `shuffle`, `head`, `sample`, `count`, `filter` and `dedupe`."""

@@ -1,4 +1,4 @@
-"""`loader convert`: files of any formats as one file of another; `loader cat`, `head` and `sample`."""
+"""`loader convert`: files of any formats as one file of another; `loader head` and `sample`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ import numpy as np
 from loader.chess.positions.format import PositionFormat, Target, lost, made_up, refuse_without_moves
 from loader.chess.positions.input import (
     Source,
-    SourceFile,
     Tick,
     all_units,
     bytes_from,
-    changes_of,
     expected_bytes,
     refuse_empty,
     silent,
     units_from,
+    whole_size,
 )
 from loader.chess.positions.output import Output, check_free
-from loader.chess.positions.resumed_output import Place, ResumedOutput, work_settings
 from loader.chess.positions.units import UnitBlock, joined
 from loader.chess.tools.random_keys import Draws
 from loader.errors import UsageError
@@ -49,55 +47,54 @@ def change_of(sources: Sequence[Source], target: PositionFormat, *, lossy: bool)
     return Change(gone, new)
 
 
-def convert(sources: Sequence[SourceFile], target: Target, output: Path, threads: int = 1, tick: Tick = silent) -> None:
+def convert(
+    sources: Sequence[Source], target: Target, output: Path | OutputPipe, threads: int = 1, tick: Tick = silent
+) -> None:
     """Writes all entries of the files, one file after another.
 
-    Units of the same format keep their bytes, unless scores are scaled. What is written is kept where the work is
-    interrupted, and the same call goes on with it. What was changed on the way is in the sources' `changes`. Raises
-    DataError at damage and for an entry that the target can't hold.
+    Units of the same format keep their bytes, unless scores are scaled. What was changed on the way is in the sources'
+    `changes`. Raises DataError at damage and for an entry that the target can't hold, OSError, UsageError.
     """
     refuse_empty(sources)
-    whole, settings = sum(source.size for source in sources), work_settings("convert", sources, target)
-    settings = {**settings, **({"--scale": str(sources[0].scale)} if sources[0].scale != 1 else {})}
-    with ResumedOutput(
-        output, target, settings, (0, 0, {}), lambda: expected_bytes(sources, target.format), sources
-    ) as out:
-        begin, before = out.place, 0
-        sources[0].changes.update(begin[2])
-        for number, source in enumerate(sources):
-            if number >= begin[0] and not out.done:
-                for done in _converted(sources, number, begin, target, out, threads):
-                    tick(before + done, whole)
-            before += source.size
+    _check_free(output, expected_bytes(sources, target.format))
+    whole, before = whole_size(sources), 0
+    with Output(output, target) as out:
+        for source in sources:
+            done = 0
+            for done in _convert_file(source, target.format, out, threads):
+                tick(before + done, whole)
+            before += done
         out.publish()
 
 
-def _converted(
-    sources: Sequence[SourceFile], number: int, begin: Place, target: Target, out: ResumedOutput, threads: int
-) -> Iterator[int]:
-    """Writes what comes behind `begin` of file `number`; bytes of it that are done, again and again."""
-    source = sources[number]
-    first = begin[1] if begin[0] == number else 0
-    if target.format.chunk_header is not None:
-        for block, chunk in units_from(source, target.format, threads, first):
-            out.write(block, (number, chunk, changes_of(sources)))
+def _convert_file(source: Source, target: PositionFormat, out: Output, threads: int) -> Iterator[int]:
+    """Writes the entries of a file, and yields how many of its bytes are done, again and again."""
+    if target.chunk_header is not None:
+        for block, chunk in units_from(source, target, threads):
+            out.write(block)
             yield source.offset(chunk)
     else:
-        for data, chunk in bytes_from(source, target.format, threads, first):
-            out.write_bytes(data, (number, chunk, changes_of(sources)))
+        for data, chunk in bytes_from(source, target, threads):
+            out.write_encoded(data)
             yield source.offset(chunk)
     source.check_end()
 
 
-def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | OutputPipe) -> int:
-    """How many entries."""
-    if isinstance(output, Path):
-        check_free(output, 0)
+def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | OutputPipe, needed: int = 0) -> int:
+    """Writes units to a file or pipe, and returns how many entries they have. `needed`: bytes that must be free on the
+    disk. Raises OSError, UsageError."""
+    _check_free(output, needed)
     with Output(output, target) as out:
         for block in blocks:
             out.write(block)
         out.publish()
     return out.entries
+
+
+def _check_free(output: Path | OutputPipe, needed: int) -> None:
+    """Raises UsageError if a file has the name of the output, OSError if the disk has too little space for it."""
+    if isinstance(output, Path):
+        check_free(output, needed)
 
 
 def first_units(

@@ -1,7 +1,7 @@
 """`loader dedupe`: each position once, the first in the order of the input, within a limit of memory.
 
-Which positions repeat an earlier one is found first (`repetitions.py`), in OUT.keys.part; then the input is read again
-and written without them.
+Which positions repeat an earlier one is found first (`repetitions.py`); then the input is read again and written
+without them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from loader.chess.positions.input import (
     SourceFile,
     Tick,
     expected_bytes,
-    has_chunks_from,
     refuse_empty,
     silent,
 )
-from loader.chess.positions.resumed_output import Place, ResumedOutput, kept_work, work_settings
+from loader.chess.positions.output import Output, check_free
 from loader.chess.positions.units import UnitBlock
 from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY, anonymous_memory
-from loader.chess.tools.repetitions import ROW, START, Limits, Repetitions, keys_of
+from loader.chess.tools.repetitions import ROW, Limits, Repetitions, keys_of
 from loader.errors import UsageError
-from loader.files.work_file import WorkFile, bytes_begun
 from loader.formats.parallel import map_in_order
 
 _FEWEST = 1 << 16  # keys that are worth a batch
@@ -52,8 +50,7 @@ class Deduped:
 def dedupe(
     sources: Sequence[SourceFile], target: Target, output: Path, memory: int, threads: int = 1, tick: Tick = silent
 ) -> Deduped:
-    """Writes the positions that repeat no earlier one. Work that is interrupted is kept, and the same call goes on with
-    it.
+    """Writes the positions that repeat no earlier one. `memory`: bytes that may be used.
 
     Raises DataError, OSError, UsageError.
     """
@@ -61,31 +58,20 @@ def dedupe(
     refuse_empty(sources)
     largest, expected = _key_bytes(sources)
     limits = limits_of(memory, threads, largest)
-    keys_path = output.with_name(f"{output.name}.keys")
-    on_disk = max(expected - bytes_begun(keys_path), 0) if expected > limits.rows * ROW else 0
-    settings = work_settings("dedupe", sources, target)
+    on_disk = expected if expected > limits.rows * ROW else 0
+    check_free(output, expected_bytes(sources, target.format) + on_disk)
     begins = [sum(source.size for source in sources[:file]) for file in range(len(sources) + 1)]
 
-    def tell(half: int, file: int, chunk: int) -> None:
+    def report(half: int, file: int, chunk: int) -> None:
         tick(half * begins[-1] + begins[file] + sources[file].offset(chunk), 2 * begins[-1])
 
-    with (
-        ResumedOutput(
-            output, target, settings, (0, 0, 0), lambda: expected_bytes(sources, target.format) + on_disk, sources
-        ) as out,
-        WorkFile(keys_path, settings, START) as keys,
-        kept_work(keys),
-    ):
-        if not out.done and has_chunks_from(sources, *out.place[:2]):
-            repetitions = Repetitions(keys)
-            repetitions.find(sources, limits, partial(tell, 0))
-            for block, behind in _without(sources, target.format, repetitions, out.place, limits.threads):
-                out.write(block, behind)
-                tell(1, *behind[:2])
-        out.finish()
-        keys.remove()  # while OUT has no name: with it and without its own work, the command would be refused
+    with Output(output, target) as out, Repetitions(output.parent) as repetitions:
+        repetitions.find(sources, limits, partial(report, 0))
+        for block, file, chunk in _without(sources, target.format, repetitions, limits.threads):
+            out.write(block)
+            report(1, file, chunk)
         out.publish()
-        return Deduped(out.place[2], out.entries)
+        return Deduped(repetitions.positions, out.entries)
 
 
 def limits_of(memory: int, threads: int, chunk: int) -> Limits:
@@ -111,45 +97,39 @@ def _key_bytes(sources: Sequence[SourceFile]) -> tuple[int, int]:
     return largest, int(total)
 
 
-class _Chosen:
-    """The positions that stay, asked for in the order of the input, from number `first` on."""
+class _Stays:
+    """Which positions repeat no earlier one, asked for in the order of the input."""
 
-    def __init__(self, repetitions: Repetitions, first: int) -> None:
-        self._windows = repetitions.windows(first)
-        self._begin = self._at = first  # of the window; of what is asked for next
-        self._stays: Chosen = np.empty(0, np.uint8)
+    def __init__(self, repetitions: Repetitions) -> None:
+        self._windows = repetitions.windows()
+        self._stays: Chosen = np.empty(0, np.uint8)  # of positions that were not asked for yet
 
     def next(self, count: int) -> Chosen:
+        """Returns 1 for each of the next `count` positions that stays, 0 for the others."""
         parts = []
         while count:
-            if self._at == self._begin + len(self._stays):
-                self._begin, self._stays = next(self._windows)
+            if not len(self._stays):
+                self._stays = next(self._windows)
                 continue
-            part = self._stays[self._at - self._begin :][:count]
+            part, self._stays = self._stays[:count], self._stays[count:]
             parts.append(part)
-            self._at, count = self._at + len(part), count - len(part)
+            count -= len(part)
         return np.concatenate(parts) if parts else np.empty(0, np.uint8)
 
 
 def _without(
-    sources: Sequence[SourceFile], target: PositionFormat, repetitions: Repetitions, begin: Place, threads: int
-) -> Iterator[tuple[UnitBlock, Place]]:
-    """Yields the units that stay of each chunk from `begin` on, and the place behind it: file, chunk, positions before
-    that."""
-    file, chunk, number = begin
-    counts = repetitions.counts()
-    chosen = _Chosen(repetitions, number)
-    chunks = [(i, each) for i, source in enumerate(sources) for each in range(source.num_chunks)]
-    first = sum(source.num_chunks for source in sources[:file]) + chunk
+    sources: Sequence[SourceFile], target: PositionFormat, repetitions: Repetitions, threads: int
+) -> Iterator[tuple[UnitBlock, int, int]]:
+    """Yields the units that stay of each chunk, the chunk's file, and the number of the chunk behind it."""
+    stays = _Stays(repetitions)
+    chunks = [(file, chunk) for file, source in enumerate(sources) for chunk in range(source.num_chunks)]
 
-    def take(work: tuple[int, Chosen]) -> tuple[UnitBlock, Changes]:
-        file, number = chunks[work[0]]
+    def read(work: tuple[tuple[int, int], Chosen]) -> tuple[UnitBlock, Changes]:
+        (file, number), chosen = work
         chunk = Chunk(sources[file], number, target)
-        return chunk.take(work[1]), chunk.changes
+        return chunk.take(chosen), chunk.changes
 
-    work = ((each, chosen.next(int(counts[each]))) for each in range(first, len(chunks)))
-    for each, (block, changes) in enumerate(map_in_order(take, work, threads), first):
-        file, chunk = chunks[each]
+    work = zip(chunks, map(stays.next, repetitions.counts), strict=True)
+    for (file, chunk), (block, changes) in zip(chunks, map_in_order(read, work, threads), strict=True):
         sources[file].changes.update(changes)
-        number += int(counts[each])
-        yield block, (file, chunk + 1, number)
+        yield block, file, chunk + 1

@@ -6,7 +6,6 @@ depends on files, settings and seed alone.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,17 +21,16 @@ from loader.chess.positions.input import (
     Changes,
     Piece,
     Source,
-    SourceFile,
     Tick,
     expected_bytes,
-    map_sources,
     refuse_empty,
     silent,
     whole_size,
 )
-from loader.chess.positions.resumed_output import Place, ResumedOutput, work_settings
 from loader.chess.positions.units import UnitBlock
+from loader.chess.tools.convert import write_units
 from loader.errors import UsageError
+from loader.files.pipes import OutputPipe
 from loader.formats.parallel import map_in_order
 
 # Of a chunk: how many entries it has, how many pass, what is written in the target's format, what that changes.
@@ -51,9 +49,9 @@ class Passed:
 
 
 def filter_positions(
-    sources: Sequence[SourceFile],
+    sources: Sequence[Source],
     target: Target,
-    output: Path,
+    output: Path | OutputPipe,
     filters: FilterConfig,
     seed: int,
     threads: int = 1,
@@ -61,40 +59,18 @@ def filter_positions(
     *,
     marks: bool = False,
 ) -> Passed:
-    """Writes them in the order of the input. Positions of the same format keep their bytes; with `marks` those that do
-    not pass are written, too, without their score. What is written is kept
-    where the work is interrupted, and the same call goes on with it.
+    """Writes the positions that pass the filters, in the order of the input. Positions of the same format keep their
+    bytes; with `marks` those that do not pass are written, too, without their score.
 
-    Raises UsageError for what can't be done, DataError at damage and for an entry that the target can't hold.
+    Raises UsageError for what can't be done, DataError at damage and for an entry that the target can't hold, OSError.
     """
     if not marks:
         refuse_games(target.format)
     refuse_lacking(sources, filters)
     refuse_empty(sources)
-    settings = {**work_settings("filter", sources, target), "--seed": seed, "--mark": marks, **_set(filters)}
-    start: Place = (0, 0, 0, 0)  # file and chunk, entries read, entries that pass
-    with ResumedOutput(output, target, settings, start, lambda: expected_bytes(sources, target.format), sources) as out:
-        if not out.done:
-            filter_ = _native.Filter(filter_settings(filters), seed)
-            begins = [sum(source.size for source in sources[:number]) for number in range(len(sources) + 1)]
-            numbers = [sum(source.num_chunks for source in sources[:file]) for file in range(len(sources))]
-
-            def one(file: int, chunk: int) -> _Passing:
-                return _passing(filter_, Chunk(sources[file], chunk, target.format, marks=marks), numbers[file] + chunk)
-
-            first = (out.place[0], out.place[1])
-            for file, chunk, (read, kept, block, changes) in map_sources(one, sources, threads, first):
-                sources[file].changes.update(changes)
-                out.write(block, (file, chunk + 1, out.place[2] + read, out.place[3] + kept))
-                tick(begins[file] + sources[file].offset(chunk + 1), begins[-1])
-        out.publish()
-        return Passed(out.place[2], out.place[3])
-
-
-def _set(filters: FilterConfig) -> dict[str, str]:
-    """Returns the settings that are not the default, by the names of the options."""
-    given = filters.model_dump(mode="json", exclude_defaults=True)
-    return {f"--{key.replace('_', '-')}": json.dumps(value) for key, value in given.items()}
+    passing = PassingUnits(sources, target.format, filters, seed, threads, tick, marks=marks)
+    write_units(passing, target, output, expected_bytes(sources, target.format))
+    return passing.passed
 
 
 @dataclass

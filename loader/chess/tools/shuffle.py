@@ -8,33 +8,39 @@ the draws, then bucket by bucket in memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from loader.chess.positions.format import Target
 from loader.chess.positions.input import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
-from loader.chess.positions.resumed_output import Place, ResumedOutput, kept_work, work_settings
+from loader.chess.positions.output import check_free, framed, packed
+from loader.chess.positions.pgn_comments import NO_SETTINGS
 from loader.chess.positions.units import Numbers, UnitBlock, joined
 from loader.chess.tools.external_sort.kept_file import KeptFile
 from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY, anonymous_memory
 from loader.chess.tools.external_sort.nameless_file import NamelessFile
 from loader.chess.tools.external_sort.spill import BITS, BUCKETS, GATHERED, HEADER, Buckets, Spill, by_draw
 from loader.chess.tools.random_keys import Draws
-from loader.errors import UsageError
-from loader.files.journal import State
-from loader.files.work_file import WorkFile, bytes_begun
+from loader.errors import DataError, InterruptedBySignalError, UsageError
+from loader.files.delivery import deliver_new, is_delivered
+from loader.files.fingerprint import fingerprint
+from loader.files.journal import Settings, State
+from loader.files.work_file import WorkFile, bytes_begun, is_begun
 
 BLOCK = 4096  # units that are written at once: their number does not depend on the memory, so no packed byte does
 _READ_AHEAD = 2 << 20  # bytes of a chunk that is read ahead, and of its tables
 _COPIES = 3  # of what is held: units, then units with their draws in buckets; or those of a bucket and their order
 _SHIFT = 64 - BITS  # of the draws, for the first level of buckets
-_BEGIN, _BEHIND = (0, 0), (BUCKETS, 0)  # of the output: bucket, and units of it before
 
 # Keys of the work's state.
 _TABLES = "tables"  # of batches in the spill: where each lies
 _NEXT = "next"  # file and chunk behind them
 _UNITS = "units"  # in them
+_ENTRIES = "entries"  # in them
 _LEFT_OUT = "left out"  # of each source, by chunk
+_START: State = {_TABLES: [], _NEXT: (0, 0), _UNITS: 0, _ENTRIES: 0, _LEFT_OUT: []}
 _END = (-1, -1)  # there is no more
 
 OfBucket = Callable[[int], Iterator[UnitBlock]]  # its units in the new order
@@ -49,73 +55,107 @@ def shuffle(
     threads: int = 1,
     tick: Tick = silent,
 ) -> int:
-    """How many entries were written. What is sorted into buckets and written is kept where the work is interrupted, and
-    the same call goes on with it. Raises DataError, OSError, UsageError.
+    """Writes all units in a random order, and returns how many entries they have. What is sorted into buckets is kept
+    where the work is interrupted, and the same call goes on with it. Raises DataError, OSError, UsageError.
 
-    Two passes over the data, each half of the progress: into buckets (OUT.buckets.part), and bucket by bucket.
+    Two passes over the data, each half of the progress: into buckets (OUT.part), and bucket by bucket.
     """
     refuse_empty(sources)
     held, threads = _limits(memory, threads)
     size, whole = expected_bytes(sources, target.format), sum(source.size for source in sources)
-    buckets = output.with_name(f"{output.name}.buckets")
-    spilled = 0 if size < held else max(2 * size - bytes_begun(buckets), 0)
-    settings = {**work_settings("shuffle", sources, target), "--seed": seed}
-    with (
-        ResumedOutput(output, target, settings, _BEGIN, lambda: size + spilled, sources) as out,
-        WorkFile(buckets, settings, {_TABLES: [], _NEXT: (0, 0), _UNITS: 0, _LEFT_OUT: []}) as work,
-        kept_work(work),
-    ):
-        if not out.done and out.place != _BEHIND:
-            of_bucket = _into_buckets(sources, target, work, seed, held, threads, lambda done, _: tick(done, 2 * whole))
-            for block, behind in _in_order(of_bucket, out.place):
-                out.write(block, behind)
-                tick(whole + whole * behind[0] // BUCKETS, 2 * whole)
-        out.finish()
-        work.remove()  # while OUT has no name: with it and without its own work, the command would be refused
-        out.publish()
-        return out.entries
+    spilled = 0 if size < held else max(2 * size - bytes_begun(output), 0)
+    if not is_begun(output):
+        check_free(output, size + spilled)
+    with WorkFile(output, _settings(sources, target, seed), _START) as work, _kept_work(work):
+        if work.done:
+            work.remove()
+            return int(work.state[_ENTRIES])
+        of_bucket, entries = _into_buckets(
+            sources, target, work, seed, held, threads, lambda done, _: tick(done, 2 * whole)
+        )
+
+        def blocks() -> Iterator[bytes]:
+            def report(bucket: int) -> None:
+                tick(whole + whole * bucket // BUCKETS, 2 * whole)
+
+            return packed(framed(_in_order(of_bucket, report), target.format), target)
+
+        if is_delivered(work, blocks):
+            work.remove()
+            return entries
+        check_free(output, 0)
+        deliver_new(work, blocks)
+        return entries
+
+
+def _settings(sources: Sequence[SourceFile], target: Target, seed: int) -> Settings:
+    """Returns what the bytes of the output depend on, by the names of the options."""
+    comments = next((source.format.comments for source in sources if source.format.comments is not None), NO_SETTINGS)
+    return {
+        "command": "shuffle",
+        "files": fingerprint([source.known for source in sources if source.known is not None]),
+        "format": f"{target.format.name} {target.packing or ''}".strip(),
+        "--on-bad-data": sources[0].rule.on_bad_data,
+        **{f"--pgn-{name}": value for name, value in asdict(comments).items() if value is not None},
+        "--seed": seed,
+    }
+
+
+@contextmanager
+def _kept_work(work: WorkFile) -> Iterator[None]:
+    """Removes the work if it ends in an error about the data, which would come again, or if there is nothing to go on
+    with; else adds to a signal or a full disk how much there is."""
+    try:
+        yield
+    except DataError:
+        work.remove()
+        raise
+    except (InterruptedBySignalError, OSError) as error:
+        if work.end:
+            error.add_note(f"{work.end:,} bytes of it are in {work.part}; the same command goes on")
+        elif isinstance(error, InterruptedBySignalError):
+            work.remove()
+        raise
 
 
 def _into_buckets(
     sources: Sequence[SourceFile], target: Target, work: WorkFile, seed: int, held: int, threads: int, tick: Tick
-) -> OfBucket:
+) -> tuple[OfBucket, int]:
+    """Sorts the units into buckets: in the work, or in memory if all fit there. Returns them, and how many entries
+    there are."""
     file = KeptFile(work)
     spill = Spill(file)
-    for source, left_out in zip(sources, work.state.get(_LEFT_OUT, ()), strict=False):
+    for source, left_out in zip(sources, work.state[_LEFT_OUT], strict=False):
         source.left_out.add_json(left_out)
     for place in work.state[_TABLES]:
         spill.read_table(place)
     if tuple(work.state[_NEXT]) != _END:
         for batch, state in _batches(sources, target, work.state, seed, held, threads, tick):
             if state[_NEXT] == _END and not work.state[_TABLES]:
-                return partial(_of_bucket_held, batch)
+                return partial(_of_bucket_held, batch), state[_ENTRIES]
             spill.add(batch)
             left_out = [source.left_out.to_json() for source in sources]
             file.commit({**state, _TABLES: [*work.state[_TABLES], spill.write_table()], _LEFT_OUT: left_out})
-    return partial(_of_bucket, spill, work.path.parent, _SHIFT, held)
+    return partial(_of_bucket, spill, work.path.parent, _SHIFT, held), int(work.state[_ENTRIES])
 
 
-def _in_order(of_bucket: OfBucket, begin: Place) -> Iterator[tuple[UnitBlock, Place]]:
-    """All units from `begin` on, by BLOCK; and the place behind each block."""
-    first, skipped = begin
+def _in_order(of_bucket: OfBucket, report: Callable[[int], None]) -> Iterator[UnitBlock]:
+    """Yields all units in the new order, by BLOCK; `report` gets the bucket that is read."""
     waiting: list[UnitBlock] = []
     missing = BLOCK
-    for bucket in range(first, BUCKETS):
-        done = 0
+    for bucket in range(BUCKETS):
         for block in of_bucket(bucket):
-            begin_in_block = min(max(skipped - done, 0), len(block))
-            done += begin_in_block
-            rest = block.part(begin_in_block, len(block))
+            rest = block
             while len(rest) >= missing:
-                done += missing
-                yield joined([*waiting, rest.part(0, missing)]), (bucket, done)
+                yield joined([*waiting, rest.part(0, missing)])
                 rest = rest.part(missing, len(rest))
                 waiting, missing = [], BLOCK
+                report(bucket)
             if len(rest):
                 waiting.append(rest)
-                done, missing = done + len(rest), missing - len(rest)
-        skipped = 0
-    yield joined(waiting), _BEHIND
+                missing -= len(rest)
+    yield joined(waiting)
+    report(BUCKETS)
 
 
 def _limits(memory: int, threads: int) -> tuple[int, int]:
@@ -148,7 +188,11 @@ def _batches(
                 size = 0
             blocks.append((block, draws.next(len(block))))
             size += more
-            state |= {_NEXT: (number, following), _UNITS: state[_UNITS] + len(block)}
+            state |= {
+                _NEXT: (number, following),
+                _UNITS: state[_UNITS] + len(block),
+                _ENTRIES: state[_ENTRIES] + int(block.entries.sum()),
+            }
             tick(before + source.offset(following), whole)
         source.check_end()
         before, first = before + source.size, 0

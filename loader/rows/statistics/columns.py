@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from loader.formats.file_tools import Statistics
 from loader.rows.spellings import Spellings
 
 MOST_DISTINCT = 10_000  # texts of a column that are told apart
@@ -73,7 +74,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class ColumnStatistics:
+class ColumnStatistics(Statistics):
     """Statistics of one file."""
 
     file: str

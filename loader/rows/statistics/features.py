@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from loader.formats.file_tools import Statistics
 from loader.rows.statistics.text import Chunks
 
 _LABELS = 20  # that are told one by one
 
 
 @dataclass(frozen=True)
-class FeatureStatistics:
+class FeatureStatistics(Statistics):
     """Statistics of one file."""
 
     file: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from loader.errors import DataError
-from loader.formats.format import Verdict
+from loader.formats.file_tools import Verdict
 
 
 def verdict(path: str, counts: Iterable[tuple[int, DataError | None]]) -> Verdict:

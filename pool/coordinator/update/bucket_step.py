@@ -200,8 +200,11 @@ def step_own(optimizers: BucketOptimizers, bucket: int, step: int, gradients: Bu
     for part, addends in gradients:
         part.next_version(step, addends)
     crash_point("coordinator.weights_caught_up")
-    steps = [(part.parameter, part.memory.weights(step), addends) for part, addends in gradients if addends]
-    optimizers.fold_and_step(bucket, steps, scale)
+    with optimizers.stepping(bucket) as optimizer:
+        for part, addends in gradients:
+            if addends:
+                old, first_row = part.memory.weights(step), part.memory.first_row
+                optimizer.fold_and_step(part.parameter, old, addends, first_row=first_row, scale=scale)
     crash_point("coordinator.weights_folded")
     for part, _ in gradients:
         part.give_out(step)

@@ -1,4 +1,5 @@
-"""A worker's end on a CPU: weights are read where they lie, gradients written to the slot, or rounded to it."""
+"""The exchange of a worker on a CPU: its parameters are views of the shared weights, and gradients are written to its
+gradient slot, rounded if the slot has a smaller type."""
 
 from __future__ import annotations
 
@@ -36,8 +37,11 @@ class HostWorker:
         slots: Sequence[Slot],
         average: Slot | None = None,
     ) -> None:
-        """`model`: on the meta device; `halves`: the two versions' memory; `average`: that of their average; `slots`:
-        the worker's own."""
+        """Points the parameters of `model`, which is on the meta device, to shared memory.
+
+        `halves`: the memory of versions with even and with odd numbers; `average`: that of the averaged weights;
+        `slots`: the worker's own gradient slots.
+        """
         plan, slot_plan = layout.plan, layout.slot_plan
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]

@@ -1,4 +1,4 @@
-"""The page that `pool train --check` prints: what a run does, and what it needs."""
+"""The page that `pool check` prints: what a run does, and what it needs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def check_page(run: RunPlan, disk: DiskPlan, memory: str, machines: int = 1) -> 
     """`memory`: the table of it; `machines`: that compute the run."""
     parts = (*_run(run), *_model(run), *_machine(run, disk), *_machines(run, machines))
     lines = (f"{what:{WIDTH}}{value}" for what, value in parts)
-    named = {"data.train": run.train_files, "data.validation": run.validation_files}
-    facts = list(fact_lines(data_facts(run.config.data, named)))
+    facts = list(fact_lines(data_facts(run.data)))
     return "\n".join(["Run", *lines, *(["", *facts] if facts else []), "", "Memory", memory])
 
 
@@ -40,7 +39,7 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
     yield "samples of a step", f"{per_step:,} = {train.batches_per_step} x {batch:,}"
     yield "samples of the run", f"{samples:,} in {steps:,} steps{f' behind {run.step:,}' if run.step else ''}"
     yield "training data", _data(run, samples)
-    for line in file_lines(config.data, run.train_files):
+    for line in file_lines(run.data["train"]):
         yield "", line
     if (mixed := mixture(run)) is not None:
         yield "mixture", mixed.removeprefix("data.train: ")
@@ -54,17 +53,16 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
         share = config.data.validation_share
         origin = f"{share:.3g} of the training data" if share else _files(run.validation_files)
         yield "validation", f"{origin}; every {every:,} steps, {batches}"
-        for line in () if share else file_lines(config.data, run.validation_files):
+        for line in () if share else file_lines(run.data["validate"]):
             yield "", line
     else:
         yield "validation", "none"
-    named = {"data.train": run.train_files, "data.validation": run.validation_files}
-    if (warning := unit_warning(config, named)) is not None:
+    if (warning := unit_warning(config.task, run.data)) is not None:
         yield "", warning
 
 
 def _data(run: RunPlan, samples: int) -> str:
-    there = estimate(run)
+    there = estimate(run.data["train"])
     if not there:
         return _files(run.train_files)
     return f"{_files(run.train_files)}; about {there:,} samples after the filters: {samples / there:.2g} epochs"

@@ -20,12 +20,14 @@ from loader.errors import DataError, comes_from
 from loader.exit_codes import EXIT_DATA
 from loader.files.fingerprint import content_digest
 from loader.files.identity import DataFile, check_unchanged, identify
+from loader.files.paths import NoFileError
+from loader.stream.data import Data
 from loader.stream.data_facts import fact_lines
 from loader.stream.mixture_files import find_entries, with_entries
-from loader.stream.sources import NoFileError
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_mixture, describe_scales, same_validation
 from pool.config.tree import Config
 from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
+from pool.process.start import run_data
 from pool.protocol.messages import Purpose
 from pool.supervisor.prepare.data_size import data_facts, unit_warning
 from pool.supervisor.prepare.run_plan import RunPlan
@@ -35,14 +37,21 @@ Recorded = Sequence[tuple[str, int]]  # as SavedState.data
 
 @dataclass(frozen=True)
 class DataFiles:
-    train: tuple[DataFile, ...]
-    validation: tuple[DataFile, ...]
+    data: Mapping[Purpose, Data]  # of each stream
     validation_digests: tuple[str, ...]  # of the content of each; none if these are the training files
     notes: tuple[str, ...]  # for the user
 
+    @property
+    def train(self) -> tuple[DataFile, ...]:
+        return self.data["train"].files
+
+    @property
+    def validation(self) -> tuple[DataFile, ...]:
+        return self.data["validate"].files
+
 
 def find(config: Config, saved: SavedState | None) -> DataFiles:
-    """The files that the config names, as they are now; `saved`: of the checkpoint that the run goes on from.
+    """Finds the files that the config names, as they are now; `saved`: of the checkpoint that the run goes on from.
 
     With data.growing = "ignore_new" files that are newer than the checkpoint are left out, and bytes at files' ends.
     Raises ConfigError, of which UnavailableError for files that are not there now.
@@ -75,11 +84,11 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     before = saved if saved is not None and saved.validation and files["validation"] else None
     if before is not None and not same_validation(before, files["validation"], digests):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
-    named = {f"data.{key}": own for key, own in files.items() if getattr(data, key)}
-    notes += fact_lines(data_facts(data, named))
-    if (warning := unit_warning(config, named)) is not None:
+    streams = run_data(config, files["train"], files["validation"])
+    notes += fact_lines(data_facts(streams))
+    if (warning := unit_warning(config.task, streams)) is not None:
         notes.append(warning)
-    return DataFiles(files["train"], files["validation"], digests, tuple(notes))
+    return DataFiles(streams, digests, tuple(notes))
 
 
 def _content_digests(files: Sequence[DataFile]) -> tuple[str, ...]:
@@ -142,9 +151,10 @@ def saved_sums(run: RunPlan, saved: SavedState, checkpoint: Path) -> dict[Purpos
         if purpose not in tables or (purpose == "validate" and _other_validation(run, saved)):
             continue
         if tables[purpose].size != count:
+            paths = [str(file.path) for file in run.data[purpose].files]
             raise RunError(
-                f"{_listed([str(file.path) for file in run.files[purpose]])}: the data have changed: {count} chunks "
-                f"now, {tables[purpose].size} when {checkpoint} was written",
+                f"{_listed(paths)}: the data have changed: {count} chunks now, "
+                f"{tables[purpose].size} when {checkpoint} was written",
                 EXIT_DATA,
             )
         sums[purpose] = tables[purpose]

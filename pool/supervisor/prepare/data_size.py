@@ -1,35 +1,32 @@
-"""The contents of a run's data files: how many samples, which share of each file, lines for the page of `--check`."""
+"""The contents of a run's data files: how many samples, which share of each file, lines for the page of pool check."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loader.files.identity import DataFile
-from loader.stream.config import DataConfig
+from loader.stream.data import Data
 from loader.stream.data_facts import DataFact
-from loader.stream.sources import describe_data, format_name, portions, samples_per_epoch, score_unit
-from pool.config.tree import Config
+from pool.protocol.messages import Purpose
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.system_memory import mib
 from pool.task.registry import task_module
 
 
-def estimate(run: RunPlan, *, validation: bool = False) -> int | None:
-    """Returns about how many samples a pass over the training or validation data has; None if that can't be said."""
-    config, files = run.config, run.validation_files if validation else run.train_files
+def estimate(data: Data) -> int | None:
+    """Returns about how many samples a pass over the data has; None if that can't be said."""
     try:
-        return samples_per_epoch(config.data, files, config.run.seed, validation=validation)
+        return data.samples_per_epoch()
     except Exception:  # a source of the user's may raise anything; damage further on is the run's to tell
         return None
 
 
 def mixture(run: RunPlan) -> str | None:
-    """One line: what an epoch has of each entry of data.train, if they have shares; else None."""
-    config = run.config
+    """Returns a line that says what an epoch has of each entry of data.train; None if they have no shares."""
     try:
-        shares = portions(config.data, run.train_files, config.run.seed)
+        shares = run.data["train"].portions()
     except Exception:  # as above
         return None
     entries = [
@@ -45,7 +42,7 @@ def short_validation(run: RunPlan) -> str | None:
     train, batch = run.config.train, run.config.data.batch_size
     if not run.config.validate_every or not run.validation_files or train.validation_batches == "all":
         return None
-    there = estimate(run, validation=True)
+    there = estimate(run.data["validate"])
     if not there or there >= train.validation_batches * batch:
         return None
     return (
@@ -54,7 +51,7 @@ def short_validation(run: RunPlan) -> str | None:
     )
 
 
-Files = Mapping[str, Sequence[DataFile]]  # by the key that names them
+Streams = Mapping[Purpose, Data]  # of a run
 
 _MOST = 8  # lines on a page, and groups of files in one line
 
@@ -73,34 +70,33 @@ class _Kind:
         return f"{self.format}, scores {unit}{scale}"
 
 
-def file_lines(config: DataConfig, files: Sequence[DataFile]) -> Iterator[str]:
+def file_lines(data: Data) -> Iterator[str]:
     """Yields a line for each file, as far as they are few."""
-    for file in files[:_MOST]:
-        kind = _kind(config, file)
+    for file in data.files[:_MOST]:
+        kind = _kind(data, file)
         yield ", ".join(filter(None, (str(file.path), str(kind or ""), mib(file.size))))
-    if len(files) > _MOST:
-        yield f"... and {len(files) - _MOST:,} more"
+    if len(data.files) > _MOST:
+        yield f"... and {len(data.files) - _MOST:,} more"
 
 
-def data_facts(config: DataConfig, files: Files) -> Sequence[DataFact]:
-    """Describes how these files are read; says nothing of files that can't be read, as the run says why."""
-    distinct = list(dict.fromkeys(itertools.chain.from_iterable(files.values())))
+def data_facts(streams: Streams) -> Sequence[DataFact]:
+    """Describes how a run's files are read; says nothing of files that can't be read, as the run says why."""
+    distinct = tuple(dict.fromkeys(itertools.chain.from_iterable(data.files for data in streams.values())))
     try:
-        return describe_data(config, distinct)
+        return replace(streams["train"], files=distinct).describe()
     except Exception:  # formats and sources are a user's code, too
         return ()
 
 
-def unit_warning(config: Config, files: Files) -> str | None:
+def unit_warning(task: str, streams: Streams) -> str | None:
     """Returns a line about files whose scores have another unit than the network's output is to have, or different
     ones; else None. A file with a score_scale is brought to the right unit by it."""
-    module = task_module(config.task)
+    module = task_module(task)
     unit, scales = getattr(module, "SCORE_UNIT", None), getattr(module, "SCORE_SCALES", {})
     if unit is None:
-        return _mixed_units(config.data, files)
+        return _mixed_units(streams)
     others: dict[str, DataFile] = {}  # the first file of each unit
-    for file in itertools.chain.from_iterable(files.values()):
-        kind = _kind(config.data, file)
+    for file, kind in _kinds(streams):
         if kind is not None and kind.unit and kind.unit != unit and kind.scale == 1.0:
             others.setdefault(kind.unit, file)
     if not others:
@@ -108,17 +104,16 @@ def unit_warning(config: Config, files: Files) -> str | None:
     named = " and ".join(f"{other} ({file.path.name})" for other, file in others.items())
     scale = scales.get(next(iter(others)), "...")
     return (
-        f"warning: scores are usually {named}, and the task {config.task} is for {unit}: "
+        f"warning: scores are usually {named}, and the task {task} is for {unit}: "
         f'{{files = "...", score_scale = {scale}}} brings an entry to that; '
         f'score_unit = "{unit}" says that its scores have it already'
     )
 
 
-def _mixed_units(config: DataConfig, files: Files) -> str | None:
+def _mixed_units(streams: Streams) -> str | None:
     """Returns a line if files whose scores have different units are read with one score_scale; else None."""
     units: dict[float, dict[str, DataFile]] = {}  # the first file of each, by scale
-    for file in itertools.chain.from_iterable(files.values()):
-        kind = _kind(config, file)
+    for file, kind in _kinds(streams):
         if kind is not None and kind.unit:
             units.setdefault(kind.scale, {}).setdefault(kind.unit, file)
     for by_unit in units.values():
@@ -131,9 +126,15 @@ def _mixed_units(config: DataConfig, files: Files) -> str | None:
     return None
 
 
-def _kind(config: DataConfig, file: DataFile) -> _Kind | None:
+def _kinds(streams: Streams) -> Iterator[tuple[DataFile, _Kind | None]]:
+    for data in streams.values():
+        for file in data.files:
+            yield file, _kind(data, file)
+
+
+def _kind(data: Data, file: DataFile) -> _Kind | None:
     """Returns None for a file that can't be opened: the run says why."""
     try:
-        return _Kind(format_name(config, file), score_unit(config, file), file.score_scale)
+        return _Kind(data.format_name(file), data.score_unit(file), file.score_scale)
     except Exception:  # formats and sources are a user's code, too
         return None

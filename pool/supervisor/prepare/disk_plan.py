@@ -32,7 +32,8 @@ class DiskPlan:
 def disk_plan(run: RunPlan) -> DiskPlan:
     """Counts the checkpoints that are kept, and the one that is being written. Raises RunError."""
     train = run.config.train
-    data = _OF_A_FILE * sum(map(len, run.files.values())) + _OF_A_CHUNK * sum(run.planned.num_chunks.values())
+    files = len(run.train_files) + len(run.validation_files)
+    data = _OF_A_FILE * files + _OF_A_CHUNK * sum(run.planned.num_chunks.values())
     every = 1 if train.checkpoint_minutes else train.checkpoint_every
     due = 1 if every == 0 else 1 + (train.steps - run.step) // every
     best = 1 if run.config.validates else 0

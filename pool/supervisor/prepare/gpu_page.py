@@ -1,4 +1,4 @@
-"""Lines about a run's GPUs before it begins: on the page of `--check` all, at the start what should be changed."""
+"""Lines about a run's GPUs before it begins: on the page of `pool check` all, at the start what should be changed."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loader.errors import DataError
-from loader.files.identity import DataFile
-from loader.stream.sources import window_nbytes
+from loader.stream.data import Data
 from pool.errors import ResourceError
 from pool.kernels.tree import most_nodes, most_nodes_between
 from pool.shm import segment
@@ -73,10 +72,10 @@ def memory_plan(run: RunPlan, sizes: Mapping[str, int]) -> list[Row]:
         rows.append(Row("optimizer state", state, "optimizer.name, model"))
     if collected := run.validation.batches * planned.measured.collected_nbytes(len(planned.plans)):
         rows.append(Row("metrics", _WORKING * collected, "train.validation_batches, data.batch_size"))
-    streams = [run.train_files, run.validation_files]
+    streams = list(run.data.values())
     if run.validation.ends:  # another stream for the last batch
-        streams.append(run.validation_files)
-    if windows := sum(_windows(run, files) for files in streams):
+        streams.append(run.data["validate"])
+    if windows := sum(map(_window_nbytes, streams)):
         rows.append(Row("loader windows", windows, "data.window_chunks"))
     torch_processes = 2 + workers - exchange.one_process
     base = 2 * _PROCESS + (torch_processes - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
@@ -84,9 +83,9 @@ def memory_plan(run: RunPlan, sizes: Mapping[str, int]) -> list[Row]:
     return rows
 
 
-def _windows(run: RunPlan, files: Sequence[DataFile]) -> int:
+def _window_nbytes(data: Data) -> int:
     try:
-        return window_nbytes(run.config.data, files)
+        return data.window_nbytes()
     except DataError:  # damage is the stream's to tell
         return 0
 

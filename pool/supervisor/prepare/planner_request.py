@@ -85,8 +85,10 @@ def with_answer(run: RunPlan, answer: Answer) -> RunPlan:
         raise PoolError(answer.error, answer.exit_code)
     return replace(
         run,
-        train_files=_up_to(run.train_files, answer.sizes["train"]),
-        validation_files=_up_to(run.validation_files, answer.sizes["validate"]),
+        data={
+            purpose: replace(data, files=_up_to(data.files, answer.sizes[purpose]))
+            for purpose, data in run.data.items()
+        },
         answer=answer.planned,
     )
 

@@ -12,7 +12,7 @@ import resource
 from pathlib import Path
 
 from loader.files.whole_file import temporary
-from loader.stream.sources import generates
+from loader.stream.sources import source_by_name
 from pool.checkpoint.state import AVERAGE, FOLDER
 from pool.config.tree import Config
 from pool.errors import ConfigError, ResourceError, exit_code_of
@@ -52,7 +52,8 @@ def check_current_folder() -> None:
 
 def check_validation(config: Config) -> None:
     """Raises ConfigError for validations without data. A source that makes samples has them until files are named."""
-    if config.train.validate_every and not config.can_validate and not generates(config.data.source):
+    can_generate = source_by_name(config.data.source).can_generate
+    if config.train.validate_every and not config.can_validate and not can_generate:
         raise ConfigError(
             f"train.validate_every: {config.train.validate_every}, but data.validation names no file; name one, or "
             "leave train.validate_every out"

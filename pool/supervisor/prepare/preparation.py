@@ -86,7 +86,7 @@ def prepare(
     if saved is not None:
         config, started = with_its_start(config, saved)
     files = _find_files(config, saved)
-    config, steps = with_steps(config, files.train, signals)
+    config, steps = with_steps(config, files.data["train"], signals)
     changed = "" if saved is None else changed_settings(config, folder.recorded())
     for note in filter(None, (started, changed, steps)):
         folder.note(note)
@@ -133,7 +133,7 @@ def check(config: Config, show: Callable[[str], object], machines: int = 1, *, b
     run_dir = config.run_dir
     with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
         files = _find_files(config, None)
-        config, _ = with_steps(config, files.train, None)
+        config, _ = with_steps(config, files.data["train"], None)
         run, forkserver = _plan_run(config, files, Path(logs), Path(logs), None, only_check=True, begins=begins)
         forkserver.end()
     run = replace(run, run_dir=run_dir)
@@ -169,7 +169,7 @@ def _plan_run(
     # a wrong name is refused before torch is imported
     check_devices(config.pool.devices, config.testing.device_module)
     check_descriptors(config)
-    samples = validation_samples(config, files.validation, signals)
+    samples = validation_samples(config, files.data["validate"], signals)
     step, cursor = resume_point(config, checkpoint, files.train)
     module = task_module(config.task)
     start_from = None
@@ -183,8 +183,7 @@ def _plan_run(
             run_dir=run_dir,
             address_key=new_key(),
             coordinator=Peer(COORDINATOR),
-            train_files=files.train,
-            validation_files=files.validation,
+            data=files.data,
             validation_digests=files.validation_digests,
             step=step or begins,
             cursor=cursor,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from loader.stream.data import Data
 from loader.stream.interface import Cursor
 from pool.checkpoint.overrides import Override
 from pool.config.tree import Config
@@ -32,8 +33,7 @@ class RunPlan:
     run_dir: Path
     address_key: str  # of the run's hubs
     coordinator: Peer  # the living coordinator
-    train_files: Files  # as they were when the run began
-    validation_files: Files
+    data: Mapping[Purpose, Data]  # of each stream; files as they were when the run began
     step: int  # the run begins with
     cursor: Cursor  # where the first batch of that step begins
     checkpoint: Path | None  # to resume from, in `run_dir`
@@ -54,8 +54,12 @@ class RunPlan:
         return self.answer
 
     @property
-    def files(self) -> Mapping[Purpose, Files]:
-        return {"train": self.train_files, "validate": self.validation_files}
+    def train_files(self) -> Files:
+        return self.data["train"].files
+
+    @property
+    def validation_files(self) -> Files:
+        return self.data["validate"].files
 
     @property
     def decoding_threads(self) -> int:
@@ -133,9 +137,9 @@ class RunPlan:
         share = range(groups.per_step) if place is None else groups.share(place.machine, place.machines)
         return FeederStart(
             **self._running(peer, uses_device=False),
-            data=self.config.data.model_copy(update={"threads": self.decoding_threads}),
+            data_config=self.config.data.model_copy(update={"threads": self.decoding_threads}),
             seed=self.config.run.seed,
-            files={purpose: files for purpose, files in self.files.items() if purpose == "train" or validates},
+            files={purpose: data.files for purpose, data in self.data.items() if purpose == "train" or validates},
             groups=groups,
             share=(share.start, share.stop),
         )

@@ -16,11 +16,13 @@ import numpy.typing as npt
 from loader._native import extract_fen
 from loader.errors import DataError
 from loader.files.identity import identify
+from loader.files.paths import find_files
 from loader.files.text import text_of
 from loader.files.user_file import read_user_file
+from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
-from loader.stream.sources import data_config, find_files
+from loader.stream.sources import data_config
 from pool.errors import ConfigError
 
 # Opcode and operands of an EPD line's operation; a semicolon ends it, but not in quotes.
@@ -162,7 +164,7 @@ def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Pos
     chess = {"features": inputs.features, "king_buckets": list(inputs.king_buckets), "output_buckets": "single"}
     config = data_config(batch_size=_BATCH, chess=chess)
     try:
-        for batch, order in batches_in_order(config, identify(files), seed=0):
+        for batch, order in batches_in_order(Data(config, identify(files))):
             yield from itertools.islice(positions_of(batch, len(order)), 0, None, _APART)
     except OSError as error:
         raise ConfigError(f"{option}: {error.filename}: {error.strerror}") from None

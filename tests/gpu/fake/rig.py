@@ -23,9 +23,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from loader.stream.data import open_stream
 from loader.stream.schema import BatchSchema, SparseBatch
 from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from pool.coordinator.exchange_setup import copies
 from pool.device import batches, event_waiter
 from pool.device.names import parse_device

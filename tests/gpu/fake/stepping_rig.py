@@ -235,12 +235,12 @@ class SteppingRig(WorkerRig):
         fold = Fold(step, bucket, contributions, places, contributions[0].place == 0, last, batches)
         if last:
             self._models.ahead()  # as late as can be
-            self._models.update(Update(step, bucket, batches, fold))
+            self._models.buckets[bucket].update(Update(step, bucket, batches, fold))
         elif self._early:
-            self._models.fold(fold)
+            self._models.buckets[bucket].fold(fold)
 
     def _take_buffers(self, step: int, contribution: Contribution) -> None:
-        self._models.take_buffers(TakeBuffers(step, 0, contribution))
+        self._models.members[0].take_buffers(TakeBuffers(step, 0, contribution))
         if self._early:
             self._models.settle()
 

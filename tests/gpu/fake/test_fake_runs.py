@@ -14,7 +14,7 @@ import pytest
 from pool.device.proof import COPIED, OPENED, WRITTEN
 from tests.runs.test_clicks_runs import CLICKS
 from tests.runs.test_drawn_numbers import DRAWING
-from tests.support.runs import STOCKFISH, TOY, Ended, WholeRun, copied, run, run_well
+from tests.support.runs import STOCKFISH, TOY, Ended, WholeRun, check, copied, run, run_well
 from tests.support.tasks import hostile_task
 
 pytestmark = pytest.mark.usefixtures("fakegpu_is_built", "cache_of_tests")
@@ -205,7 +205,7 @@ def test_auto_takes_a_device_when_it_has_found_out_that_its_memory_can_be_shared
     first = run_well(tmp_path / "first", {**ONE, **TWO, "pool.coordinator_device": "fakegpu:0"})
     tried = r"; gradients are added up on fakegpu:0: shared memory was tried now, in \d+\.\d s, fake GPU, driver 1: "
     assert re.search(f"{tried}{OPENED}; {WRITTEN}; data.threads", first.out)
-    second = run(tmp_path / "second", {**ONE, **TWO}, "--check")
+    second = check(tmp_path / "second", {**ONE, **TWO})
     assert second.code == 0, second.err
     assert "rows; shared memory was tried now, in " in " ".join(second.out.split())
     (record,) = json.loads(new_cache.read_text())
@@ -224,7 +224,7 @@ def test_auto_takes_the_host_when_a_driver_refuses_to_share_memory(
     why = f"not seen that {OPENED}: RuntimeError: FAKEGPU error: not supported (export); to try it again, remove "
     ended = run_well(tmp_path / "run", {**ONE, **TWO})
     assert "; gradients are added up on the host: shared memory was tried now, in " in ended.out
-    page = run(tmp_path / "page", {**ONE, **TWO}, "--check")
+    page = check(tmp_path / "page", {**ONE, **TWO})
     for out in (ended.out, page.out):
         assert f'{why}{new_cache} (pool.exchange = "device" takes it all the same)' in " ".join(out.split())
     assert "exchange host: shared memory was tried on " in " ".join(page.out.split())
@@ -243,7 +243,7 @@ def test_a_gpu_that_is_full_or_taken_now_is_tried_again(
     state: str, why: str, new_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKEGPU", state)
-    page = run(tmp_path / "run", {**ONE, **TWO}, "--check")
+    page = check(tmp_path / "run", {**ONE, **TWO})
     assert page.code == 0, page.err
     said = " ".join(page.out.split())
     assert "host: it can't be tried now whether processes can share memory of fake GPU, driver 1: " in said

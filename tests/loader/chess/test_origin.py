@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
-from loader.stream.sources import data_config, open_stream, origin_of
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_in_chunk, samples_of, wait
 from tests.support.binpack_file import BinpackFile
 
@@ -38,7 +39,7 @@ def test_every_entry_of_a_batch_comes_from_a_chunk_of_its_origin(shuffle: bool, 
 
 def chunk_samples(config: DataConfig, files: list[Path], cursor: Cursor) -> Counter[Sample]:
     """All samples of the chunks that a batch's origin names."""
-    origin = origin_of(config, files, SEED, cursor)
+    origin = Data.from_paths(config, files, SEED).origin(cursor)
     assert (origin["epoch"], origin["window"], origin["first_entry"]) == (cursor.epoch, cursor.window, cursor.entry)
     assert 1 <= len(origin["chunks"]) <= config.window_chunks
     found: Counter[Sample] = Counter()

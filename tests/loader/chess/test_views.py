@@ -21,9 +21,10 @@ from loader.cli.main import main
 from loader.files.identity import DataFile, identify
 from loader.formats.format import Reader
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
-from loader.stream.sources import data_config, describe_data, open_stream
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import KEEP_ALL
 from tests.support.paths import ROOT
 
@@ -119,7 +120,7 @@ def test_a_file_of_the_movers_view_is_read_right_with_the_settings(files: dict[s
 
 def facts(settings: DataConfig, paths: Sequence[Path]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for fact in describe_data(settings, identify(paths)):
+    for fact in Data(settings, identify(paths)).describe():
         found.setdefault(fact.topic, []).append(fact.text)
     return found
 

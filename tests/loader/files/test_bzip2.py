@@ -14,8 +14,9 @@ import pytest
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
 from loader.errors import DataError
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import samples_of
 from tests.support.paths import VALIDATION
 from tests.support.positions import encode, sample
@@ -127,7 +128,7 @@ def test_the_error_says_where_and_what(tmp_path: Path) -> None:
 
 
 def test_it_is_not_written(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["cat", str(VALIDATION), "-o", str(tmp_path / "a.pgn.bz2")]) == 2
+    assert main(["convert", str(VALIDATION), "-o", str(tmp_path / "a.pgn.bz2")]) == 2
     assert ".bz2 is read, and not written: .gz or .zst compresses" in capsys.readouterr().err
 
 

@@ -39,7 +39,7 @@ def test_commands_of_pool_refuse_other_endings(
 
 
 @pytest.mark.parametrize("name", ["a.foo", "a.json", "a.parquet", "a.xz"])
-@pytest.mark.parametrize("command", ["convert", "filter", "shuffle", "dedupe", "interleave", "generate"])
+@pytest.mark.parametrize("command", ["convert", "filter", "shuffle", "dedupe", "generate"])
 def test_commands_of_loader_refuse_an_ending_of_no_format(
     command: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -47,7 +47,7 @@ def test_commands_of_loader_refuse_an_ending_of_no_format(
     text = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1 | 10 | 0.5\n"
     (tmp_path / "in.txt").write_text(text)
     (tmp_path / "engine").write_text("")
-    inputs = {"generate": "--engine engine --positions 1 --nodes 1", "interleave": "in.txt=1"}.get(command, "in.txt")
+    inputs = "--engine engine --positions 1 --nodes 1" if command == "generate" else "in.txt"
     assert loader([command, *inputs.split(), "-o", name]) == 2
     assert capsys.readouterr().err.startswith(f"loader: {name}: ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["engine", "in.txt"]

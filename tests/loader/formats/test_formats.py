@@ -21,11 +21,12 @@ from loader.chess.readers import open_readers
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, identify
 from loader.formats.format import Format
-from loader.formats.registry import built_in, format_by_name, format_of_file
+from loader.formats.registry import built_in, find_format, format_by_name
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, format_name, open_stream, origin_of, samples_per_epoch
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_of
 from tests.support.data import text_format
 from tests.support.paths import VALIDATION
@@ -59,15 +60,33 @@ def test_every_folder_beside_the_registry_is_a_format() -> None:
 def test_a_format_is_known_by_content_before_name(game_files: list[Path], tmp_path: Path) -> None:
     renamed = tmp_path / "games.dat"
     renamed.write_bytes(game_files[0].read_bytes())
-    assert format_of_file(renamed) == "binpack"
+    assert find_format(renamed, setting="data.format") == "binpack"
     named = tmp_path / "empty.binpack"
     named.touch()
-    assert format_of_file(named) == "binpack"
-    other = tmp_path / "other.dat"
+    assert find_format(named, setting="data.format") == "binpack"
+
+
+@pytest.mark.parametrize("setting", ["--format", "data.format"])
+def test_what_names_the_format_of_an_unclear_file_is_said(setting: str, game_files: list[Path], tmp_path: Path) -> None:
+    other, packed = tmp_path / "other.dat", tmp_path / "other.dat.gz"
     other.write_bytes(b"other")
-    assert format_of_file(other) is None
-    assert format_of_file(game_files[0], "rows") is None
-    assert format_of_file(tmp_path / "missing") is None
+    with pytest.raises(DataError, match=rf"does not begin as any of the formats .*; {setting} says which it is"):
+        find_format(other, setting=setting)
+    assert find_format(other, setting=setting, name="svmlight") == "svmlight"
+    assert find_format(other, setting=setting, is_strict=False) == "binpack"
+    assert find_format(other, setting=setting, family="rows", is_strict=False) == "svmlight"
+    packed.write_bytes(gzip.compress(b"other", mtime=0))
+    with pytest.raises(DataError, match=rf"is compressed, .*; {setting} says which it is"):
+        find_format(packed, setting=setting)
+    with pytest.raises(DataError, match="is in binpack, which holds records of chess, and those of rows are read"):
+        find_format(game_files[0], setting=setting, family="rows")
+
+
+def test_a_file_that_is_empty_or_missing_has_the_default_of_its_family(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    for path in (tmp_path / "empty", tmp_path / "missing"):
+        assert find_format(path, setting="data.format") == "binpack"
+        assert find_format(path, setting="data.format", family="rows") == "svmlight"
 
 
 @pytest.mark.parametrize(
@@ -127,8 +146,8 @@ def test_a_format_is_called_what_data_format_says(text_files: list[Path], monkey
     monkeypatch.setattr(text_format, "OBJECT", SimpleNamespace(**vars(text_format)), raising=False)
     (file,) = identify(text_files[:1])
     for name in (TEXT, f"{TEXT}:OBJECT", "text"):
-        assert format_name(CONFIG.model_copy(update={"format": name}), file) == name
-    assert format_name(CONFIG, *identify([VALIDATION])) == "binpack"
+        assert Data(CONFIG.model_copy(update={"format": name})).format_name(file) == name
+    assert Data(CONFIG).format_name(*identify([VALIDATION])) == "binpack"
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -158,7 +177,7 @@ def test_it_is_filtered_and_estimated_as_any_other(text_files: list[Path]) -> No
     config = data_config(
         batch_size=16, format=TEXT, chess={"features": "chess768", "filters": FilterConfig(skip_captures=True)}
     )
-    assert samples_per_epoch(config, text_files, SEED)
+    assert Data.from_paths(config, text_files, SEED).samples_per_epoch()
     with open_stream(config, text_files, SEED) as stream:  # type: ignore[attr-defined]
         list(read_batches(stream, 3))
         read, kept, _ = stream.progress()
@@ -222,6 +241,6 @@ def test_files_of_several_formats_follow_one_another(text_files: list[Path], gam
         assert batches(config, mixed, 15) == known
         readers = open_readers(config, identify(mixed))
         assert [type(reader).__name__ for reader in readers] == ["EntriesReader", "TextReader", "EntriesReader"]
-        origin = origin_of(config.model_copy(update={"window_chunks": 1000}), mixed, SEED, Cursor())
+        origin = Data.from_paths(config.model_copy(update={"window_chunks": 1000}), mixed, SEED).origin(Cursor())
         files = [chunk["file"] for chunk in origin["chunks"]]
         assert json.loads(json.dumps(files)) == sorted(files, key=[str(file) for file in mixed].index)

@@ -15,7 +15,8 @@ from loader.errors import DataError
 from loader.exit_codes import EXIT_FAILED
 from loader.files.identity import identify
 from loader.formats.registry import built_in, format_by_name
-from loader.stream.sources import data_config, open_stream
+from loader.stream.data import open_stream
+from loader.stream.sources import data_config
 from tests.support.paths import SAMPLE
 
 SVM = b"1 2:3 7:1\n0 1:0.5\n" * 50

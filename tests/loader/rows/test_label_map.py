@@ -15,8 +15,9 @@ import pytest
 from loader.errors import DataError
 from loader.rows.readers import without_labels
 from loader.rows.settings import RowsConfig
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 
 WORDS = {"no": 0, "yes": 1}
 NUMBERS = {"1": 0, "2": 1}

@@ -15,9 +15,10 @@ from loader.errors import DataError
 from loader.rows.block import Rows
 from loader.rows.settings import RowsConfig, SyntheticRowsConfig
 from loader.rows.synthetic import draw_rows, true_probabilities
+from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream, origin_of, samples_per_epoch
+from loader.stream.sources import data_config
 from tests.loader.rows.many_rows import FEATURES, digests, make
 from tests.loader.stream.batch_contents import digest
 from tests.support.data import rows_format
@@ -59,8 +60,10 @@ def test_a_format_of_a_users_own_is_read_as_those_in_the_tree(path: Path) -> Non
         with closing(open_stream(shuffled.model_copy(update={"threads": threads}), [path], seed=3)) as stream:
             found.add(tuple(digest(batch) for batch in read_batches(stream, 7)))
     assert len(found) == 1
-    assert samples_per_epoch(CONFIG, [path], 3) == 150
-    assert origin_of(CONFIG, [path], 3, Cursor(window=1))["chunks"] == [{"file": str(path), "chunk": 3, "offset": None}]
+    assert Data.from_paths(CONFIG, [path], 3).samples_per_epoch() == 150
+    assert Data.from_paths(CONFIG, [path], 3).origin(Cursor(window=1))["chunks"] == [
+        {"file": str(path), "chunk": 3, "offset": None}
+    ]
 
 
 Sparse = dict[str, tuple[Any, Any, Any]]
@@ -158,8 +161,8 @@ def test_rows_of_a_known_model_need_no_file_and_are_a_function_of_their_settings
         with closing(open_stream(config.model_copy(update={"threads": threads}), [], seed=3)) as stream:
             found.add(tuple(digest(batch) for batch in read_batches(stream, 25)))
     assert len(found) == 1
-    assert samples_per_epoch(config, [], 3) == 20_000
-    origin = origin_of(config, [], 3, Cursor())
+    assert Data(config, seed=3).samples_per_epoch() == 20_000
+    origin = Data(config, seed=3).origin(Cursor())
     assert {chunk["file"] for chunk in origin["chunks"]} == {"data.rows.synthetic"}
     with pytest.raises(ValueError, match=r"data\.train: no file is given; .* data\.rows\.synthetic\.num_rows"):
         open_stream(data_config(source="rows"), [], seed=3)

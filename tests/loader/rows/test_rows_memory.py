@@ -11,7 +11,8 @@ import pyarrow
 import pyarrow.parquet
 
 from loader.files.identity import identify
-from loader.stream.sources import data_config, samples_per_epoch, window_nbytes
+from loader.stream.data import Data
+from loader.stream.sources import data_config
 
 MIB = 1 << 20
 ROWS: dict[str, Any] = {"num_features": 60}
@@ -19,7 +20,7 @@ ROWS: dict[str, Any] = {"num_features": 60}
 
 def window(*paths: Path, chunks: int = 2) -> int:
     config = data_config(source="rows", window_chunks=chunks, rows=ROWS)
-    return window_nbytes(config, identify(paths))
+    return Data(config, identify(paths)).window_nbytes()
 
 
 def test_a_window_of_text_is_as_many_pieces_as_it_has(tmp_path: Path) -> None:
@@ -44,4 +45,4 @@ def test_a_chunk_of_an_archive_or_of_a_table_is_measured(tmp_path: Path) -> None
     pyarrow.parquet.write_table(pyarrow.table(columns), table, row_group_size=20_000)
     assert 0.8 < window(table) / (2 * 2 * 4 * 8 * 20_000) < 1.5
     for file, rows in ((path, 100_000), (table, 100_000)):
-        assert samples_per_epoch(data_config(source="rows", rows=ROWS), [file], 1) == rows
+        assert Data.from_paths(data_config(source="rows", rows=ROWS), [file], 1).samples_per_epoch() == rows

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from loader.cli.main import main
-from loader.formats.registry import format_of_file
+from loader.formats.registry import find_format
 from loader.rows.settings import RowsConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.schema import SparseField
-from loader.stream.sources import data_config, open_stream, schema_of
+from loader.stream.sources import data_config
 from tests.loader.rows.formats.odd_svmlight import FILES
 
 SHARED = {"fields": {"a": [0, 5], "b": [5, 10], "c": [10, 11]}}
@@ -63,7 +64,7 @@ def test_settings_that_contradict_one_another_are_refused(settings: dict[str, An
 def test_a_schema_has_the_fields_and_numbers_that_are_asked_for() -> None:
     rows = {"fields": {"b": [10, 13], "a": [0, 10.0]}, "max_active": {"a": 4, "b": 5}, "values": ["a"]}
     settings = RowsConfig.model_validate_json(json.dumps({**rows, "weight": True, "qid": True, "dense": ["age"]}))
-    schema = schema_of(data_config(source="rows", batch_size=7, rows=settings.model_dump()))
+    schema = Data(data_config(source="rows", batch_size=7, rows=settings.model_dump())).schema()
     assert schema.sparse == (
         SparseField("b", 3, max_active=3),
         SparseField("a", 10, max_active=4, values=True),
@@ -76,17 +77,17 @@ def test_a_schema_has_the_fields_and_numbers_that_are_asked_for() -> None:
     ]
     too_many = data_config(source="rows", batch_size=1 << 20, rows={"max_active": 5000})
     with pytest.raises(ValueError, match=r"data\.rows\.max_active: 5000 in 1048576 rows of a batch are more than"):
-        schema_of(too_many)
+        Data(too_many).schema()
 
 
 def test_a_format_of_another_family_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.svm"
     path.write_bytes(FILES["plain"])
     with pytest.raises(ValueError, match=r"data\.format: 'binpack' holds records of chess, and data.source is rows"):
-        schema_of(data_config(source="rows", format="binpack"))
-    assert format_of_file(path) == "svmlight"
+        Data(data_config(source="rows", format="binpack")).schema()
+    assert find_format(path, setting="data.format") == "svmlight"
     (tmp_path / "rows.dat").write_bytes(FILES["qid"])
-    assert format_of_file(tmp_path / "rows.dat") == "svmlight"
+    assert find_format(tmp_path / "rows.dat", setting="data.format") == "svmlight"
     empty = tmp_path / "empty"
     empty.touch()
     with pytest.raises(ValueError, match="there is nothing to read"):

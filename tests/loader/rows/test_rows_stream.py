@@ -22,9 +22,10 @@ from loader.errors import DataChangedError, DataError
 from loader.files.identity import identify
 from loader.rows.settings import RowsConfig
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.interface import Compared, Cursor, Filled, Stream
 from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, open_stream, origin_of, samples_per_epoch, schema_of, whole_files
+from loader.stream.sources import data_config
 from tests.loader.rows.many_rows import FEATURES, ManyRows, digests, make, samples_in, samples_of
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import run, wait
@@ -98,7 +99,7 @@ def test_the_stream_is_the_same_for_any_number_of_threads_and_from_any_cursor(
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_batches_in_file_order_are_those_of_the_lines(packing: str, rows: ManyRows, files: dict[str, Path]) -> None:
     config = CONFIG.model_copy(update={"shuffle": False, "batch_size": 7000})
-    expected = digests(rows, schema_of(config), {"features": [(0, FEATURES)]}, 25)
+    expected = digests(rows, Data(config).schema(), {"features": [(0, FEATURES)]}, 25)
     with closing(open_stream(config, [files[packing]], seed=3)) as stream:
         assert [digest(batch) for batch in read_batches(stream, 25)] == list(expected)
 
@@ -262,7 +263,7 @@ def test_a_growing_file_counts_up_to_its_last_whole_line(rows: ManyRows, tmp_pat
     path = tmp_path / "growing.svm"
     path.write_bytes(rows.text[: 62 * 3000 + 17])
     config = CONFIG.model_copy(update={"growing": "ignore_new", "shuffle": False})
-    known = whole_files(config, identify([path]))
+    known = Data(config, identify([path])).trim_files().files
     assert known[0].size == 62 * 3000
     path.write_bytes(rows.text[: 62 * 5000])
     with closing(open_stream(config, known, seed=5)) as stream:
@@ -272,9 +273,9 @@ def test_a_growing_file_counts_up_to_its_last_whole_line(rows: ManyRows, tmp_pat
 
 def test_an_estimate_and_an_origin_come_from_the_same_pieces(files: dict[str, Path]) -> None:
     for packing in PACKINGS:
-        there = samples_per_epoch(CONFIG, [files[packing]], 3)
+        there = Data.from_paths(CONFIG, [files[packing]], 3).samples_per_epoch()
         assert there == pytest.approx(ROWS, rel=0.15)
-        origin = origin_of(CONFIG, [files[packing]], 3, Cursor(epoch=2, window=1))
+        origin = Data.from_paths(CONFIG, [files[packing]], 3).origin(Cursor(epoch=2, window=1))
         numbers = [chunk["chunk"] for chunk in origin["chunks"]]
         assert len(numbers) == 4
         assert (numbers == [4, 5, 6, 7]) == (packing != "plain")

@@ -20,8 +20,9 @@ from loader.errors import DataError
 from loader.files.identity import identify
 from loader.rows.formats.parquet.file import inspect
 from loader.rows.spellings import Spellings, bare_form, spelling_of
+from loader.stream.data import Data, open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, describe_data, open_stream
+from loader.stream.sources import data_config
 
 SIZE = 1 << 30
 FLOATS = ["17.0", "18.0", "", "4.0"]
@@ -149,7 +150,7 @@ def test_missing_texts_are_no_spelling(tmp_path: Path) -> None:
 def facts(*paths: Path, **columns: Any) -> list[str]:
     rows = {"fields": {"user": [0, SIZE]}, "values": False, "columns": columns}
     config = data_config(source="rows", batch_size=4, rows=rows)
-    return [fact.text for fact in describe_data(config, identify(paths)) if fact.topic == "ids"]
+    return [fact.text for fact in Data(config, identify(paths)).describe() if fact.topic == "ids"]
 
 
 @pytest.mark.parametrize("word", ["NA", "nan", "null", "None"])

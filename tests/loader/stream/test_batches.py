@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from loader.chess.filters import FilterConfig
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.schema import ALIGNMENT, BatchSchema, SparseBatch
 from loader.stream.slots import allocate_slots, read_batches, write_batch
-from loader.stream.sources import data_config, open_stream, schema_of
+from loader.stream.sources import data_config
 from tests.loader.stream.batch_contents import digest
 
 MIRRORED = (0, 1, 2, 3, *(4,) * 12, *(5,) * 16)
@@ -106,7 +107,7 @@ def test_a_batch_of_many_bags_has_wider_bag_numbers(batch_size: int, bag: str, g
 
 def test_regions_are_aligned_and_none_overlaps_another() -> None:
     for features in FEATURES:
-        schema = schema_of(data_config(batch_size=1000, chess=features))
+        schema = Data(data_config(batch_size=1000, chess=features)).schema()
         end = 0
         for region in schema.regions.values():
             assert region.offset % ALIGNMENT == 0
@@ -119,4 +120,4 @@ def test_an_unknown_feature_set_is_named_with_the_known_ones() -> None:
     with pytest.raises(
         ValueError, match=r"data.chess.features: 'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, SFNNv10, "
     ):
-        schema_of(data_config(chess={"features": "HalfKP"}))
+        Data(data_config(chess={"features": "HalfKP"})).schema()

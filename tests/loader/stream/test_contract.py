@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 from loader.chess.positions.entry import Entry
-from loader.formats.registry import built_in, format_by_name, format_of_file
+from loader.formats.registry import built_in, find_format, format_by_name
 from loader.rows import blocks
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, open_stream, samples_per_epoch
+from loader.stream.sources import data_config
 from tests.loader.rows import many_rows
 from tests.loader.rows.formats import test_csv, test_npz, test_parquet
 from tests.loader.stream.batch_contents import digest
@@ -173,10 +174,11 @@ def test_every_format_is_a_subject() -> None:
 
 
 def test_a_file_is_known_by_its_content_or_name(subject: Subject) -> None:
+    if not subject.format:
+        return
+    assert subject.config.source == format_by_name(subject.format).FAMILY
     for path in subject.paths:
-        assert format_of_file(path) == (subject.format or format_of_file(path))
-    if subject.format:
-        assert subject.config.source == format_by_name(subject.format).FAMILY
+        assert find_format(path, setting="data.format") == subject.format
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -216,5 +218,5 @@ def test_an_epoch_has_each_sample_once(subject: Subject) -> None:
     assert len(sides[0]) == count * subject.config.batch_size
     if subject.config.source != "synthetic" and subject.samples == count * subject.config.batch_size:
         assert sides[0] == sides[1]
-    expected = samples_per_epoch(subject.config, subject.paths, SEED)
+    expected = Data.from_paths(subject.config, subject.paths, SEED).samples_per_epoch()
     assert expected is None or expected == pytest.approx(subject.samples, rel=0.1)

@@ -17,9 +17,10 @@ from loader.chess.positions.file import fault_behind, raise_fault
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, check_unchanged, identify
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.native_stream import NativeStream
 from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, open_stream, whole_files
+from loader.stream.sources import data_config
 from tests.loader.stream.batch_contents import digest
 from tests.support.binpack_file import BinpackFile
 from tests.support.data.binpack_data import chunks, make_files, other_chunk
@@ -171,19 +172,19 @@ def test_a_chunk_that_is_half_written_at_the_start_is_not_counted_in(rest: int, 
     whole = files[1].stat().st_size
     with files[1].open("ab") as out:
         out.write(chunks(1)[0][:rest])
-    known = whole_files(GROWING, identify(files))
+    known = Data(GROWING, identify(files)).trim_files().files
     assert [file.size for file in known] == [files[0].stat().st_size, whole]
     assert epoch(GROWING, known) == expected
     with files[1].open("ab") as out:
         out.write(chunks(1)[0][rest:])
     assert epoch(GROWING, known) == expected
-    assert whole_files(CONFIG, identify(files)) == identify(files)
+    assert Data(CONFIG, identify(files)).trim_files().files == identify(files)
 
 
 def test_damage_at_the_end_of_a_growing_file_is_still_damage(files: list[Path]) -> None:
     with files[1].open("ab") as out:
         out.write(b"junk of a length that is no header")
-    known = whole_files(GROWING, identify(files))
+    known = Data(GROWING, identify(files)).trim_files().files
     with pytest.raises(DataError, match="expected a chunk, which begins with b'BINP'") as raised:
         epoch(GROWING, known)
     assert not isinstance(raised.value, DataChangedError)

@@ -13,11 +13,13 @@ import pytest
 from loader._native import extract_fen
 from loader.files.identity import identify
 from loader.stream.config import DataConfig
+from loader.stream.data import Data
 from loader.stream.interface import Cursor, Filled
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from loader.stream.sequential import batches_in_order
 from loader.stream.slots import Slot, write_batch
-from loader.stream.sources import data_class
+from loader.stream.source import Source
+from loader.stream.sources import data_class, data_config
 from tests.loader.conftest import ENTRIES
 from tests.support.looked_into import dump
 
@@ -36,7 +38,7 @@ def test_chess_positions_come_in_their_order(batch_size: int, game_files: list[P
     files = game_files[1:]
     expected = [position for file in files for position in scored(file)]
     found = []
-    for batch, order in batches_in_order(config, identify(files), 0):
+    for batch, order in batches_in_order(Data(config, identify(files))):
         view = batch.sparse["features"]
         buckets = (batch.dense["piece_count"].astype(int) - 1) // 4
         assert np.array_equal(np.repeat(np.arange(8), np.diff(batch.bucket_offsets)), buckets)
@@ -50,7 +52,7 @@ def test_chess_positions_come_in_their_order(batch_size: int, game_files: list[P
         assert sample == (sorted(own.tolist()), sorted(opponents.tolist()), score)
 
 
-class Numbers:
+class Numbers(Source):
     """A source of one bucket, whose samples are 0 .. count - 1 over and over; a window has all of them."""
 
     count = 10
@@ -111,7 +113,7 @@ class NumberStream:
 def test_samples_of_one_bucket_come_in_whole_batches_and_a_rest(batch_size: int, sizes: list[int]) -> None:
     config = DataConfig(source=f"{__name__}:Numbers", batch_size=batch_size)
     numbers, found = [], []
-    for batch, order in batches_in_order(config, [], 0):
+    for batch, order in batches_in_order(Data(config)):
         assert order.tolist() == list(range(len(order)))
         view = batch.sparse["features"]
         assert view.values is not None
@@ -119,3 +121,15 @@ def test_samples_of_one_bucket_come_in_whole_batches_and_a_rest(batch_size: int,
         found.append(len(order))
         numbers += batch.dense["number"].tolist()
     assert (found, numbers) == (sizes, list(range(10)))
+
+
+@pytest.mark.parametrize("batch_size", [3, 4, 5, 30])
+def test_a_pass_ends_with_its_last_sample_though_chunks_without_any_follow(batch_size: int, tmp_path: Path) -> None:
+    for name, text in (("a.svm", "".join(f"{row} 1:1\n" for row in range(10))), ("b.svm", "# none\n"), ("c.svm", "\n")):
+        (tmp_path / name).write_text(text)
+    rows = {"num_features": 10, "label": "real"}
+    config = data_config(source="rows", batch_size=batch_size, window_chunks=1, rows=rows)
+    data = Data(config, identify(sorted(tmp_path.iterdir())))
+    numbers = [batch.dense["label"][np.argsort(order)].tolist() for batch, order in batches_in_order(data)]
+    assert sum(numbers, []) == list(range(10))  # noqa: RUF017 (few)
+    assert [len(batch) for batch in numbers[:-1]] == [batch_size] * (len(numbers) - 1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from benchmarks.many_files import CHUNK, make_files
 from loader.chess.readers import open_readers
 from loader.errors import DataError
 from loader.files.identity import identify
@@ -15,6 +16,21 @@ from loader.stream.sources import data_config
 
 CONFIG = data_config(batch_size=100, chess={"features": "chess768"})
 FILES, CHUNKS = 30, 2000
+CHUNK = 1 << 20  # bytes of a payload
+
+
+def make_files(folder: Path, count: int, chunks: int) -> list[Path]:
+    """Writes a sparse binpack file of chunks without entries, and gives it so many names."""
+    first = folder / "0.binpack"
+    with first.open("wb") as file:
+        for chunk in range(chunks):
+            file.seek(chunk * (CHUNK + 8))
+            file.write(b"BINP" + struct.pack("<I", CHUNK))
+        file.truncate(chunks * (CHUNK + 8))
+    others = [folder / f"{number}.binpack" for number in range(1, count)]
+    for other in others:
+        os.link(first, other)
+    return [first, *others]
 
 
 def test_python_keeps_nothing_for_each_chunk(tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ import pytest
 
 from loader.files.identity import DataFile, identify
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor, Filled
 from loader.stream.mixture_entries import train_files
 from loader.stream.mixture_files import find_entries, with_entries
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
-from loader.stream.sources import data_config, open_stream, origin_of, portions, samples_per_epoch
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import KEEP_ALL, run
 from tests.support.binpack_file import BinpackFile
 
@@ -75,7 +76,7 @@ def windows(config: DataConfig, files: Sequence[DataFile], epochs: int) -> Itera
     """The epoch and the chunks (file, number) of each window."""
     for epoch in range(epochs):
         for window in range(1000):
-            chunks = origin_of(config, files, SEED, Cursor(0, epoch, window, 0))["chunks"]
+            chunks = Data.from_paths(config, files, SEED).origin(Cursor(0, epoch, window, 0))["chunks"]
             if not chunks:
                 break
             yield epoch, [(chunk["file"], chunk["chunk"]) for chunk in chunks]
@@ -112,10 +113,10 @@ def test_shares_count_samples_not_chunks_after_the_filters(formats: list[Path]) 
     files = mixed((formats[0], 3), (formats[1], 2))
     for filters in (KEEP_ALL, KEEP_ALL.model_copy(update={"skip_in_check": True, "random_skip": 1.0})):
         config = CONFIG.model_copy(update={"chess": CONFIG.settings.model_copy(update={"filters": filters})})
-        found = portions(config, files, SEED)
+        found = Data.from_paths(config, files, SEED).portions()
         assert found[0].samples / 3 == pytest.approx(found[1].samples / 2, rel=0.1)
         assert max(found, key=lambda portion: portion.samples / portion.passes).passes == pytest.approx(1, rel=0.1)
-        assert samples_per_epoch(config, files, SEED) == sum(portion.samples for portion in found)
+        assert Data.from_paths(config, files, SEED).samples_per_epoch() == sum(portion.samples for portion in found)
 
 
 def test_repeated_chunks_draw_other_samples_each_time(game_files: list[Path]) -> None:

@@ -18,11 +18,12 @@ from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.files.identity import DataFile, identify
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.mixture_entries import train_files, validation_files
 from loader.stream.mixture_files import find_entries, with_entries
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
-from loader.stream.sources import data_config, describe_data, open_stream, open_validation, score_unit
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import KEEP_ALL
 
 NO_SCORE = 32002
@@ -76,7 +77,7 @@ def test_scores_of_every_format_are_multiplied(name: str, scale: float, files: d
     expected = [s if s == NO_SCORE else max(-32000, min(32000, round(s * scale))) for s in map(int, plain)]
     assert scores(CONFIG, scaled([files[name]], scale)).tolist() == expected
     assert len(set(plain.tolist())) > 100
-    assert score_unit(CONFIG, identify([files[name]])[0]) == UNITS[name]
+    assert Data(CONFIG).score_unit(*identify([files[name]])) == UNITS[name]
 
 
 def test_a_file_of_another_scale_has_its_own_and_the_filters_see_the_scaled_score(files: dict[str, Path]) -> None:
@@ -149,9 +150,9 @@ def test_an_entry_states_the_unit_of_its_scores(files: dict[str, Path]) -> None:
     path = files["games.binpack"]
     paths, known = find_entries(train_files([{"files": str(path), "score_unit": "centipawns"}]), "data.train")
     (file,) = with_entries(identify(paths), known, "data.train")
-    assert score_unit(CONFIG, file) == "centipawns"
+    assert Data(CONFIG).score_unit(file) == "centipawns"
     assert scores(CONFIG, [file]).tolist() == scores(CONFIG, identify([path])).tolist()
-    (fact,) = (fact for fact in describe_data(CONFIG, [file]) if fact.topic == "score unit")
+    (fact,) = (fact for fact in Data.from_paths(CONFIG, [file]).describe() if fact.topic == "score unit")
     assert fact.text == f"centipawns (binpack: {path.name})"
     with pytest.raises(ValueError, match="entry 1: score_unit: input should be 'centipawns' or 'internal units'"):
         train_files([{"files": "a", "score_unit": "pawns"}])
@@ -160,6 +161,6 @@ def test_an_entry_states_the_unit_of_its_scores(files: dict[str, Path]) -> None:
 def test_samples_without_scores_can_not_be_scaled(tmp_path: Path) -> None:
     (tmp_path / "a.svm").write_text("1 1:1\n")
     config = data_config(source="rows", batch_size=1, rows={"fields": {"x": [0, 5]}, "label": "binary"})
-    for opened in (open_stream, open_validation):
+    for validation in (False, True):
         with pytest.raises(ValueError, match=r"score_scale: 2 .*samples of the source rows have no scores"):
-            opened(config, scaled([tmp_path / "a.svm"], 2.0), 1)
+            Data.from_paths(config, scaled([tmp_path / "a.svm"], 2.0), 1, validation=validation).open()

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loader.files.paths import find_files
 from loader.stream.config import DataConfig
+from loader.stream.data import open_stream
 from loader.stream.schema import BatchSchema, DenseField, SparseBatch, SparseField
 from loader.stream.slots import allocate_slots, write_batch
-from loader.stream.sources import data_config, find_files, open_stream, schema_of
+from loader.stream.source import Source
+from loader.stream.sources import data_config
 from loader.stream.synthetic import SyntheticSource, SyntheticStream
 
 CONFIG = data_config(source="synthetic", synthetic={"num_features": 50, "max_active": 4}, batch_size=3)
@@ -22,9 +25,35 @@ SCHEMA = BatchSchema(
 Batch = dict[str, Any]
 
 
-class WithoutOrigin:
+class WithoutSchema(Source):
+    open = SyntheticSource.open
+    origin = SyntheticSource.origin
+
+
+class WithoutOpen(Source):
+    schema = SyntheticSource.schema
+    origin = SyntheticSource.origin
+
+
+class WithoutOrigin(Source):
     schema = SyntheticSource.schema
     open = SyntheticSource.open
+
+
+class NotDerived:
+    schema = SyntheticSource.schema
+    open = SyntheticSource.open
+    origin = SyntheticSource.origin
+
+
+class WithAnotherCount(SyntheticSource):
+    def count_samples(self, config: DataConfig) -> int:  # type: ignore[override]
+        raise AssertionError(config)
+
+
+class Raises(SyntheticSource):
+    def __init__(self) -> None:
+        raise RuntimeError("no luck")
 
 
 class WithAnotherOpen(SyntheticSource):
@@ -49,6 +78,8 @@ class NoSchema(SyntheticSource):
 @pytest.mark.parametrize(
     ("source", "lack"),
     [
+        ("WithoutSchema", r"WithoutSchema.schema is missing: a source must have schema\(config\)"),
+        ("WithoutOpen", r"WithoutOpen.open is missing: a source must have open\(config, files, seed\)"),
         (
             "WithoutOrigin",
             r"WithoutOrigin.origin is missing: a source must have origin\(config, files, seed, cursor\)",
@@ -57,6 +88,9 @@ class NoSchema(SyntheticSource):
             "WithAnotherOpen",
             r"WithAnotherOpen.open can't be called with \(config, files, seed\): too many positional arguments \(",
         ),
+        ("NotDerived", r"an object of NotDerived is no source: derive that class from loader.Source"),
+        ("WithAnotherCount", r"count_samples can't be called with \(config, files, seed\): too many positional"),
+        ("Raises", r"RuntimeError: no luck \(.*test_source_interface.py:\d+, in __init__\)"),
         ("SkippedIsNumber", r"open: SyntheticStream.skipped must be a function of \(\), not 5"),
         ("NoSchema", r"open: SyntheticStream.schema is missing: a stream must have it"),
         ("CONFIG", r"must be a function of \(\), not DataConfig\(.*; allowed: module:factory"),
@@ -77,13 +111,6 @@ def test_each_part_of_a_stream_is_asked_for(name: str, monkeypatch: pytest.Monke
         monkeypatch.delattr(SyntheticStream, name)
     with pytest.raises(ValueError, match=rf"\.{name} is missing: a stream must have "):
         open_stream(CONFIG, [], seed=1)
-
-
-@pytest.mark.parametrize("name", ["schema", "open", "origin"])
-def test_each_part_of_a_source_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(SyntheticSource, name)
-    with pytest.raises(ValueError, match=rf"\.{name} is missing: a source must have {name}\("):
-        schema_of(CONFIG)
 
 
 def test_a_folder_as_data_is_said_to_be_one(tmp_path: Path) -> None:

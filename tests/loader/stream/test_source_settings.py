@@ -9,8 +9,9 @@ from pydantic import Field
 
 from loader.section import Effect, Section
 from loader.stream.config import DataConfig
+from loader.stream.data import Data
 from loader.stream.schema import BatchSchema, DenseField
-from loader.stream.sources import data_class, data_config, schema_of
+from loader.stream.sources import data_class, data_config
 from loader.stream.synthetic import SyntheticSource
 
 
@@ -47,7 +48,7 @@ HERE = __name__
 
 def test_a_source_reads_its_section_under_the_name_of_its_module() -> None:
     config = data_config(source=f"{HERE}:OwnSource", batch_size=8, test_source_settings={"width": 3})
-    assert [field.name for field in schema_of(config).dense] == ["x0", "x1", "x2"]
+    assert [field.name for field in Data(config).schema().dense] == ["x0", "x1", "x2"]
     assert config.model_dump()["test_source_settings"] == {"width": 3}
 
 

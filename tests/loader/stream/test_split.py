@@ -16,10 +16,11 @@ from loader.errors import DataError
 from loader.files.identity import identify
 from loader.rows.readers import open_readers
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor, Stream
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, open_stream, open_validation, samples_per_epoch
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import CHUNKS, ENTRIES, KEEP_ALL, run, wait
 
 ROWS = 12_000
@@ -60,7 +61,8 @@ def position(batch: SparseBatch) -> object:
 def sides(
     config: DataConfig, files: Sequence[Path], of: Callable[[SparseBatch], Any] = label, seed: int = 3
 ) -> tuple[Counter[Any], Counter[Any]]:
-    return one_pass(open_stream(config, files, seed), of), one_pass(open_validation(config, files, seed), of)
+    train, held_out = (Data.from_paths(config, files, seed, validation=side) for side in (False, True))
+    return one_pass(train.open(), of), one_pass(held_out.open(), of)
 
 
 def svmlight(path: Path, rows: int = ROWS, padding: int = 0) -> Path:
@@ -115,17 +117,18 @@ def test_the_sides_depend_on_files_seed_and_share_alone(tmp_path: Path) -> None:
         assert sides(rows_config(**keys), [path]) == expected
     assert sides(rows_config(), [path], seed=4)[1] != expected[1]
     assert len(sides(rows_config(0.5), [path])[1]) == ROWS / 2
-    assert samples_per_epoch(rows_config(), [path], 3) == pytest.approx(sum(expected[0].values()), rel=0.01)
-    assert samples_per_epoch(rows_config(), [path], 3, validation=True) == pytest.approx(len(expected[1]), rel=0.02)
+    train, held_out = (Data.from_paths(rows_config(), [path], 3, validation=side) for side in (False, True))
+    assert train.samples_per_epoch() == pytest.approx(sum(expected[0].values()), rel=0.01)
+    assert held_out.samples_per_epoch() == pytest.approx(len(expected[1]), rel=0.02)
 
 
 def test_each_side_is_a_stream_as_any_other(tmp_path: Path) -> None:
     path = svmlight(tmp_path / "a.svm", 3000)
-    for opened in (open_stream, open_validation):
+    for validation in (False, True):
         orders = set()
         for threads in (1, 3):
             config = rows_config(batch_size=40, threads=threads)
-            with closing(opened(config, [path], 3)) as stream:
+            with closing(Data.from_paths(config, [path], 3, validation=validation).open()) as stream:
                 slots = allocate_slots(stream.schema, 4)
                 stream.attach(slots)
                 batches = [(filled.cursor, hashed) for filled, hashed in run(stream, slots, 20)]
@@ -138,7 +141,7 @@ def test_each_side_is_a_stream_as_any_other(tmp_path: Path) -> None:
 def test_without_a_share_nothing_is_left_out(tmp_path: Path) -> None:
     path = svmlight(tmp_path / "a.svm", 100)
     assert one_pass(open_stream(rows_config(0.0), [path], 3), label) == Counter(range(100))
-    assert one_pass(open_validation(rows_config(0.0), [path], 3), label) == Counter(range(100))
+    assert one_pass(Data.from_paths(rows_config(0.0), [path], 3, validation=True).open(), label) == Counter(range(100))
 
 
 def test_rows_of_a_users_code_are_split_too() -> None:
@@ -169,7 +172,7 @@ def test_rows_of_a_users_code_are_split_too() -> None:
 )  # fmt: skip
 def test_what_can_not_be_split_is_refused(config: DataConfig, said: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the text is compared)
-        open_validation(config, [], 3)
+        Data.from_paths(config, [], 3, validation=True).open()
     assert str(caught.value) == said
 
 
@@ -181,7 +184,7 @@ def test_a_share_of_no_chunk_is_refused(game_files: list[Path]) -> None:
 def test_too_few_rows_for_a_share_are_told(tmp_path: Path) -> None:
     path = svmlight(tmp_path / "a.svm", 12)
     with pytest.raises(DataError, match=r"a whole epoch has no entry.*data\.validation_share takes a part"):
-        list(read_batches(open_validation(rows_config(0.02), [path], 3), 1))
+        list(read_batches(Data.from_paths(rows_config(0.02), [path], 3, validation=True).open(), 1))
 
 
 def test_the_origin_of_a_batch_names_chunks_of_its_side(game_files: list[Path]) -> None:

@@ -16,10 +16,11 @@ from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.source import ChessSource
 from loader.files.identity import identify
+from loader.stream.data import open_stream
 from loader.stream.interface import Filled, PassesOver, Stream
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import Slot, allocate_slots, read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.loader.stream.batch_contents import digest
 from tests.support.binpack_file import BinpackFile
 

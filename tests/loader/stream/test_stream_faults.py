@@ -12,9 +12,10 @@ import pytest
 from loader.chess.filters import FilterConfig
 from loader.chess.settings import ChessConfig
 from loader.errors import DataError
+from loader.stream.data import open_stream
 from loader.stream.interface import Cursor, Stream
 from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.loader.stream.batch_contents import digest
 from tests.support.binpack_file import BinpackFile
 

@@ -12,10 +12,11 @@ import pytest
 from loader.chess.filters import FilterConfig
 from loader.chess.settings import ChessConfig
 from loader.errors import DataError
+from loader.stream.data import open_stream
 from loader.stream.interface import Cursor, Filled
 from loader.stream.left_out import LeftOut
 from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import run
 from tests.loader.stream.test_stream_faults import damaged, readable
 from tests.support.binpack_file import BinpackFile

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loader.files.paths import find_files
+from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor
 from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, find_files, generates, open_stream, open_validation, schema_of
+from loader.stream.sources import data_config, source_by_name
 from loader.stream.synthetic import hidden_weights
 from tests.loader.stream.batch_contents import digest
 
@@ -100,13 +102,13 @@ def test_the_descriptor_is_readable_while_a_batch_waits() -> None:
 def test_more_active_than_there_are_is_named() -> None:
     config = data_config(source="synthetic", synthetic={"num_features": 10, "max_active": 11})
     with pytest.raises(ValueError, match=r"data.synthetic.max_active: 11 is more than num_features, 10"):
-        schema_of(config)
+        Data(config).schema()
 
 
 @pytest.mark.parametrize("source", ["nothing", "no.such.module:thing", "loader.config:nothing", ":x"])
 def test_an_unknown_source_is_named(source: str) -> None:
     with pytest.raises(ValueError, match=r"data.source: "):
-        schema_of(CONFIG.model_copy(update={"source": source}))
+        Data(CONFIG.model_copy(update={"source": source})).schema()
 
 
 def test_patterns_give_files_in_order_and_misses_name_the_key(tmp_path: Path) -> None:
@@ -120,20 +122,20 @@ def test_patterns_give_files_in_order_and_misses_name_the_key(tmp_path: Path) ->
 
 def test_samples_for_validations_are_of_the_same_kind_and_others() -> None:
     trained, validated = (
-        next(iter(read_batches(opened(CONFIG, [], 7), 1))) for opened in (open_stream, open_validation)
+        next(iter(read_batches(Data(CONFIG, seed=7, validation=validation).open(), 1))) for validation in (False, True)
     )
     assert digest(trained) != digest(validated)
     view = validated.sparse["features"]
     weights = hidden_weights(view.features[: view.offsets[1]].astype(np.int64))
     assert validated.dense["target"][0] == np.float32(weights.sum())
-    assert generates("synthetic")
-    assert not generates("chess")
+    assert source_by_name("synthetic").can_generate
+    assert not source_by_name("chess").can_generate
 
 
 def test_rows_for_validations_are_of_the_same_model_and_others() -> None:
     config = data_config(source="rows", batch_size=64, rows={"num_features": 50, "synthetic": {"num_rows": 1000}})
     batches = []
-    for opened in (open_stream, open_validation, open_validation):
-        with closing(opened(config, [], 7)) as stream:
+    for validation in (False, True, True):
+        with closing(Data(config, seed=7, validation=validation).open()) as stream:
             batches.append(digest(next(iter(read_batches(stream, 1)))))
     assert batches[0] != batches[1] == batches[2]

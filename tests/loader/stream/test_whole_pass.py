@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader.stream.config import DataConfig
+from loader.stream.data import Data
 from loader.stream.interface import Cursor, Filled
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import Slot, allocate_slots
-from loader.stream.sources import count_samples, data_config, open_validation, schema_of
+from loader.stream.sources import data_config
 from loader.stream.whole_pass import WholePass
 from tests.support.paths import SAMPLE
 
@@ -72,7 +73,7 @@ def test_every_row_comes_once_wherever_the_pass_is_entered(
     paths: list[Path], batch_size: int, entered: int, slots: int
 ) -> None:
     batches = -(-ROWS // batch_size)
-    with closing(WholePass(config(batch_size), paths, 3, ROWS)) as stream:  # type: ignore[arg-type]
+    with closing(WholePass(Data.from_paths(config(batch_size), paths, 3, validation=True), ROWS)) as stream:  # type: ignore[arg-type]
         memory = allocate_slots(stream.schema, slots)
         stream.attach(memory)
         stream.seek(Cursor())
@@ -91,7 +92,7 @@ def test_every_row_comes_once_wherever_the_pass_is_entered(
 
 
 def test_a_seek_takes_back_the_slot_for_what_is_left(paths: list[Path]) -> None:
-    with closing(WholePass(config(200), paths, 3, ROWS)) as stream:  # type: ignore[arg-type]
+    with closing(WholePass(Data.from_paths(config(200), paths, 3, validation=True), ROWS)) as stream:  # type: ignore[arg-type]
         memory = allocate_slots(stream.schema, 2)
         stream.attach(memory)
         for _ in range(20):
@@ -108,9 +109,9 @@ def test_a_seek_takes_back_the_slot_for_what_is_left(paths: list[Path]) -> None:
 @pytest.mark.parametrize("share", [0.05, 0.4])
 def test_a_share_of_the_rows_is_what_an_endless_stream_of_it_begins_with(paths: list[Path], share: float) -> None:
     used = config(1, validation_share=share, shuffle=False)
-    count = count_samples(used, paths, 3, validation=True)
+    count = Data.from_paths(used, paths, 3, validation=True).count_samples()
     expected: list[int] = []
-    with closing(open_validation(used, paths, 3)) as endless:
+    with closing(Data.from_paths(used, paths, 3, validation=True).open()) as endless:
         slots = allocate_slots(endless.schema, 1)
         endless.attach(slots)
         for _ in range(count + 1):
@@ -121,7 +122,9 @@ def test_a_share_of_the_rows_is_what_an_endless_stream_of_it_begins_with(paths: 
     *expected, again = expected
     assert again == expected[0]  # of the next pass
     assert len(set(expected)) == count
-    with closing(WholePass(config(count + 1, validation_share=share), paths, 3, count)) as stream:  # type: ignore[arg-type]
+    with closing(
+        WholePass(Data.from_paths(config(count + 1, validation_share=share), paths, 3, validation=True), count)
+    ) as stream:  # type: ignore[arg-type]
         memory = allocate_slots(stream.schema, 1)
         stream.attach(memory)
         stream.seek(Cursor())
@@ -138,12 +141,12 @@ def test_positions_that_pass_the_filters_come_once_in_batches_of_any_size() -> N
     """The last batch has its samples in output buckets, too."""
     files = [SAMPLE / "validation.binpack"]
     used = data_config(batch_size=1000, chess={"filters": {"skip_in_check": True, "random_skip": 1.0}})
-    count = count_samples(used, files, 5)
+    count = Data.from_paths(used, files, 5).count_samples()
     assert count % 1000
     sums = []
     for batch_size in (1000, 2048, count):
         sized = used.model_copy(update={"batch_size": batch_size})
-        with closing(WholePass(sized, files, 5, count)) as stream:  # type: ignore[arg-type]
+        with closing(WholePass(Data.from_paths(sized, files, 5, validation=True), count)) as stream:  # type: ignore[arg-type]
             memory = allocate_slots(stream.schema, 2)
             stream.attach(memory)
             stream.seek(Cursor())
@@ -156,7 +159,7 @@ def test_positions_that_pass_the_filters_come_once_in_batches_of_any_size() -> N
                 while (filled := stream.take()) is None:
                     poll.poll()
                 size = min(batch_size, count - number * batch_size)
-                view = SparseBatch.view(replace(schema_of(sized), batch_size=size), memory[filled.slot])
+                view = SparseBatch.view(replace(Data(sized).schema(), batch_size=size), memory[filled.slot])
                 assert view.bucket_offsets[0] == 0
                 assert view.bucket_offsets[-1] == size
                 scores.append(view.dense["score"].copy())

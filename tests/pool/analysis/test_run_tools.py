@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparsepool
-from pool.analysis.plot import plot_rates
+from loader.errors import UsageError
+from pool.analysis.plot import check_plot, plot_rates
 from pool.analysis.range_test import HEIGHT, LEAST, WIDTH, changes_for, draw, judge
 from pool.analysis.records import read_run
 from pool.analysis.table import COLUMNS, as_data, rows
@@ -307,31 +308,30 @@ def test_what_is_no_run_is_named(content: str | None, complaint: str, tmp_path: 
     assert err.count("\n") == 1
 
 
-def test_a_picture_or_one_line_that_says_what_it_needs(tmp_path: Path, capsys: Any) -> None:
-    one = made(tmp_path / "one", 0.1, [3, 2, 1], {2: 4.0})
-    for suffix, begin in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
-        picture = tmp_path / f"x{suffix}"
-        if HAS_MATPLOTLIB:
-            rates = [10 ** (-6 + 6 * step / 199) for step in range(200)]
-            plot_rates(judge(rates, curve(rates)), picture)
-            assert picture.read_bytes().startswith(begin)
-        code = main(["runs", str(one), "--plot", str(picture), "--force"])
-        if HAS_MATPLOTLIB:
-            assert code == 0
-            assert picture.read_bytes().startswith(begin)
-        else:
-            assert code == 2
-            assert "--plot: needs matplotlib, which is not installed: pip install" in capsys.readouterr().err
-    assert main(["runs", str(one), "--plot", "x.pdf"]) == 2
-    assert "ends in .png or .svg is expected" in capsys.readouterr().err
-
-
 # --- the range test ---
 
 
 def curve(rates: list[float]) -> list[float]:
     """A loss that falls from a rate of 1e-4 on, is lowest at 1e-2, and diverges."""
     return [1 / (1 + 3e3 * rate) + (30 * rate) ** 2 for rate in rates]
+
+
+@pytest.mark.skipif(not HAS_MATPLOTLIB, reason="no matplotlib (pip install 'sparsepool[pictures]')")
+@pytest.mark.parametrize(("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
+def test_a_range_test_is_drawn(suffix: str, begin: bytes, tmp_path: Path) -> None:
+    rates = [10 ** (-6 + 6 * step / 199) for step in range(200)]
+    picture = tmp_path / f"x{suffix}"
+    check_plot(picture)
+    plot_rates(judge(rates, curve(rates)), picture)
+    assert picture.read_bytes().startswith(begin)
+
+
+def test_a_picture_that_can_not_be_drawn_is_refused_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"ends in \.png or \.svg is expected"):
+        check_plot(Path("x.pdf"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match="--plot: needs matplotlib, which is not installed: pip install"):
+        check_plot(Path("x.png"))
 
 
 def test_a_tenth_of_the_rate_with_the_lowest_smoothed_loss_is_suggested() -> None:

@@ -192,8 +192,8 @@ class Run:
             Schedule(every, -1, nets=export_every, snapshots=1),
             state=lambda: state(self.step),
             say=self.said.append,
-            meanwhile=writer.end,
         )
+        self.checkpoints.meanwhile = writer.end
 
     def resume(self) -> None:
         self.checkpoints.resume(self.step, self.known)

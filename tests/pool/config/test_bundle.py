@@ -44,6 +44,8 @@ def test_the_command_lists_prints_and_copies(
     assert main(["configs", ONE, "-o", "my own.toml"]) == 0
     assert capsys.readouterr().out == "my own.toml: edit it, then pool train 'my own.toml'\n"
     assert Path("my own.toml").read_text() == text
+    assert main(["configs", "stages", "-o", "recipe.toml"]) == 0
+    assert capsys.readouterr().out == "recipe.toml: edit it, then pool recipe recipe.toml\n"
     for wrong, complaint in (
         (
             [ONE, "-o", "my own.toml"],

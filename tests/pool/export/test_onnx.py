@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from loader.files.identity import identify
 from loader.rows.readers import without_labels
+from loader.stream.data import Data
 from loader.stream.sequential import batches_in_order
 from pool.commands.main import main
 from pool.config.load import parse_config
@@ -85,7 +86,7 @@ def computed(model: Path, tree: dict[str, Any], data: Path) -> npt.NDArray[Any]:
     wanted = [value.name for value in session.get_inputs()]
     config = without_labels(parse_config(tree, "test").data)
     found = []
-    for batch, order in batches_in_order(config, identify([data]), 42):
+    for batch, order in batches_in_order(Data(config, identify([data]), 42)):
         inputs = inputs_of(batch)
         (numbers,) = session.run(None, {name: inputs[name].numpy() for name in wanted})
         own = np.empty_like(numbers)
@@ -288,9 +289,9 @@ def test_a_missing_package_is_named(
 
 
 def test_the_made_up_batch_fits_its_schema() -> None:
-    from loader.stream.sources import schema_of
+    from loader.stream.data import Data
 
-    schema = schema_of(parse_config(clicks("mlp", values=True), "test").data)
+    schema = Data(parse_config(clicks("mlp", values=True), "test").data).schema()
     batch = random_batch(schema, 20, seed=0)
     assert len(batch.dense["price"]) == 20
     for view in batch.sparse.values():

@@ -197,6 +197,21 @@ def test_fold_refuses_what_does_not_fit() -> None:
         _native.fold(out, [out, out], places=[3, 3])
     with pytest.raises(ValueError, match="threads must be 1 to 1024, not 0"):
         _native.fold(out, [out], threads=0)
+    square = np.zeros((2, 2), np.float32)
+    with pytest.raises(ValueError, match="source 0 is not contiguous"):
+        _native.fold(square, [np.arange(8, dtype=np.float32).reshape(2, 4)[:, ::2]])
+    with pytest.raises(ValueError, match="out is not contiguous"):
+        _native.fold(np.zeros((2, 4), np.float32)[:, ::2], [square])
+
+
+def test_fold_adds_arrays_of_any_shape_along_their_memory() -> None:
+    source = np.arange(24, dtype=np.float32)
+    out = np.zeros((2, 3, 4), np.float32)
+    _native.fold(out, [source.reshape(2, 3, 4), source], scale=0.5)
+    assert bits(out) == bits(source)
+    number = np.zeros((), np.float32)
+    _native.fold(number, [np.ones((), np.float32)])
+    assert number == 1
 
 
 def test_fold_of_rows_refuses_what_does_not_fit() -> None:

@@ -16,7 +16,7 @@ from pool.machines.addresses import Endpoint, own_address, parse_endpoint, resol
 from pool.machines.group import MachineGroup
 from pool.machines.key import read_key, write_key
 from pool.machines.place import MachinePlace
-from pool.machines.start import Given, join, lone_machine_line
+from pool.machines.start import Given, check_starts_alone, join, lone_machine_line
 from pool.protocol.tcp_endpoint import with_scope_of, without_scope
 from tests.support.wait import wait_for
 
@@ -73,7 +73,7 @@ def test_number_and_index(environment: dict[str, str], given: Given, machines: i
     [
         ({}, Given(2, 1), "--first: needed"),
         ({}, Given(first="localhost"), "--machines, --machine: needed"),
-        ({}, Given(1, 0, "localhost"), "--machines: 1; a run on one machine"),
+        ({}, Given(1, 0, "localhost"), "--machines: 1; a run on one machine is for pool train"),
         ({}, Given(2, 2, "localhost"), "--machine: 2; of 2 machines the last one is 1"),
         ({}, Given(2, 0, "localhost:port"), "HOST:PORT is expected"),
         ({}, Given(2, 0, "localhost", "nowhere7"), "--interface: nowhere7 has no address; there are"),
@@ -207,12 +207,23 @@ def test_a_link_local_address_needs_its_interface(key: Path) -> None:
         ({"SLURM_JOB_NUM_NODES": "1", "SLURM_NNODES": "1"}, 0),
     ],
 )
-def test_one_of_several_machines_without_a_key_says_that_it_trains_alone(
-    environment: dict[str, str], machines: int
-) -> None:
+def test_a_run_of_one_machine_on_several_says_that_it_trains_alone(environment: dict[str, str], machines: int) -> None:
     line = lone_machine_line(environment)
     assert line.startswith(f"{machines} machines were started here, and each trains on its own") == bool(machines)
-    assert ("--key" in line) == bool(machines)
+    assert ("pool machines" in line) == bool(machines)
+
+
+@pytest.mark.parametrize("environment", [TORCHRUN, SLURM_STEP], ids=["torchrun", "srun"])
+def test_a_run_of_one_machine_that_is_started_on_several_is_refused(environment: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="pool machines trains one network on all"):
+        check_starts_alone(environment)
+
+
+@pytest.mark.parametrize(
+    "environment", [{}, SLURM, {**SLURM, "SLURM_STEP_NUM_NODES": "1"}, {**TORCHRUN, "GROUP_WORLD_SIZE": "1"}]
+)
+def test_a_job_of_several_machines_may_train_on_one(environment: dict[str, str]) -> None:
+    check_starts_alone(environment)
 
 
 def test_a_port_in_use(key: Path) -> None:
@@ -231,7 +242,7 @@ def test_a_key_is_nobody_elses_to_read(key: Path, tmp_path: Path) -> None:
     key.chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):
         read_key(key)
-    with pytest.raises(ConfigError, match="pool machines-key"):
+    with pytest.raises(ConfigError, match="pool machines --new-key"):
         read_key(tmp_path / "missing")
     key.chmod(0o600)
     for text in ("", "short", "~" * 40, "a" * 41):

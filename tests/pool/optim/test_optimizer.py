@@ -67,7 +67,9 @@ def train(plan: Plan, name: str, steps: int, optimizers: BucketOptimizers | None
             optimizer = made.of(b)
             if isinstance(optimizer, NativeOptimizer) and optimizer.whole_norm:
                 optimizer.take_norm(1.0, 4824)
-                made.fold_and_step(b, [(each, each.data, [Addend(0, part, None)]) for each, part in of_parts], 1.0)
+                with made.stepping(b):
+                    for parameter, part in of_parts:
+                        optimizer.fold_and_step(parameter, parameter.data, [Addend(0, part, None)])
                 continue
             for parameter, part in of_parts:
                 parameter.grad = part

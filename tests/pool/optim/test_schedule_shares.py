@@ -24,7 +24,7 @@ from pool.optim.buckets import BucketOptimizers
 from pool.planner.rates import rates_of
 from pool.planner.trial import one_optimizer
 from pool.stages.recipe import is_recipe
-from tests.support.runs import TOY, run, run_well
+from tests.support.runs import TOY, check, run_well
 from tests.support.schedules import rates
 
 TORCHS = "torch.optim.lr_scheduler"
@@ -192,12 +192,12 @@ def test_a_resume_with_more_steps_says_so_and_has_the_rates_of_the_longer_run(tm
 @pytest.mark.runs
 def test_a_rate_that_falls_to_nothing_is_said_before_the_run(tmp_path: Path) -> None:
     given = {**TOY, "train.steps": 60, "schedule.name": f"{TORCHS}.ExponentialLR", "schedule.args": {"gamma": 0.5}}
-    checked = run(tmp_path / "run", given, "--check")
+    checked = check(tmp_path / "run", given)
     assert checked.code == 0, checked.err
     assert "the learning rate falls below a millionth of its highest at step 21 of 60" in checked.out
 
 
 def test_a_plateau_is_not_known_before(tmp_path: Path) -> None:
     given = {**TOY, "train.validate_every": 4, "schedule.plateau.patience": 3}
-    checked = run(tmp_path / "run", given, "--check")
+    checked = check(tmp_path / "run", given)
     assert "0.01 throughout; validations may lower it (schedule.plateau)" in checked.out

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from loader.errors import DataChangedError, DataError
-from loader.files.identity import DataFile, identify
+from loader.files.identity import DataFile
 from loader.plugins.error_text import PluginError
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor
 from loader.stream.schema import BatchSchema
 from loader.stream.slots import allocate_slots
+from loader.stream.source import Source
 from loader.stream.synthetic import SyntheticSource, SyntheticStream
 from pool.config.load import parse_config
 from pool.errors import ConfigError
@@ -68,7 +69,7 @@ class Raising(OfFiles):
         raise KeyError("no such key")
 
 
-class WithoutOpen:
+class WithoutOpen(Source):
     schema = SyntheticSource.schema
     origin = SyntheticSource.origin
 
@@ -192,8 +193,7 @@ def test_damage_is_still_damage(files: list[Path]) -> None:
     data = bytearray(files[0].read_bytes())
     data[8:16] = bytes(8)
     files[0].write_bytes(data)
-    run = replace(run_of(files, "chess"), train_files=identify(files))
-    stream = watched(run)
+    stream = watched(run_of(files, "chess"))
     for slot in range(4):
         stream.give(slot)
     with pytest.raises(DataError, match=r"a.binpack: offset 8: ") as raised:

@@ -31,7 +31,7 @@ class SimStream:
         self._writing = False
 
     def orders(self, orders: StreamOrders) -> None:
-        fill = self.ring.orders(orders)
+        fill = self.ring.apply_orders(orders)
         if fill.seek is not None:
             self._given.clear()
             self._writing = False
@@ -52,7 +52,7 @@ class SimStream:
         following = cursor_of(self._next.batch + 1)
         begin = self._next
         self._next = following
-        self.ring.filled(Filled(slot, begin.batch, begin, following))
+        self.ring.add_finished(Filled(slot, begin.batch, begin, following))
         return True
 
     def _is_made(self, batch: int) -> bool:

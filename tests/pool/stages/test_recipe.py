@@ -159,7 +159,7 @@ def test_a_change_of_too_few_parts_is_refused(tree: Tree, change: str) -> None:
 def test_a_recipe_is_no_config_of_one_run(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text(toml({"task": "stockfish"}) + "[[stage]]\nname = 'a'\n")
-    with pytest.raises(ConfigError, match=r"has \[\[stage\]\] tables: pool train takes it"):
+    with pytest.raises(ConfigError, match=r"has \[\[stage\]\] tables: pool recipe trains it"):
         load_config(path)
     assert is_recipe({"stages": {}})
     assert not is_recipe({"train": {}})

@@ -1,4 +1,4 @@
-"""`pool train --check`: what a run is going to do and to take, and what is said when a real one begins."""
+"""`pool check`: what a run is going to do and to take, and what is said when a real one begins."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
 from loader.chess.tools.convert import convert
 from loader.files.identity import identify
-from loader.stream.sources import data_config, samples_per_epoch
+from loader.stream.data import Data
+from loader.stream.sources import data_config
 from pool.config.load import parse_config
+from pool.process.start import run_data
 from pool.supervisor.prepare.data_size import unit_warning
 from tests.pool.tasks.chess.stockfish.test_training import validation_losses
 from tests.support.paths import ROOT, SAMPLE
-from tests.support.runs import STOCKFISH, run, run_well
+from tests.support.runs import STOCKFISH, check, run, run_well
 
 TRAIN = SAMPLE / "train.binpack"
 VALIDATION = SAMPLE / "validation.binpack"
@@ -27,7 +29,7 @@ NO_EVERY = {key: value for key, value in STOCKFISH.items() if key != "train.vali
 @pytest.mark.runs
 def test_the_page_shows_data_model_machine_and_memory(tmp_path: Path) -> None:
     settings = {**NO_EVERY, "pool.devices": ["fake:0", "fake:1"], "train.steps": 6e0, "train.checkpoint_every": 2}
-    ended = run(tmp_path / "run", settings, "--check")
+    ended = check(tmp_path / "run", settings)
     assert ended.code == 0, ended.err
     lines = {line[:22].strip(): line[22:] for line in ended.out.splitlines()}
     assert lines["samples of a step"] == "3,072 = 3 x 1,024"
@@ -79,14 +81,16 @@ def test_steps_between_validations(train: dict[str, int], validation: list[str],
     ids=["none", "three of four"],
 )
 def test_the_samples_of_an_epoch_are_estimated_with_the_filters(filters: FilterConfig, kept: float) -> None:
-    found = samples_per_epoch(data_config(chess={"filters": filters}), [TRAIN, TRAIN, VALIDATION], 1)
+    found = Data.from_paths(data_config(chess={"filters": filters}), [TRAIN, TRAIN, VALIDATION], 1).samples_per_epoch()
     assert found is not None
     assert 0.85 * 525_000 * kept < found < 1.15 * 525_000 * kept
 
 
 def test_a_source_that_can_not_estimate_says_so() -> None:
     assert (
-        samples_per_epoch(data_config(source="synthetic", synthetic={"num_features": 10, "max_active": 2}), [], 1)
+        Data(
+            data_config(source="synthetic", synthetic={"num_features": 10, "max_active": 2}), seed=1
+        ).samples_per_epoch()
         is None
     )
 
@@ -110,7 +114,7 @@ def test_a_run_on_devices_that_this_machine_lacks_is_shown_as_far_as_it_can_be(
         "pool.exchange": exchange,
         "train.batches_per_step": 2,
     }
-    ended = run(tmp_path / "run", settings, "--check")
+    ended = check(tmp_path / "run", settings)
     assert ended.code == 69
     assert ended.err.startswith("pool: pool.devices: 'cuda:9990': this machine shows ")
     assert len(ended.err.splitlines()) == 1
@@ -125,7 +129,7 @@ def test_a_run_on_devices_that_this_machine_lacks_is_shown_as_far_as_it_can_be(
 
 
 def test_a_device_that_is_no_device_shows_no_page(tmp_path: Path) -> None:
-    ended = run(tmp_path / "run", {**NO_EVERY, "pool.devices": ["cuda:x"]}, "--check")
+    ended = check(tmp_path / "run", {**NO_EVERY, "pool.devices": ["cuda:x"]})
     assert (ended.code, ended.out) == (2, "")
 
 
@@ -138,7 +142,7 @@ def test_the_page_and_the_start_name_data_files_and_the_units_of_scores_and_mixe
         "data.train": [str(TRAIN), str(other)],
         "data.validation": [str(VALIDATION)],
     }
-    page, start = run(tmp_path / "page", settings, "--check").out, run_well(tmp_path / "run", settings).out
+    page, start = check(tmp_path / "page", settings).out, run_well(tmp_path / "run", settings).out
     lines = [line.strip() for line in page.splitlines()]
     internal, centipawns = "binpack, scores usually in internal units", "viriformat, scores usually in centipawns"
     for shown in (page, start):
@@ -156,11 +160,11 @@ def test_the_page_and_the_start_name_data_files_and_the_units_of_scores_and_mixe
     assert warning in page
     assert warning in start
     scaled = {**settings, "data.train": [str(TRAIN), {"files": [str(other)], "score_scale": 2.08}]}
-    page = run(tmp_path / "page", scaled, "--check").out
+    page = check(tmp_path / "page", scaled).out
     assert "warning" not in page
     assert f"{centipawns}, multiplied by 2.08" in page
     stated = {**settings, "data.train": [str(TRAIN), {"files": [str(other)], "score_unit": "internal units"}]}
-    assert "warning" not in run(tmp_path / "page", stated, "--check").out
+    assert "warning" not in check(tmp_path / "page", stated).out
 
 
 @pytest.mark.parametrize(
@@ -177,33 +181,33 @@ def test_scores_of_another_unit_than_the_tasks_are_named(task: str, file: str, w
     convert(open_sources([VALIDATION]), target_of(path), path)
     (entry,) = identify([path])
     config = parse_config({"task": task}, "here")
-    warning = unit_warning(config, {"data.train": [entry]})
+    warning = unit_warning(task, run_data(config, (entry,), ()))
     assert (warning is not None) == warned
     if warning is not None:
         assert f"({file}), and the task {task} is for " in warning
         scale = float(warning.partition("score_scale = ")[2].partition("}")[0])
         assert scale == pytest.approx({"perspective": 1 / 3.61, "stockfish": 3.61}[task], rel=1e-3)
-    assert unit_warning(config, {"data.train": [replace(entry, score_scale=2.0)]}) is None
+    assert unit_warning(task, run_data(config, (replace(entry, score_scale=2.0),), ())) is None
     unit = {"perspective": "centipawns", "stockfish": "internal units"}[task]
-    assert unit_warning(config, {"data.train": [replace(entry, score_unit=unit)]}) is None
+    assert unit_warning(task, run_data(config, (replace(entry, score_unit=unit),), ())) is None
 
 
 def test_mixed_units_are_named_for_a_task_that_states_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("pool.tasks.chess.stockfish.SCORE_UNIT")
     other = tmp_path / "a.viri"
     convert(open_sources([VALIDATION]), target_of(other), other)
-    files = {"data.train": identify([VALIDATION]), "data.validation": identify([other])}
     config = parse_config({"task": "stockfish"}, "here")
+    files = identify([VALIDATION])
     mixed = "warning: scores of different units are mixed: internal units (validation.binpack) and centipawns (a.viri)"
-    assert (unit_warning(config, files) or "").startswith(mixed)
-    assert unit_warning(config, {"data.train": files["data.train"]}) is None
+    assert (unit_warning("stockfish", run_data(config, files, identify([other]))) or "").startswith(mixed)
+    assert unit_warning("stockfish", run_data(config, files, ())) is None
 
 
 def test_many_files_are_not_all_named(tmp_path: Path) -> None:
     for number in range(12):
         (tmp_path / f"{number:02}.binpack").symlink_to(VALIDATION)
     settings = {**NO_EVERY, "data.train": [str(tmp_path / "*.binpack")]}
-    page = run(tmp_path / "run", settings, "--check").out
+    page = check(tmp_path / "run", settings).out
     assert str(tmp_path / "07.binpack") in page
     assert str(tmp_path / "08.binpack") not in page
     assert "... and 4 more" in page

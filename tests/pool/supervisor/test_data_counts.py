@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +13,10 @@ import pytest
 
 from loader.exit_codes import EXIT_DATA
 from loader.files.identity import Component, DataFile, identify
+from loader.stream.data import Data
 from loader.stream.sequential import batches_in_order
 from loader.stream.slots import allocate_slots
-from loader.stream.sources import count_samples, data_config, open_validation
+from loader.stream.sources import data_config
 from pool.config.load import parse_config
 from pool.config.schedule import MOST_STEPS
 from pool.config.tree import Config
@@ -57,6 +58,10 @@ def config(path: Path, **train: Any) -> Config:
     return parse_config(tree(path, **train), "a.toml")
 
 
+def steps_for(settings: Config, files: Sequence[DataFile], signals: StopSignals | None = None) -> tuple[Config, str]:
+    return with_steps(settings, Data(settings.data, tuple(files), settings.run.seed), signals)
+
+
 def samples_of_first_pass(stream: Any) -> int:
     """Takes batches of one sample until the second pass begins."""
     with closing(stream):
@@ -75,18 +80,22 @@ def samples_of_first_pass(stream: Any) -> int:
 
 def test_rows_are_counted_plain_or_packed(plain: Path, packed: Path) -> None:
     used = data_config(source="rows", batch_size=100, rows=ROWS)
-    assert count_samples(used, [plain], 1) == count_samples(used, [packed], 1) == 20_003
-    assert count_samples(used, [plain, packed, plain], 1) == 60_009
+    assert (
+        Data.from_paths(used, [plain], 1).count_samples()
+        == Data.from_paths(used, [packed], 1).count_samples()
+        == 20_003
+    )
+    assert Data.from_paths(used, [plain, packed, plain], 1).count_samples() == 60_009
     drawn = data_config(source="rows", rows={**ROWS, "synthetic": {"num_rows": 77}})
-    assert count_samples(drawn, [], 1) == count_samples(drawn, [], 1, validation=True) == 77
+    assert Data(drawn, seed=1).count_samples() == Data.from_paths(drawn, [], 1, validation=True).count_samples() == 77
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3])
 def test_each_side_of_a_share_is_counted_exactly(plain: Path, share: float) -> None:
     used = data_config(source="rows", batch_size=1, rows=ROWS, validation_share=share)
-    train, held_out = (count_samples(used, [plain], 3, validation=side) for side in (False, True))
+    train, held_out = (Data.from_paths(used, [plain], 3, validation=side).count_samples() for side in (False, True))
     assert train + held_out == 20_003
-    assert held_out == samples_of_first_pass(open_validation(used, [plain], 3))
+    assert held_out == samples_of_first_pass(Data.from_paths(used, [plain], 3, validation=True).open())
 
 
 def test_a_share_of_many_chunks_takes_whole_ones(tmp_path: Path) -> None:
@@ -94,26 +103,26 @@ def test_a_share_of_many_chunks_takes_whole_ones(tmp_path: Path) -> None:
     path.write_bytes(make(50).text)
     files = [path] * 20
     used = data_config(source="rows", batch_size=1, rows=ROWS, validation_share=0.4)
-    train, held_out = (count_samples(used, files, 3, validation=side) for side in (False, True))
+    train, held_out = (Data.from_paths(used, files, 3, validation=side).count_samples() for side in (False, True))
     assert (train, held_out) == (12 * 50, 8 * 50)
-    assert held_out == samples_of_first_pass(open_validation(used, files, 3))
+    assert held_out == samples_of_first_pass(Data.from_paths(used, files, 3, validation=True).open())
 
 
 def test_positions_are_counted_behind_the_filters() -> None:
     files = [SAMPLE / "validation.binpack"]
     used = data_config(batch_size=512, chess={"filters": {"skip_in_check": True, "skip_captures": True}})
-    counted = count_samples(used, files, 1)
-    assert counted == sum(len(order) for _, order in batches_in_order(used, identify(files), 1))
-    assert counted < count_samples(data_config(), files, 1)
+    counted = Data.from_paths(used, files, 1).count_samples()
+    assert counted == sum(len(order) for _, order in batches_in_order(Data(used, identify(files), 1)))
+    assert counted < Data.from_paths(data_config(), files, 1).count_samples()
 
 
 def test_damage_is_left_out_or_told(plain: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.svm"
     bad.write_bytes(b"1 nonsense\n")
     used = data_config(source="rows", rows=ROWS, on_bad_data="skip")
-    assert count_samples(used, [plain, bad], 1) == 20_003
+    assert Data.from_paths(used, [plain, bad], 1).count_samples() == 20_003
     with pytest.raises(RunError, match=r"bad\.svm: line 1, column 3: expected a feature number") as caught:
-        with_steps(config(plain, epochs=1), identify([plain, bad]), None)
+        steps_for(config(plain, epochs=1), identify([plain, bad]))
     assert caught.value.exit_code == EXIT_DATA
 
 
@@ -125,10 +134,10 @@ def test_steps_are_the_fewest_that_take_every_sample_so_often(plain: Path, epoch
     """A step takes 300 samples; 200 whole batches are in a pass of 20,003 rows."""
     settings = config(plain, epochs=epochs)
     settings = settings.model_copy(update={"data": settings.data.model_copy(update={"tail": tail})})
-    found, said = with_steps(settings, identify([plain]), None)
+    found, said = steps_for(settings, identify([plain]))
     assert (found.train.steps, found.train.epochs) == (steps, 0)
     assert said == f"train.epochs: {epochs} of 20,003 samples are {steps} steps of 3 x 100"
-    assert with_steps(found, identify([plain]), None) == (found, "")
+    assert steps_for(found, identify([plain])) == (found, "")
 
 
 def component(file: DataFile) -> DataFile:
@@ -144,7 +153,7 @@ def component(file: DataFile) -> DataFile:
 )
 def test_what_has_no_epochs_is_told(plain: Path, change: Callable[[list[DataFile]], list[DataFile]], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        with_steps(config(plain, epochs=1), change(list(identify([plain]))), None)
+        steps_for(config(plain, epochs=1), change(list(identify([plain]))))
     assert str(caught.value).startswith(said)
 
 
@@ -153,14 +162,14 @@ def test_a_half_written_line_does_not_count(plain: Path, tmp_path: Path) -> None
     growing.write_bytes(plain.read_bytes() + b"1 00")
     settings = tree(growing, epochs=1)
     settings["data"]["growing"] = "ignore_new"
-    found, _ = with_steps(parse_config(settings, "a.toml"), identify([growing]), None)
+    found, _ = steps_for(parse_config(settings, "a.toml"), identify([growing]))
     assert found.train.steps == 67
 
 
 def test_a_source_that_does_not_count_is_named() -> None:
     toy = {"task": "tests.support.toy", "data": {"source": "synthetic"}, "train": {"epochs": 2}}
     with pytest.raises(ConfigError, match=r"^train\.epochs: the source synthetic does not count its samples"):
-        with_steps(parse_config(toy, "a.toml"), [], None)
+        steps_for(parse_config(toy, "a.toml"), [])
 
 
 @pytest.mark.parametrize(("size", "steps"), [(50_000, "0"), (1, "20,974,665,728")])
@@ -168,7 +177,7 @@ def test_no_steps_or_too_many_are_told(plain: Path, size: int, steps: str) -> No
     settings = tree(plain, epochs=1 << 20, batches_per_step=1)
     settings["data"] |= {"batch_size": size, "tail": "drop"}
     with pytest.raises(ConfigError) as caught:
-        with_steps(parse_config(settings, "a.toml"), identify([plain]), None)
+        steps_for(parse_config(settings, "a.toml"), identify([plain]))
     said = f"train.epochs: 1,048,576 of 20,003 samples are {steps} steps; 1 to {MOST_STEPS:,} are allowed"
     assert str(caught.value) == said
 
@@ -177,12 +186,12 @@ def test_a_signal_ends_the_count(plain: Path) -> None:
     with StopSignals() as signals:
         signals.count = 1
         with pytest.raises(RunError, match="stopped before the first step"):
-            with_steps(config(plain, epochs=1), identify([plain]), signals)
+            steps_for(config(plain, epochs=1), identify([plain]), signals)
 
 
 def test_epochs_take_the_place_of_steps(plain: Path) -> None:
-    one, _ = with_steps(config(plain, epochs=2, steps=10), identify([plain]), None)
-    other, _ = with_steps(config(plain, epochs=2), identify([plain]), None)
+    one, _ = steps_for(config(plain, epochs=2, steps=10), identify([plain]))
+    other, _ = steps_for(config(plain, epochs=2), identify([plain]))
     assert one == other
 
 

@@ -1,4 +1,4 @@
-"""`pool train --check --measure`: what it says of made-up records, and of real steps."""
+"""`pool check --measure`: what it says of made-up records, and of real steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from pool.analysis.speed import STEPS, WARM_UP, Speed, changes_for, device_sets, lines, speed_of
 from pool.errors import RunError
-from tests.support.runs import TOY, run
+from tests.support.runs import TOY, check
 
 SHARES = {"compute": 0.7, "loader": 0.21, "reduce": 0.05, "optimizer": 0.04, "machines": 0.0, "weights": 0.0}
 
@@ -46,15 +46,10 @@ def test_a_measured_run_leaves_nothing_and_asks_for_no_more_than_it_needs() -> N
 def test_real_steps_are_measured(devices: list[str], tmp_path: Path) -> None:
     module = "tests.gpu.fake.fakegpu" if "fakegpu:0" in devices else ""
     settings = {**TOY, "pool.devices": devices, "testing.device_module": module}
-    ended = run(tmp_path / "run", settings, "--check", "--measure")
+    ended = check(tmp_path / "run", settings, "--measure")
     assert ended.code == 0, ended.err
     one, both = ended.out[ended.out.index("Measured") :].splitlines()[1:3]
     assert one.startswith("with 1 device ")
     assert both.startswith("with 2 devices ")
     assert " samples/s, bound by " in one
     assert not (tmp_path / "run").exists()
-
-
-def test_measuring_goes_with_a_check(tmp_path: Path) -> None:
-    ended = run(tmp_path / "run", TOY, "--measure")
-    assert (ended.code, ended.err.strip()) == (2, "pool: --measure: goes with --check")

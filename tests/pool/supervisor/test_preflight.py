@@ -26,7 +26,7 @@ from pool.supervisor.resources.system_memory import Available, available_memory
 from tests.pool.checkpoint.test_checkpoints import example
 from tests.support.failing_calls import FAULTS, failing_call
 from tests.support.paths import ROOT
-from tests.support.runs import TOY, Ended, command, run
+from tests.support.runs import TOY, Ended, check, command
 
 MIB = 1 << 20
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -124,7 +124,7 @@ def test_memory_that_others_take_meanwhile_is_an_error_before_the_next_piece() -
 
 @pytest.mark.runs
 def test_check_shows_the_memory_plan_and_makes_nothing(tmp_path: Path) -> None:
-    ended = run(tmp_path / "run", TOY, "--check")
+    ended = check(tmp_path / "run", TOY)
     assert ended.code == 0, ended.err
     lines = {line.split("  ")[0]: line for line in ended.out.splitlines()}
     assert {"ring (shared)", "weights (shared)", "optimizer state", "together", "available"} <= lines.keys()

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from loader.stream.data import open_stream
 from loader.stream.schema import BatchSchema
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from pool.device.memory import out_of_memory
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import GroupBatch

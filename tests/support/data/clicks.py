@@ -17,6 +17,7 @@ from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from loader.stream.slots import Slot, write_batch
+from loader.stream.source import Source
 from loader.stream.synthetic import SyntheticStream, hidden_weights
 
 FIELDS = {"user": 300, "item": 200, "words": 50}
@@ -31,7 +32,7 @@ class ClickConfig(Section):
     first_label: Annotated[int, Field(ge=-1, le=1), Effect.FIXED] = 0
 
 
-class ClickSource:
+class ClickSource(Source):
     settings = ClickConfig
 
     def schema(self, config: DataConfig) -> BatchSchema:

@@ -11,8 +11,9 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 from torch.nn.parallel import DistributedDataParallel
 
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from tests.support.toy import LossConfig, ModelConfig

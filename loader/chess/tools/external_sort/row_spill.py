@@ -8,24 +8,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.chess.tools.external_sort.kept_file import KeptFile
 from loader.chess.tools.external_sort.nameless_file import NamelessFile
 
 BUCKETS = 256
-NO_TABLE = -1
 Rows = npt.NDArray[np.uint64]  # [rows, words]
 
 
 class RowSpill:
     """A spill of rows of so many words. Raises OSError."""
 
-    def __init__(self, file: NamelessFile | KeptFile, words: int) -> None:
+    def __init__(self, file: NamelessFile, words: int) -> None:
         self._file = file
         self._words = words
-        self._batches: list[
-            tuple[int, npt.NDArray[np.int64]]
-        ] = []  # where each begins; where buckets end in it, in rows
-        self.table = NO_TABLE
+        self._batches: list[tuple[int, npt.NDArray[np.int64]]] = []  # offset in the file; ends of buckets, in rows
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._batches
 
     def add(self, rows: Rows, buckets: npt.NDArray[Any]) -> None:
         """`buckets`: below BUCKETS, of each row."""
@@ -35,30 +34,6 @@ class RowSpill:
         self._batches.append((self._file.size, ends))
         order = np.argsort(buckets.astype(np.uint8), kind="stable")
         self._file.write(np.ascontiguousarray(rows[order]).reshape(-1).view(np.uint8).data)
-
-    def add_kept(self, rows: Rows, buckets: npt.NDArray[Any]) -> None:
-        """Adds a batch with a table behind it, by which a later process finds this batch and those before it.
-
-        `table`: where the last one is; what `read_tables` takes.
-        """
-        if not len(rows):
-            return
-        begin = self._file.size
-        self.add(rows, buckets)
-        table = np.array([self.table, begin, *self._batches[-1][1]], np.int64)
-        self.table = self._file.size
-        self._file.write(table.view(np.uint8).data)
-
-    def read_tables(self, last: int) -> None:
-        """Takes the batches of an earlier process."""
-        self.table, place = last, last
-        while place != NO_TABLE:
-            table = np.empty(2 + BUCKETS, np.int64)
-            self._file.seek(place)
-            self._file.fill(table.view(np.uint8).data)
-            self._batches.append((int(table[1]), table[2:]))
-            place = int(table[0])
-        self._batches.reverse()
 
     def count(self, bucket: int) -> int:
         return sum(end - begin for _, begin, end in self._segments(bucket))

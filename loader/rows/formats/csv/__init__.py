@@ -10,7 +10,8 @@ from loader.files.compression import READ_ENDINGS
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
-    from loader.formats.format import OnProgress, Verdict
+    from loader.formats.file_tools import Verdict
+    from loader.formats.format import OnProgress
     from loader.rows.category_sample import CategorySample
     from loader.rows.formats.csv.reader import CsvReader
     from loader.rows.statistics.columns import ColumnStatistics

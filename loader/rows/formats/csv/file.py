@@ -10,7 +10,8 @@ from pathlib import Path
 
 from loader import _native
 from loader.errors import DataChangedError, DataError
-from loader.formats.format import OnProgress, Verdict
+from loader.formats.file_tools import Verdict
+from loader.formats.format import OnProgress
 from loader.rows.formats.csv.table import cut_of, names_of, naming_first_line
 from loader.rows.settings import RowsConfig
 from loader.rows.statistics.columns import Column, ColumnStatistics

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
-    from loader.formats.format import OnProgress, Verdict
+    from loader.formats.file_tools import Verdict
+    from loader.formats.format import OnProgress
     from loader.rows.formats.npz.reader import NpzReader
     from loader.rows.statistics.features import FeatureStatistics
     from loader.stream.config import DataConfig

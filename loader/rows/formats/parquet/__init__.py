@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
-    from loader.formats.format import OnProgress, Verdict
+    from loader.formats.file_tools import Verdict
+    from loader.formats.format import OnProgress
     from loader.rows.category_sample import CategorySample
     from loader.rows.formats.parquet.reader import ParquetReader
     from loader.rows.statistics.columns import ColumnStatistics

@@ -14,7 +14,8 @@ import pyarrow.parquet
 from loader.command_line.json_line import json_line
 from loader.errors import DataError
 from loader.files.identity import identify
-from loader.formats.format import OnProgress, Verdict
+from loader.formats.file_tools import Verdict
+from loader.formats.format import OnProgress
 from loader.rows.formats.parquet.reader import ask, read_group
 from loader.rows.spellings import INTEGER
 from loader.rows.statistics.columns import Column, ColumnStatistics

@@ -11,7 +11,8 @@ from loader.files.compression import READ_ENDINGS
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
-    from loader.formats.format import OnProgress, Verdict
+    from loader.formats.file_tools import Verdict
+    from loader.formats.format import OnProgress
     from loader.rows.formats.svmlight.reader import SvmlightReader
     from loader.rows.statistics.features import FeatureStatistics
     from loader.stream.config import DataConfig

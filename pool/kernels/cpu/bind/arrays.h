@@ -19,10 +19,9 @@ struct OutArray : nanobind::ndarray<nanobind::device::cpu> {
     using Base = nanobind::ndarray<nanobind::device::cpu>;
 };
 
-inline void require_shape(const auto& array, const char* name, std::size_t dimensions) {
-    require(array.ndim() == dimensions, name, " has ", array.ndim(), " dimensions, must have ", dimensions);
+inline void require_contiguous(const auto& array, const char* name) {
     std::int64_t stride = 1;
-    for (std::size_t i = dimensions; i-- > 0;) {
+    for (std::size_t i = array.ndim(); i-- > 0;) {
         const auto length = static_cast<std::int64_t>(array.shape(i));
         require(array.size() == 0 || length == 1 || array.stride(i) == stride, name, " is not contiguous: dimension ",
                 i, " has stride ", array.stride(i), ", not ", stride);
@@ -30,11 +29,25 @@ inline void require_shape(const auto& array, const char* name, std::size_t dimen
     }
 }
 
+inline void require_shape(const auto& array, const char* name, std::size_t dimensions) {
+    require(array.ndim() == dimensions, name, " has ", array.ndim(), " dimensions, must have ", dimensions);
+    require_contiguous(array, name);
+}
+
 template <class Float>
 MatrixOf<Float> matrix(const auto& array, const char* name) {
     require(array.dtype() == nanobind::dtype<float>(), name, " must be float32");
     require_shape(array, name, 2);
     return {static_cast<Float*>(array.data()), array.shape(0), array.shape(1)};
+}
+
+// Exactly `size` floats, of any shape.
+template <class Float>
+Float* flat_floats(const auto& array, const char* name, std::size_t size) {
+    require(array.dtype() == nanobind::dtype<float>(), name, " must be float32");
+    require_contiguous(array, name);
+    require(array.size() == size, name, " has ", array.size(), " numbers, must have ", size);
+    return static_cast<Float*>(array.data());
 }
 
 // Exactly `size` floats.

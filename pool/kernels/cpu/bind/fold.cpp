@@ -9,9 +9,8 @@ namespace {
 
 void fold_list(const OutArray& out, const std::vector<Array>& sources, const Places& places, float scale,
                std::size_t threads) {
-    require(out.ndim() == 1, "out has ", out.ndim(), " dimensions, must have 1");
-    const std::size_t size = out.shape(0);
-    float* to = floats<float>(out, "out", size);
+    const std::size_t size = out.size();
+    float* to = flat_floats<float>(out, "out", size);
     const Sources from = dense_sources(sources, places, size);
     const nb::gil_scoped_release release;
     fold(to, size, from, scale, threads);
@@ -47,10 +46,11 @@ bool copy_list(const OutArray& out, const Array& source) {
 void bind_fold(nb::module_& module) {
     module.def("copy_checked", &copy_list, nb::arg("out"), nb::arg("source"),
                R"(Copies source to out, both float32 [n]; whether all of it is finite.)");
-    module.def("fold", &fold_list, nb::arg("out"), nb::arg("sources"), nb::kw_only(), nb::arg("places") = nb::none(),
-               nb::arg("scale") = 1.0F, nb::arg("threads") = 1,
-               R"(out = (sum of the sources) * scale, along the tree of pool/kernels/tree.py; all float32 [n], sources
-also bfloat16 [n], which is widened.
+    module.def(
+        "fold", &fold_list, nb::arg("out"), nb::arg("sources"), nb::kw_only(), nb::arg("places") = nb::none(),
+        nb::arg("scale") = 1.0F, nb::arg("threads") = 1,
+        R"(out = (sum of the sources) * scale, along the tree of pool/kernels/tree.py; all float32 of one size, of
+any shape; sources also bfloat16, which is widened.
 
 `places`: of each source in the tree, ascending; None: 0, 1, 2 ... Of none the sum is zeros; of one it is the
 source, bit for bit. `out` may be one of the sources. A scale of 1.0 multiplies nothing.)");

@@ -24,7 +24,7 @@ Rule<float> rule_of(const Constants& numbers) {
     return rule;
 }
 
-// Of numbers [n], or of a table [R, C]: floats<Float>(array, name, row_wise) is the memory of one, checked.
+// Of numbers of any shape, or of a table [R, C]: floats<Float>(array, name, row_wise) is the memory of one, checked.
 template <template <class> class Rule, class Floats>
 Step<Rule> step_of(const OutArray& weights, const Array& old, const States& states, const Constants& numbers,
                    double scale, bool row_wise, const Floats& floats) {
@@ -48,11 +48,10 @@ void define(nb::module_& module, const std::string& name, Kernels<Rule> rule, co
         name.c_str(),
         [rule](const OutArray& weights, const Array& old, const States& states, const std::vector<Array>& sources,
                const Constants& constants, const Places& places, double scale, std::size_t threads) {
-            require(weights.ndim() == 1, "weights has ", weights.ndim(), " dimensions, must have 1");
-            const std::size_t size = weights.shape(0);
+            const std::size_t size = weights.size();
             const auto step = step_of<Rule>(weights, old, states, constants, scale, false,
                                             [=]<class Float>(const auto& array, const char* each, bool) {
-                                                return floats<Float>(array, each, size);
+                                                return flat_floats<Float>(array, each, size);
                                             });
             const Sources from = dense_sources(sources, places, size);
             const nb::gil_scoped_release release;
@@ -90,8 +89,8 @@ void bind_optimizers(nb::module_& module) {
     define<rules::Adam>(module, "adam", &StepKernels::adam,
                         R"(A step of Adam whose gradient is the fold of the sources, in one pass.
 
-All float32 [n], sources also bfloat16. weights are written, old are those of the version before (or the same memory);
-states, m and v, change in place. Formula and constants, in their order: pool/kernels/rules.cuh. The same bits as
+All float32 of one size, sources also bfloat16. weights are written, old are those of the version before (or the same
+memory); states, m and v, change in place. Formula and constants, in their order: pool/kernels/rules.cuh. The same bits as
 `fold` and then this with the sum alone. Of a table with `touched_only`, rows that no source touched keep their states,
 and those of `weights` are not written.)");
     define<rules::RangerLite>(module, "ranger_lite", &StepKernels::ranger_lite,

@@ -34,10 +34,10 @@ inline std::vector<std::uint32_t> checked_places(const Places& given, std::size_
     return places;
 }
 
-inline Source checked_source(const Array& source, const char* name, std::size_t dimensions) {
+inline Source checked_source(const Array& source, const char* name) {
     const bool narrow = is_bfloat16(source);
     require(narrow || source.dtype() == nanobind::dtype<float>(), name, " must be float32 or bfloat16");
-    require_shape(source, name, dimensions);
+    require_contiguous(source, name);
     return {source.data(), narrow};
 }
 
@@ -45,8 +45,8 @@ inline Sources dense_sources(const std::vector<Array>& sources, const Places& pl
     Sources found{{}, checked_places(places, sources.size())};
     for (const Array& source : sources) {
         const std::string name = "source " + std::to_string(found.all.size());
-        found.all.push_back(checked_source(source, name.c_str(), 1));
-        require(source.shape(0) == size, name, " has ", source.shape(0), " numbers, must have ", size);
+        found.all.push_back(checked_source(source, name.c_str()));
+        require(source.size() == size, name, " has ", source.size(), " numbers, must have ", size);
     }
     return found;
 }
@@ -58,7 +58,8 @@ inline std::vector<RowSource> row_sources(const RowPairs& sources, const Places&
     std::vector<RowSource> found;
     for (const auto& [gradient, touched] : sources) {
         const std::string name = "source " + std::to_string(found.size());
-        const Source from = checked_source(gradient, name.c_str(), 2);
+        require_shape(gradient, name.c_str(), 2);
+        const Source from = checked_source(gradient, name.c_str());
         const std::size_t own_rows = gradient.shape(0);
         const Numbers list = numbers(touched, ("touched of " + name).c_str());
         const std::size_t first = lower_bound(list, first_row);

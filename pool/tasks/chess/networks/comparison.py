@@ -13,10 +13,11 @@ import torch
 
 from loader.cores import allowed_cores
 from loader.files.identity import identify
+from loader.files.paths import find_files
 from loader.stream.config import DataConfig
+from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
-from loader.stream.sources import find_files
 from pool.analysis.predict import Predictor
 from pool.config.changes import Change
 from pool.config.load import changed_config, load_config
@@ -152,7 +153,7 @@ def _evaluated(
     """Returns evaluations, scores and results of all positions, in their order."""
     blocks: list[tuple[Numbers, Numbers, Numbers]] = []
     samples = 0
-    for batch, order in batches_in_order(data, files, seed):
+    for batch, order in batches_in_order(Data(data, tuple(files), seed)):
         if isinstance(evaluator, Predictor):
             values = evaluator.predict(TensorBatch.from_numpy(batch), len(order))
         else:

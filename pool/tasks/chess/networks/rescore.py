@@ -16,19 +16,11 @@ import numpy.typing as npt
 import typer
 
 from loader.chess.cli.pgn_options import with_pgn_options
-from loader.chess.cli.tool_options import (
-    ALL_THREADS,
-    AS_MANY_AS_CORES,
-    Files,
-    Format,
-    Lossy,
-    OutputFile,
-    To,
-    file_target,
-    prepared,
-)
+from loader.chess.cli.tool_options import Files, Lossy, OutputFile, To, file_target, prepared
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
+from loader.cli.options import ALL_THREADS, AS_MANY_AS_CORES, Format
+from loader.stream.data import Data
 from loader.stream.sequential import batches_in_order
 from loader.stream.sources import data_config
 from pool.checkpoint.digest import start_digest
@@ -211,7 +203,7 @@ def _write(
     from loader.files.delivery import deliver_new, is_delivered
     from loader.files.work_file import WorkFile
 
-    known = [source.known for source in sources if source.known is not None]
+    known = tuple(source.known for source in sources if source.known is not None)
     settings = {
         "scores of version": VERSION,
         "format": f"{target.format.name} {target.packing or ''}".strip(),
@@ -253,10 +245,10 @@ def _scores(teacher: Teacher, sources: Sequence[SourceFile], begin: int) -> Iter
     formats = {source.format.name for source in sources}
     of_one = {"format": formats.pop()} if len(formats) == 1 else {}
     config = data_config(batch_size=_BATCH, threads=_READERS, chess=chess, **of_one)
-    known = [source.known for source in sources if source.known is not None]
+    known = tuple(source.known for source in sources if source.known is not None)
     waiting = deque[Future[Scores]]()
     with ThreadPoolExecutor(teacher.threads) as pool:
-        for batch, order in batches_in_order(config, known, 0):
+        for batch, order in batches_in_order(Data(config, known)):
             samples = len(order)
             if begin >= samples:
                 begin -= samples

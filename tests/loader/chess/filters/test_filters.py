@@ -20,8 +20,9 @@ from loader.chess.filters.native_settings import filter_settings
 from loader.chess.filters.viriformat import NO_LIMIT, ViriformatRules
 from loader.chess.source import ChessSource
 from loader.files.identity import identify
+from loader.stream.data import open_stream
 from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.support.binpack_file import BinpackFile
 from tests.support.paths import DATA
 

@@ -8,7 +8,7 @@ import chess
 import pytest
 
 from loader.chess.positions.inputs import entries
-from loader.formats.format import Verdict
+from loader.formats.file_tools import Verdict
 from tests.loader.chess.formats.binpack_bytes import START, Stem, chunk, codes, move_word, text
 from tests.support.looked_into import verify
 

@@ -18,9 +18,10 @@ import pytest
 from loader.chess.positions.entry import NO_SCORE, Entry
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
-from loader.formats.registry import format_of_file
+from loader.formats.registry import find_format
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import samples_of
 from tests.support.positions import SUFFIXES, read_positions
 from tests.support.refused_lines import said_of, up_to_damage
@@ -246,17 +247,23 @@ def test_it_is_only_read(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "a.csv"
     path.write_text(lines_of(10)[0])
     for to in (["-o", str(tmp_path / "b.csv")], ["-o", str(tmp_path / "b.x"), "--to", "fen_csv"]):
-        assert main(["cat", str(path), *to]) == 2
+        assert main(["convert", str(path), *to]) == 2
         assert "fen_csv is read, and not written: write binpack, bulletformat, " in capsys.readouterr().err
+
+
+def formats_of(path: Path) -> list[str]:
+    """The format among all, and among those of each family."""
+    return [find_format(path, setting="data.format", family=family) for family in (None, "rows", "chess")]
 
 
 def test_files_of_rows_with_these_names_stay_rows(tmp_path: Path) -> None:
     rows, positions = tmp_path / "rows.csv", tmp_path / "positions.csv"
     rows.write_text("label,a\n1,2\n")
     positions.write_text(lines_of(10)[0])
-    assert [format_of_file(rows), format_of_file(positions)] == ["csv", "fen_csv"]
-    assert [format_of_file(rows, "rows"), format_of_file(positions, "rows")] == ["csv", "csv"]
-    assert [format_of_file(rows, "chess"), format_of_file(positions, "chess")] == ["fen_csv", "fen_csv"]
+    assert [formats_of(path) for path in (rows, positions)] == [
+        ["csv", "csv", "fen_csv"],
+        ["fen_csv", "csv", "fen_csv"],
+    ]
     packed = tmp_path / "positions.csv.gz"
     packed.write_bytes(gzip.compress(positions.read_bytes()))
-    assert [format_of_file(packed, family) for family in (None, "rows", "chess")] == ["csv", "csv", "fen_csv"]
+    assert formats_of(packed) == ["csv", "csv", "fen_csv"]

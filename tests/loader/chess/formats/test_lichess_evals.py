@@ -16,9 +16,10 @@ import pytest
 from loader.chess.positions.entry import NO_SCORE, Entry
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
-from loader.formats.registry import format_of_file
+from loader.formats.registry import find_format
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.support.refused_lines import said_of, up_to_damage
 
 Capture = pytest.CaptureFixture[str]
@@ -131,7 +132,7 @@ def test_it_is_known_by_its_content_or_name_and_converts(tmp_path: Path, packing
     elif packing == ".zst":
         data = subprocess.run(["zstd", "-qc"], input=data, capture_output=True, check=True).stdout
     path.write_bytes(data)
-    assert format_of_file(path) == "lichess_evals"
+    assert find_format(path, setting="data.format") == "lichess_evals"
     assert main(["convert", str(path), "-o", str(tmp_path / "a.txt")]) == 2
     assert "move" in capsys.readouterr().err
     assert main(["convert", str(path), "-o", str(tmp_path / "a.txt"), "--lossy"]) == 0
@@ -139,7 +140,7 @@ def test_it_is_known_by_its_content_or_name_and_converts(tmp_path: Path, packing
     assert [(entry.score, entry.result) for entry in entries(tmp_path / "a.txt")] == known
     if not packing:
         (tmp_path / "a.dat").write_bytes(data)
-        assert format_of_file(tmp_path / "a.dat") == "lichess_evals"
+        assert find_format(tmp_path / "a.dat", setting="data.format") == "lichess_evals"
 
 
 def test_a_run_trains_on_it(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_commands_write_it_and_name_it(tmp_path: Path, capsys: Capture) -> None:
     assert main(["convert", str(VALIDATION), "-o", str(made)]) == 0
     assert made.read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
     assert main(["verify", str(made)]) == 0
-    assert main(["cat", str(made), "-o", str(again)]) == 0
+    assert main(["convert", str(made), "-o", str(again)]) == 0
     assert again.read_bytes() == VALIDATION.read_bytes()
     capsys.readouterr()
     assert main(["count", str(made), str(VALIDATION)]) == 0

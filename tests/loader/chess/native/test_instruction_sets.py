@@ -12,8 +12,9 @@ import pytest
 from loader._native import set_simd_level, simd_levels
 from loader.chess.filters import FilterConfig
 from loader.stream.config import DataConfig
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.loader.stream.batch_contents import digest
 from tests.support.paths import SAMPLE
 

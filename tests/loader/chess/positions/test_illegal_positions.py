@@ -12,8 +12,9 @@ import pytest
 from loader.chess.positions.inputs import entries as binpack_entries
 from loader.cli.main import main
 from loader.errors import DataError
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.loader.chess.formats.binpack_bytes import Stem, chunk
 from tests.support.paths import ROOT
 from tests.support.positions import SUFFIXES, codec, make_writer

@@ -20,9 +20,10 @@ from loader.chess.python_reader import PythonChunks
 from loader.cli.main import main
 from loader.errors import DataError
 from loader.formats.format import Place
+from loader.stream.data import open_stream
 from loader.stream.left_out import LeftOut
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.support.positions import SUFFIXES, encode, make_writer
 
 Capture = pytest.CaptureFixture[str]
@@ -280,7 +281,7 @@ def test_a_pipe_leaves_the_same_out(tmp_path: Path, capsys: Capture) -> None:
     printed = capsys.readouterr().err
     with path.open("rb") as opened:
         piped = tmp_path / "piped.pgn"
-        assert main(["cat", f"/dev/fd/{opened.fileno()}", "-o", str(piped), "--on-bad-data", "skip"]) == 0
+        assert main(["convert", f"/dev/fd/{opened.fileno()}", "-o", str(piped), "--on-bad-data", "skip"]) == 0
     assert piped.read_bytes() == out.read_bytes()
     assert re.search(r"left out: .*? in \d+ games?", capsys.readouterr().err)[0] in printed  # type: ignore[index]
 

@@ -187,10 +187,10 @@ def test_what_a_pipe_can_not_do_is_one_line(
         (b"\x1f\x8b\x08 and more", ("count", "PIPE"), "is compressed, and comes out of a pipe: put `gzip -dc`"),
         (b"no data at all, or none of ours", ("count", "PIPE"), "does not begin as any of the formats"),
         (b"", ("convert", "PIPE", "-o", made), "there is nothing to read"),
-        (viri, ("cat", "PIPE", "PIPE", "-o", made), "is a pipe, and given twice"),
+        (viri, ("convert", "PIPE", "PIPE", "-o", made), "is a pipe, and given twice"),
         (viri, ("count", "PIPE", "--format", "pgm"), "'pgm' is none of the formats"),
         (viri, ("shuffle", "PIPE", "-o", made), "is a pipe, which can be read once, and here a file is needed"),
-        (viri, ("dedupe", "PIPE", "-o", made), "loader cat - -o FILE"),
+        (viri, ("dedupe", "PIPE", "-o", made), "loader convert - -o FILE"),
         (viri, ("shuffle", files["viriformat"], "-o", "-"), "-: is no file, and this command writes one"),
         (viri, ("filter", "PIPE", "-o", made, "--where", "ply >"), "--where: "),
     ]
@@ -229,7 +229,7 @@ def test_a_signal_ends_the_waiting_for_a_pipe() -> None:
 def test_a_command_whose_reader_ends_early_ends_quietly(files: dict[str, Path], tmp_path: Path) -> None:
     """The docs' chains of commands run in tests/project/test_docs_run.py."""
     loader, large = f"{shlex.quote(sys.executable)} -P -m loader", shlex.quote(str(files["viriformat"]))
-    commands = f"{loader} cat - < {large} | head -c 100 | wc -c; echo ${{PIPESTATUS[0]}}"
+    commands = f"{loader} convert - -o - < {large} | head -c 100 | wc -c; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", commands], cwd=tmp_path, env=elsewhere(), capture_output=True, text=True, check=False, timeout=60
     )

@@ -21,10 +21,11 @@ from loader.chess.readers import open_readers
 from loader.cli.main import main
 from loader.errors import DataError
 from loader.files.identity import identify
-from loader.formats.registry import format_by_name, format_of_file
+from loader.formats.registry import find_format, format_by_name
+from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, describe_data, open_stream, origin_of, samples_per_epoch, window_nbytes
+from loader.stream.sources import data_config
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import samples_of
 from tests.support.positions import FORMATS, GAMES, RECORDS, SUFFIXES, encode, read_file, sample, write_samples
@@ -61,7 +62,7 @@ def test_entries_come_back_as_far_as_the_format_has_them(name: str, files: dict[
         if "side to move" not in lacks:
             assert entry.fen.split()[:3] == known.fen.split()[:3]
     assert encode(name, read) == files[name].read_bytes()
-    assert format_of_file(files[name]) == name
+    assert find_format(files[name], setting="data.format") == name
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -94,8 +95,8 @@ def test_several_formats_serve_one_run(files: dict[str, Path]) -> None:
     with open_stream(config(), paths, SEED) as stream:  # type: ignore[attr-defined]
         scores = [score for batch in read_batches(stream, 4 * COUNT // 250) for score in batch.dense["score"].tolist()]
     assert sorted(scores) == sorted(4 * [entry.score for entry in sample(COUNT)])
-    assert samples_per_epoch(config(), paths, SEED) == pytest.approx(4 * COUNT, rel=0.01)
-    assert window_nbytes(config(), identify(paths)) > 0
+    assert Data.from_paths(config(), paths, SEED).samples_per_epoch() == pytest.approx(4 * COUNT, rel=0.01)
+    assert Data(config(), identify(paths)).window_nbytes() > 0
 
 
 @pytest.mark.parametrize(
@@ -155,8 +156,8 @@ def test_compressed_files_give_the_same_entries(
     except FileNotFoundError:
         pytest.skip("the program zstd is not installed")
     assert read_file(name, packed) == read_file(name, plain)
-    assert format_of_file(packed) == name
-    order = next(fact.text for fact in describe_data(config(), identify([packed])) if fact.topic == "order")
+    assert find_format(packed, setting="data.format") == name
+    order = next(fact.text for fact in Data(config(), identify([packed])).describe() if fact.topic == "order")
     assert "are compressed: positions are read in the order of the files" in order
     cut = packed.read_bytes()
     packed.write_bytes(cut[: len(cut) * 2 // 3])
@@ -245,17 +246,20 @@ def test_a_folder_that_takes_no_index_costs_a_line(
     assert list(tmp_path.glob(".*.tmp")) == []
 
 
-def test_a_file_that_may_be_of_several_formats_is_named(tmp_path: Path, files: dict[str, Path]) -> None:
+def test_a_file_that_may_be_of_several_formats_is_named(
+    tmp_path: Path, files: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     """A bulletformat record that is one of marlinformat, too; its name says nothing."""
     records = files["bulletformat"].read_bytes()
     parts = [records[at : at + 32] for at in range(0, len(records), 32)]
     both = next(part for part in parts if _native.marlinformat().begins_a_file(part))
     path = tmp_path / "position.dat"
     path.write_bytes(both)
-    with pytest.raises(ValueError, match=r"may be of any of the formats bulletformat, marlinformat; name it in data"):
+    with pytest.raises(ValueError, match=r"may be of any of the formats bulletformat, marlinformat; data"):
         open_stream(config(), [path], SEED)
     open_stream(config(format="bulletformat"), [path], SEED).close()
     assert main(["verify", str(path)]) == 2
+    assert capsys.readouterr().err.endswith("bulletformat, marlinformat; --format says which\n")
 
 
 def test_a_growing_file_counts_up_to_its_last_whole_unit(files: dict[str, Path], tmp_path: Path) -> None:
@@ -268,7 +272,7 @@ def test_a_growing_file_counts_up_to_its_last_whole_unit(files: dict[str, Path],
 
 
 def test_an_origin_names_chunk_and_offset(files: dict[str, Path]) -> None:
-    found = origin_of(config(shuffle=False), [files["viriformat"]], SEED, Cursor(0, 0, 0, 0))
+    found = Data.from_paths(config(shuffle=False), [files["viriformat"]], SEED).origin(Cursor(0, 0, 0, 0))
     assert found["chunks"] == [{"file": str(files["viriformat"]), "chunk": 0, "offset": 0}]
 
 

@@ -13,8 +13,9 @@ from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
 from loader.chess.tools.filter import filter_positions
+from loader.stream.data import open_stream
 from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.support.loader_command import run_loader as run
 from tests.support.paths import VALIDATION
 from tests.support.positions import FORMATS, GAMES, RECORDS, SUFFIXES, VECTORS, read_positions, write_samples
@@ -84,7 +85,7 @@ def test_every_format_is_filtered_into_every_format_that_can_hold_it(
 
 def unpacked(path: Path) -> Path:
     plain = path.with_suffix("")
-    assert run("cat", path, "-o", plain) == 0
+    assert run("convert", path, "-o", plain) == 0
     return plain
 
 

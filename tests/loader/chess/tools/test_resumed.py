@@ -1,4 +1,4 @@
-"""Tools that go on with what an earlier process has done: killed anywhere, they end with the same bytes."""
+"""Tools that are killed or interrupted: a file is whole or not there, and a shuffle goes on with its buckets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import re
 import signal
 import traceback
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from loader.chess.filters import FilterConfig
-from loader.chess.positions import output, resumed_output
+from loader.chess.positions import output
 from loader.chess.positions.format import target_of
 from loader.chess.positions.input import open_sources
 from loader.chess.tools import dedupe as deduping
@@ -26,7 +25,6 @@ from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import convert
 from loader.chess.tools.dedupe import Deduped, dedupe
 from loader.chess.tools.filter import Passed, filter_positions
-from loader.chess.tools.interleave import Taken, interleave
 from loader.chess.tools.random_keys import Draws
 from loader.chess.tools.repetitions import Limits
 from loader.chess.tools.shuffle import shuffle
@@ -34,6 +32,8 @@ from loader.chess.tools.split import Part, part_paths, split
 from loader.cli.main import main
 from loader.errors import InterruptedBySignalError
 from loader.files import work_file
+from loader.files.interruption import Interruption
+from loader.files.whole_file import is_temporary
 from tests.loader.conftest import write_random_games
 from tests.support.binpack_file import BinpackFile
 
@@ -50,8 +50,8 @@ def games(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(autouse=True)
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resumed_output, "PIECE", 500)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "FRAME", 500)
     monkeypatch.setattr(output, "FULL_CHUNK", 700)
 
 
@@ -83,10 +83,6 @@ def deduped(files: list[Path], made: Path, threads: int) -> Deduped:
         return dedupe(open_sources([*files, files[0]]), target_of(made), made, 1 << 30, threads)
 
 
-def interleaved(files: list[Path], made: Path, threads: int) -> Sequence[Taken]:
-    return interleave(open_sources(files[:2]), [Fraction(1), Fraction("1.25")], target_of(made), made, threads)
-
-
 def in_two(files: list[Path], made: Path, threads: int) -> Sequence[Part]:
     number = 0 if made.suffix == ".binpack" else 1
     return split(open_sources(files)[number], target_of(made), part_paths(made, None), 0.4, 5, threads)
@@ -96,25 +92,19 @@ def shuffled(files: list[Path], made: Path, threads: int) -> int:
     """With buckets on disk, some of them in buckets of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shuffling, "_limits", lambda *_: (5000, threads))
-        patch.setattr(shuffling, "BLOCK", 2)
+        patch.setattr(shuffling, "BLOCK", 100)
         return shuffle(open_sources([files[0], files[2]]), target_of(made), made, 5, 1 << 30, threads)
 
 
-TOOLS: dict[str, tuple[Tool, str]] = {
+BEGIN_ANEW: dict[str, tuple[Tool, str]] = {
     "convert binpack": (converted, "binpack"),
-    "convert viri": (converted, "viri"),
     "convert txt.gz": (converted, "txt.gz"),
     "filter binpack": (filtered, "binpack"),
     "filter bf.zst": (filtered, "bf.zst"),
     "dedupe psv": (deduped, "psv"),
-    "shuffle binpack": (shuffled, "binpack"),
-    "shuffle viri.zst": (shuffled, "viri.zst"),
-    "shuffle psv": (shuffled, "psv"),
-    "interleave binpack": (interleaved, "binpack"),
-    "interleave viri": (interleaved, "viri"),
-    "split binpack": (in_two, "binpack"),
     "split viri": (in_two, "viri"),
 }
+SHUFFLES = ("binpack", "viri.zst", "psv")
 
 
 class Changes:
@@ -156,36 +146,58 @@ def dies(changes: Changes, work: Callable[[], object]) -> bool:
     return code == 9
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_work_goes_on_wherever_the_process_died(
-    tool: str, games: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("tool", BEGIN_ANEW)
+def test_a_file_is_whole_or_not_there_wherever_the_process_died(tool: str, games: list[Path], tmp_path: Path) -> None:
+    """What is left has a temporary name, and the same command makes the file."""
+    work, ending = BEGIN_ANEW[tool]
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    changes = Changes(-1)
+    with pytest.MonkeyPatch.context() as patch:
+        changes.counting(patch)
+        work(games, whole / f"made.{ending}", 3)
+    pick = random.Random(tool)
+    for number in (*pick.sample(range(1, changes.count), 4), changes.count):
+        made = tmp_path / f"made {number}"
+        made.mkdir()
+        again = partial(work, games, made / f"made.{ending}", 1)
+        assert dies(Changes(number, behind=pick.random() < 0.5), again)
+        there = [name for name in names(made) if not is_temporary(name)]
+        for name in there:
+            assert (made / name).read_bytes() == (whole / name).read_bytes()
+        if not there:
+            again()
+            for name in names(whole):
+                assert (made / name).read_bytes() == (whole / name).read_bytes()
+
+
+@pytest.mark.parametrize("ending", SHUFFLES)
+def test_a_shuffle_goes_on_wherever_the_process_died(
+    ending: str, games: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No process does more than a quarter of it, so each goes on with what those before it have done."""
-    work, ending = TOOLS[tool]
     whole, made = tmp_path / "whole", tmp_path / "made"
     for folder in (whole, made):
         folder.mkdir()
     changes = Changes(-1)
     with monkeypatch.context() as patch:
         changes.counting(patch)
-        said = str(work(games, whole / f"made.{ending}", 3))
-    most, pick, deaths, answer = changes.count // 4, random.Random(tool), 0, tmp_path / "answer"
+        entries = shuffled(games, whole / f"made.{ending}", 3)
+    pick, deaths, answer = random.Random(ending), 0, tmp_path / "answer"
 
     def again() -> None:
-        answer.write_text(str(work(games, made / f"made.{ending}", 1)))
+        answer.write_text(str(shuffled(games, made / f"made.{ending}", 1)))
 
-    while dies(Changes(pick.randint(5, most), behind=pick.random() < 0.5), again):
+    while dies(Changes(pick.randint(5, changes.count), behind=pick.random() < 0.5), again):
         deaths += 1
         assert deaths < 100
         if names(made) == names(whole):  # behind the last change: only the answer is missing
-            answer.write_text(said)
+            answer.write_text(str(entries))
             break
     assert deaths > 0
-    assert names(made) == names(whole)
-    for name in names(made):
-        assert (made / name).read_bytes() == (whole / name).read_bytes()
-    assert any((made / name).stat().st_size > 1000 for name in names(made))
-    assert answer.read_text().replace(str(made), str(whole)) == said
+    assert names(made) == names(whole) == [f"made.{ending}"]
+    assert (made / f"made.{ending}").read_bytes() == (whole / f"made.{ending}").read_bytes()
+    assert (whole / f"made.{ending}").stat().st_size > 1000
+    assert answer.read_text() == str(entries)
 
 
 COMMANDS = {
@@ -194,14 +206,12 @@ COMMANDS = {
     "filter": ("--where", "ply > 8", "-o", "made.binpack"),
     "dedupe": ("-o", "made.binpack"),
     "split": ("--validation", "40%", "--into", "."),
-    "interleave": ("-o", "made.binpack"),
     "rescore": ("--engine", "no-engine", "-o", "made.binpack"),
 }
 
 
 def command(name: str, games: list[Path]) -> list[str]:
-    file = f"{games[0]}=1" if name == "interleave" else str(games[0])
-    return [name, file, *COMMANDS[name]]
+    return [name, str(games[0]), *COMMANDS[name]]
 
 
 def without_units(text: str) -> str:
@@ -222,18 +232,8 @@ def test_a_disk_without_room_is_said_before_the_work(
     assert not names(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "others", "said"),
-    [
-        ("convert", ("{viri}",), "files 1, "),
-        ("filter", ("--where", "ply > 9"), '--where "ply > 8" (now "ply > 9")'),
-        ("filter", ("--seed", "2"), "--seed 0 (now 2)"),
-        ("split", ("--validation", "30%"), "--validation 0.4 (now 0.3)"),
-        ("interleave", (), "FILE=SHARE games.binpack=1 (now games.binpack=2)"),
-    ],
-)
+@pytest.mark.parametrize(("others", "said"), [(("{viri}",), "files 1, "), (("--seed", "2"), "--seed 0 (now 2)")])
 def test_other_options_are_refused_in_one_line(
-    name: str,
     others: tuple[str, ...],
     said: str,
     games: list[Path],
@@ -242,12 +242,11 @@ def test_other_options_are_refused_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = command(name, games)
+    monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (5_000, threads))
+    given = command("shuffle", games)
     assert dies(Changes(8), lambda: main(given))
     there = {path: (tmp_path / path).read_bytes() for path in names(tmp_path)}
-    others = tuple(each.format(viri=games[1]) for each in others)
-    other = [*given, *others] if others else [each.replace("=1", "=2") for each in given]
-    assert main(other) == 2
+    assert main([*given, *(each.format(viri=games[1]) for each in others)]) == 2
     error = without_units(capsys.readouterr().err)
     assert f"was begun with other settings: {said}" in error
     assert error.endswith("; give those, or remove it to begin anew\n")
@@ -259,35 +258,77 @@ def test_a_death_between_the_name_and_the_end_of_the_work_is_made_good(
     games: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = tmp_path / "made.viri"
+    monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (5_000, threads))
+
+    def again() -> int:
+        return shuffle(open_sources(games[:1]), target_of(made), made, 5, 1 << 30)
+
     with monkeypatch.context() as patch:
         patch.setattr(work_file.WorkFile, "remove", lambda _: None)
-        convert(open_sources(games[:1]), target_of(made), made)
+        entries = again()
     whole = made.read_bytes()
     assert names(tmp_path) == ["made.viri", "made.viri.part", "made.viri.part.journal"]
-    convert(open_sources(games[:1]), target_of(made), made)
+    assert again() == entries
     assert names(tmp_path) == ["made.viri"]
     assert made.read_bytes() == whole
 
 
-def test_a_full_disk_keeps_what_is_done(
+@pytest.mark.parametrize("name", ["convert", "filter", "dedupe", "split"])
+def test_a_signal_leaves_nothing_and_says_so(
+    name: str, games: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Interruption, "check", partial(stop_at, 3, itertools.count(1)))
+        assert main(command(name, games)) == 128 + signal.SIGTERM
+    files = ("games.validation.binpack", "games.train.binpack") if name == "split" else COMMANDS[name][-1:]
+    notes = "; ".join(f"{file} was not written" for file in files)
+    assert without_units(capsys.readouterr().err) == f"loader: interrupted by SIGTERM; {notes}\n"
+    assert not names(tmp_path)
+    assert main(command(name, games)) == 0
+    assert names(tmp_path)
+
+
+class FullDisk:
+    """Writes some bytes at a time, and none behind a number of calls."""
+
+    def __init__(self, calls: int) -> None:
+        self._left = calls
+        self._write = os.pwrite
+
+    def write(self, descriptor: int, data: bytes, offset: int) -> int:
+        self._left -= 1
+        if self._left < 0:
+            raise OSError(28, "No space left on device")
+        return self._write(descriptor, data[:400], offset)
+
+
+def test_a_full_disk_leaves_nothing_of_a_conversion(
     games: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made, calls, pick = tmp_path / "made.viri", itertools.count(), random.Random(1).randrange(20, 60)
-    real = os.pwrite
-
-    def full(descriptor: int, data: bytes, offset: int) -> int:
-        if next(calls) > pick:
-            raise OSError(28, "No space left on device")
-        return real(descriptor, data[:400], offset)
-
+    monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", full)
-        assert main(["convert", str(games[0]), "-o", str(made)]) == 71
+        patch.setattr(os, "pwrite", FullDisk(30).write)
+        assert main(command("convert", games)) == 71
+    assert without_units(capsys.readouterr().err) == "loader: made.viri: No space left on device\n"
+    assert not names(tmp_path)
+
+
+def test_a_full_disk_keeps_the_buckets_of_a_shuffle(
+    games: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = tmp_path / "whole" / "made.viri"
+    whole.parent.mkdir()
+    shuffle(open_sources(games[:1]), target_of(whole), whole, 0, 1 << 30)
+    monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (5_000, threads))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", FullDisk(60).write)
+        assert main(command("shuffle", games)) == 71
     assert "No space left on device; " in (said := capsys.readouterr().err)
-    assert said.endswith(f"bytes of it are in {made}.part; the same command goes on\n")
-    assert main(["convert", str(games[0]), "-o", str(made)]) == 0
-    convert(open_sources(games[:1]), target_of(tmp_path / "whole.viri"), tmp_path / "whole.viri")
-    assert made.read_bytes() == (tmp_path / "whole.viri").read_bytes()
+    assert said.endswith("bytes of it are in made.viri.part; the same command goes on\n")
+    assert main(command("shuffle", games)) == 0
+    assert (tmp_path / "made.viri").read_bytes() == whole.read_bytes()
 
 
 def test_a_conversion_to_binpack_fills_its_chunks_on_any_number_of_threads(
@@ -303,34 +344,28 @@ def test_a_conversion_to_binpack_fills_its_chunks_on_any_number_of_threads(
     assert all(file.chunk(chunk)[1] >= 5000 for chunk in range(file.num_chunks - 1))
 
 
-@pytest.mark.parametrize("ending", ["viri", "binpack", "bf.gz"])
-def test_a_shuffle_goes_on_with_its_buckets_and_with_what_is_written(
-    ending: str, games: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("ending", "held", "block"), [("viri", 500, 2), ("binpack", 500, 2), ("bf.gz", 5000, 200)])
+def test_a_shuffle_goes_on_with_its_buckets(
+    ending: str, held: int, block: int, games: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped at ticks of both passes; in memory, where all of it fits, it is the same."""
-    monkeypatch.setattr(shuffling, "BLOCK", 2)
+    monkeypatch.setattr(shuffling, "BLOCK", block)
     files = [games[0], games[2]]
     whole, made = tmp_path / f"whole.{ending}", tmp_path / f"made.{ending}"
     entries = shuffle(open_sources(files), target_of(whole), whole, 5, 1 << 30, 2)
-    monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (5_000, threads))
-    stops, sizes = 0, {name: set[int]() for name in (f"made.{ending}.part", f"made.{ending}.buckets.part")}
+    monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (held, threads))
+    sizes: list[int] = []
     while not made.exists():
+        stop = partial(stop_at, 5 + 2 * len(sizes), itertools.count(1))
         try:
-            made_entries = shuffle(
-                open_sources(files),
-                target_of(made),
-                made,
-                5,
-                1 << 30,
-                1,
-                partial(stop_at, 7 + 2 * stops, itertools.count(1)),
-            )
+            made_entries = shuffle(open_sources(files), target_of(made), made, 5, 1 << 30, 1, stop)
         except InterruptedBySignalError:
-            stops += 1
-            assert stops < 400
-            for name, found in sizes.items():
-                found.add(path.stat().st_size if (path := tmp_path / name).exists() else 0)
-    assert all(len(found) > 2 for found in sizes.values()), "each pass has gone on"
+            part = tmp_path / f"made.{ending}.part"
+            sizes.append(part.stat().st_size if part.exists() else 0)
+            assert len(sizes) < 400
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) > 2, "the first pass has gone on"
+    assert sizes[-1] == sizes[-2], "the second one has been stopped"
     assert made_entries == entries
     assert made.read_bytes() == whole.read_bytes()
     assert names(tmp_path) == sorted([whole.name, made.name])

@@ -1,4 +1,4 @@
-"""`loader convert`, `split`, `shuffle`, `interleave`, `head`, `sample`, `count`: files of positions moved and mixed."""
+"""`loader convert`, `split`, `shuffle`, `head`, `sample`, `count`: files of positions, moved."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ import sys
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from loader.chess.cli.tool_options import bytes_of, share_of
 from loader.chess.positions import output as outputs
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.format import Target, named_format, target_of
@@ -29,15 +27,15 @@ from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import change_of, convert, first_units, sampled_units
 from loader.chess.tools.external_sort.nameless_file import NamelessFile
 from loader.chess.tools.external_sort.spill import Buckets, Spill, by_draw
-from loader.chess.tools.interleave import interleave
 from loader.chess.tools.shuffle import shuffle
 from loader.chess.tools.split import part_paths, split
+from loader.cli.amounts import bytes_of, share_of
 from loader.errors import DataError, UsageError
 from tests.loader.chess.formats.test_vectors import CONVERSIONS, EN_PASSANT_IF_TAKEN, vector
 from tests.support.binpack_file import BinpackFile
 from tests.support.loader_command import run_loader as run
 from tests.support.paths import VALIDATION
-from tests.support.positions import FORMATS, GAMES, SUFFIXES, read_file, rewritten, write_samples
+from tests.support.positions import FORMATS, GAMES, SUFFIXES, rewritten, write_samples
 
 POSITIONS = 3000
 
@@ -97,7 +95,7 @@ def test_a_file_of_the_same_format_keeps_its_bytes(ending: str, files: dict[str,
     for name in ("viriformat", "marlinformat"):
         made, plain = tmp_path / f"made{SUFFIXES[name]}{ending}", tmp_path / f"plain{SUFFIXES[name]}"
         assert run("convert", files[name], files[name], "-o", made) == 0
-        assert run("cat", made, "-o", plain) == 0
+        assert run("convert", made, "-o", plain) == 0
         assert plain.read_bytes() == files[name].read_bytes() * 2
     if ending == ".gz":
         assert gzip.decompress(made.read_bytes()) == plain.read_bytes()
@@ -151,8 +149,6 @@ def test_what_is_lost_is_named_and_refused(
         (("split", "{viri}", "--validation", "nan"), "is no share between 0 and 1"),
         (("shuffle", "{viri}", "-o", "made.viri", "--memory", "1MiB"), "is less than 64MiB"),
         (("shuffle", "{viri}", "-o", "made.viri", "--memory", "lots"), "is no amount of memory"),
-        (("interleave", "{viri}", "-o", "made.viri"), "give FILE=SHARE"),
-        (("interleave", "{viri}=0", "-o", "made.viri"), "give FILE=SHARE"),
         (("head", "{viri}", "{bf}"), "files of several formats"),
     ],
 )
@@ -339,34 +335,7 @@ def test_a_shuffle_of_a_large_file_keeps_within_its_memory(files: dict[str, Path
     assert len(sums[0]) == large.stat().st_size
 
 
-# Interleave, head, sample, count.
-
-
-def test_interleaved_files_keep_their_ratio_and_their_order(files: dict[str, Path], tmp_path: Path) -> None:
-    other = tmp_path / "other.bf"
-    convert(open_sources([VALIDATION]), target_of(other), other)
-    units, second = units_in(files["bulletformat"]), units_in(other)
-    made = tmp_path / "mix.bf"
-    sources = open_sources([files["bulletformat"], other])
-    taken = interleave(sources, [Fraction(1), Fraction("2.5")], target_of(made), made, 2)
-    mixed = units_in(made)
-    assert [each.whole for each in taken] == [True, False]
-    assert taken[0].positions == len(units)
-    assert taken[1].positions == len(units) * 5 // 2
-    turns = [0 if i % 7 in (2, 5) else 1 for i in range(len(mixed))]  # by time: 2/5, 4/5, 1, 6/5, 8/5, 2, 2
-    rest = [iter(units), iter(second)]
-    assert turns[-1] == 1
-    assert mixed == [next(rest[turn]) for turn in turns]
-
-
-def test_games_are_interleaved_whole(files: dict[str, Path], tmp_path: Path) -> None:
-    made = tmp_path / "mix.viri"
-    assert run("interleave", f"{files['viriformat']}=1", f"{files['binpack']}=2", "-o", made) == 0
-    first = units_in(files["viriformat"])
-    rest = [unit for unit in units_in(made) if unit not in first]
-    assert rest
-    positions = [read_file("viriformat", path) for path in (made, files["viriformat"])]
-    assert len(positions[0]) <= 3 * len(positions[1])
+# Head, sample, count.
 
 
 def test_a_sample_is_drawn_from_all_alike(files: dict[str, Path]) -> None:
@@ -401,7 +370,7 @@ def test_head_and_count_take_whole_games(
 
 def test_a_pipe_gets_the_bytes_of_the_file(files: dict[str, Path]) -> None:
     """As a process, through standard output; a reader that goes away ends it silently."""
-    command = [sys.executable, "-P", "-m", "loader", "cat", str(files["viriformat"])]
+    command = [sys.executable, "-P", "-m", "loader", "convert", str(files["viriformat"]), "-o", "-"]
     done = subprocess.run(command, capture_output=True, check=True)
     assert done.stdout == files["viriformat"].read_bytes()
     assert not done.stderr

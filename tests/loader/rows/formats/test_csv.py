@@ -25,9 +25,10 @@ from loader.files.identity import identify
 from loader.rows.formats.csv import whole_size
 from loader.rows.readers import texts_of
 from loader.stream.config import DataConfig
+from loader.stream.data import open_stream
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 
 SIZES = {"user": 1000, "tags": 50}
 ROWS: dict[str, Any] = {

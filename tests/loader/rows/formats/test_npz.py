@@ -17,8 +17,9 @@ from loader.rows import blocks
 from loader.rows.block import Rows
 from loader.rows.source import RowsSource
 from loader.stream.config import DataConfig
+from loader.stream.data import Data, open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream, open_validation, samples_per_epoch
+from loader.stream.sources import data_config
 from tests.loader.stream.batch_contents import digest
 from tests.support.data import rows_blocks
 from tests.support.data.rows_blocks import FEATURES, ROWS, matrix
@@ -75,7 +76,7 @@ def test_rows_of_a_users_code_are_a_source_as_any_other(name: str, monkeypatch: 
     expected, expected_labels = matrix()
     assert (found == expected.toarray()).all()
     assert labels == expected_labels.tolist()
-    assert samples_per_epoch(of_code(name), [], 3) is None
+    assert Data(of_code(name), seed=3).samples_per_epoch() is None
 
 
 def test_fields_numbers_and_zeros_are_as_the_settings_say() -> None:
@@ -112,12 +113,12 @@ def test_a_generator_is_said_to_be_one_block(caplog: pytest.LogCaptureFixture) -
 def test_validations_have_blocks_of_their_own() -> None:
     used = of_code("matrix", {"validation_blocks": f"{MODULE}:Parts"})
     found = []
-    for opened in (open_validation(used, [], 3), open_stream(of_code("Parts"), [], 3)):
+    for opened in (Data.from_paths(used, [], 3, validation=True).open(), open_stream(of_code("Parts"), [], 3)):
         with closing(opened) as stream:
             found.append([digest(batch) for batch in read_batches(stream, 5)])
     assert found[0] == found[1]
     with pytest.raises(ValueError, match=r"data\.rows\.validation_blocks: nothing is named"):
-        open_validation(of_code("matrix"), [], 3)
+        Data.from_paths(of_code("matrix"), [], 3, validation=True).open()
 
 
 @pytest.mark.parametrize(

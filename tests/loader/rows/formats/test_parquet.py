@@ -15,8 +15,9 @@ import pytest
 
 from loader.errors import DataError
 from loader.stream.config import DataConfig
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 from tests.loader.stream.batch_contents import digest
 
 COUNT = 300

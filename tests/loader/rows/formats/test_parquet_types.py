@@ -21,8 +21,9 @@ from loader.errors import DataError
 from loader.rows.columns import ColumnsConfig
 from loader.rows.feature_hash import hashed_field
 from loader.rows.formats.parquet.file import dump, inspect
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 
 SIZE = 1 << 30  # rows of a table, so that no two texts share one
 NOON = datetime(2024, 1, 31, 12, 0, 0, 250000)

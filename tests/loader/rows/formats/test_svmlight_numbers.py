@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_config, open_stream
+from loader.stream.sources import data_config
 
 NUMBERS = [10**length + (3**length) % 10**length for length in range(9)]
 SHORT = data_config(

@@ -18,7 +18,8 @@ from loader.chess.positions.entry import NO_SCORE, Entry
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
 from loader.errors import DataError
-from loader.stream.sources import data_config, samples_per_epoch
+from loader.stream.data import Data
+from loader.stream.sources import data_config
 from tests.support.positions import encode, sample
 
 Capture = pytest.CaptureFixture[str]
@@ -409,7 +410,7 @@ def test_games_without_scores_are_trained_on_only_if_asked_for(tmp_path: Path) -
     path = written(tmp_path, movetext("1. e4 e5 2. Nf3") * 50 + movetext("1. d4 {+0.3/1}", "*") * 7)
     for skip, samples in ((True, 7), (False, 157)):
         keys = {"features": "chess768", "filters": {"skip_no_score": skip}}
-        assert samples_per_epoch(data_config(batch_size=1, chess=keys), [path], 1) == samples
+        assert Data.from_paths(data_config(batch_size=1, chess=keys), [path], 1).samples_per_epoch() == samples
 
 
 def test_positions_that_no_game_can_have_are_left_out_with_their_game(tmp_path: Path, capsys: Capture) -> None:
@@ -486,4 +487,6 @@ def test_pieces_of_a_file_end_with_games(tmp_path: Path) -> None:
     assert len(found) == 8000
     assert list(entries(packed)) == found
     keys = {"features": "chess768"}
-    assert samples_per_epoch(data_config(batch_size=1, chess=keys), [plain, packed], 1) == 8000, "half have a score"
+    assert Data.from_paths(data_config(batch_size=1, chess=keys), [plain, packed], 1).samples_per_epoch() == 8000, (
+        "half have a score"
+    )

@@ -15,8 +15,9 @@ from loader.chess.positions.pgn_comments import PgnComments
 from loader.cli.main import main
 from loader.errors import DataError
 from loader.files.identity import identify
+from loader.stream.data import Data
 from loader.stream.data_facts import DataFact
-from loader.stream.sources import data_config, describe_data, samples_per_epoch
+from loader.stream.sources import data_config
 
 Capture = pytest.CaptureFixture[str]
 ENGINE = "1. e4 {31/12 5ms} e5 {-28/13 6ms} 2. Bc4 {M5/12 5ms} Nc6 {-M4/12 7ms}"
@@ -46,7 +47,6 @@ def scores(path: Path) -> Sequence[int]:
 
 COMMANDS = {  # with files and options in place of {}
     "convert": "convert {} -o {out}.txt --lossy",
-    "cat": "cat {} -o {out}.txt --lossy",
     "head": "head {} -o {out}.txt --lossy",
     "sample": "sample {} -o {out}.txt --lossy",
     "count": "count {}",
@@ -134,12 +134,12 @@ def test_inspect_names_the_view_that_comments_look_like_by_any_setting(
 
 def test_a_run_is_told_of_moves_without_a_score_at_its_start(tmp_path: Path) -> None:
     files = identify([written(tmp_path, MIXED, f"{number}.pgn", games=3) for number in range(20)])
-    facts = describe_data(data_config(), files)
+    facts = Data.from_paths(data_config(), files).describe()
     assert DataFact("score view", "the mover's in comments of PGN; White's in [%eval] and wv=") in facts
     # Three games in each of those that are looked at.
     assert DataFact("scores", "168 of 189 moves have none, in the first MiB of 7 of 20 PGN files:") in facts
     assert all(DataFact("scores", f"  {reason}: {21 * count}") in facts for reason, count in REASONS.items())
-    white = describe_data(data_config(chess={"pgn": {"view": "white"}}), files)
+    white = Data.from_paths(data_config(chess={"pgn": {"view": "white"}}), files).describe()
     assert DataFact("score view", "White's in comments of PGN; White's in [%eval] and wv=") in white
 
 
@@ -147,9 +147,9 @@ def test_training_reads_comments_by_its_settings(tmp_path: Path) -> None:
     path = written(tmp_path, ENGINE, games=50)
     plain = data_config(batch_size=1, chess={"features": "chess768"})
     with pytest.raises(DataError, match=r"data\.chess\.pgn\.unit \(--pgn-unit\)"):
-        samples_per_epoch(plain, [path], 1)
+        Data.from_paths(plain, [path], 1).samples_per_epoch()
     told = data_config(batch_size=1, chess={"features": "chess768", "pgn": {"unit": "centipawns"}})
-    assert samples_per_epoch(told, [path], 1) == 200
+    assert Data.from_paths(told, [path], 1).samples_per_epoch() == 200
 
 
 @pytest.mark.parametrize(

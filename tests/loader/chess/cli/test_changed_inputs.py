@@ -74,7 +74,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "count": (),
     "verify": (),
     "inspect": (),
-    "cat": WRITES,
     "convert": WRITES,
     "head": ("-n", "1000000", *WRITES),
     "sample": ("-n", "5", *WRITES),
@@ -82,7 +81,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "dedupe": WRITES,
     "shuffle": WRITES,
     "split": ("--validation", "20%", "--by-record"),
-    "interleave": WRITES,
 }
 INPUTS = ("packedsfen", "text", "viriformat", "binpack", "compressed")
 
@@ -97,7 +95,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     paths["binpack"] = made / "some.binpack"
     paths["binpack"].write_bytes(VALIDATION.read_bytes() * 3)
     paths["compressed"] = made / f"packed{SUFFIXES['packedsfen']}.zst"
-    assert main(["cat", str(paths["packedsfen"]), "-o", str(paths["compressed"])]) == 0
+    assert main(["convert", str(paths["packedsfen"]), "-o", str(paths["compressed"])]) == 0
     return paths
 
 
@@ -137,10 +135,9 @@ def test_an_input_that_changes_ends_the_command(
     file = Path(inputs[kind].name)
     file.write_bytes(inputs[kind].read_bytes())
     os.utime(file, ns=(0, 0))
-    named = [f"{file}=1"] if command == "interleave" else [str(file)]
     of_one_chunk = kind in ("viriformat", "compressed")
     change_before(0 if of_one_chunk else CHANGES.index(change) % 2, lambda: change(file))
-    assert main([command, *named, *COMMANDS[command]]) == EXIT_FAILED
+    assert main([command, str(file), *COMMANDS[command]]) == EXIT_FAILED
     captured = capsys.readouterr()
     assert captured.out == ""
     notes = ("loader: left out", "loader: not known", "loader: scores keep their numbers")

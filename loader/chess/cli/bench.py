@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loader.chess.cli.tool_options import Seed
-from loader.cli.verify import Files, Json
+from loader.cli.options import Json, Seed
 from loader.command_line.json_line import json_line
 from loader.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from loader.cli.throughput import BenchResult
+    from loader.chess.cli.throughput import BenchResult
     from loader.stream.config import DataConfig
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Data files.", show_default=False)]
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +48,7 @@ def bench_files(
 
     The batches are made as for training and thrown away. Entries without a score are always left out.
     """
-    from loader.cli.throughput import bench
+    from loader.chess.cli.throughput import bench
     from loader.stream.sources import data_config
 
     filters = {
@@ -77,10 +78,10 @@ def bench_files(
 
 
 def check_features(config: DataConfig) -> None:
-    from loader.stream.sources import schema_of
+    from loader.stream.data import Data
 
     try:
-        schema_of(config)
+        Data(config).schema()
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--features") from None
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -26,7 +24,7 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "generate": ("--engine", "no-such-engine", "--positions", "1", "-o", "made.binpack"),
     "rescore": ("--engine", "no-such-engine"),
 }
-WRITES = ("filter", "dedupe", "shuffle", "interleave", "convert", "cat", "head", "sample", "rescore")
+WRITES = ("filter", "dedupe", "shuffle", "convert", "head", "sample", "rescore")
 OPTIONS_OF_NUMBERS = ("--memory", "--validation", "--keep-by-ply", "--piece-count-curve", "--king-buckets")
 
 
@@ -54,7 +52,7 @@ def words(command: str, *more: str) -> list[str]:
         given += ["-o", "made.psv"]
     if command == "bench":
         given += [word for pair in QUICK.items() if pair[0] not in more for word in pair]
-    named = [] if command == "generate" else ["in.psv=1" if command == "interleave" else "in.psv"]
+    named = [] if command == "generate" else ["in.psv"]
     return [command, *named, *given, *more]
 
 
@@ -110,49 +108,6 @@ def test_any_number_in_an_expression_is_used_or_refused_in_a_line(
         assert_used_or_refused(words("filter", "--where", f"{what} < {number}"), capsys)
         (folder / "rules.toml").write_text(f"min_ply = {number}\n", encoding="utf-8")
         assert_used_or_refused(words("filter", "--viriformat", "rules.toml"), capsys)
-
-
-def test_any_share_is_used_or_refused_in_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number in TEXTS_OF_NUMBERS:
-        (folder / "other.psv").write_bytes((folder / "in.psv").read_bytes())
-        command = ["interleave", f"in.psv={number}", "other.psv=1", "-o", "made.psv"]
-        assert_used_or_refused(command, capsys)
-
-
-def merged(lengths: Sequence[int], shares: Sequence[Fraction]) -> list[int]:
-    """Which file each position is of: that whose next one is over first."""
-    given = [0] * len(lengths)
-    order: list[int] = []
-    while True:
-        ends = [
-            (Fraction(count + 1) / share, file) for file, (count, share) in enumerate(zip(given, shares, strict=True))
-        ]
-        _, file = min(ends)
-        if given[file] == lengths[file]:
-            return order
-        given[file] += 1
-        order.append(file)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_positions_come_in_the_ratio_of_any_shares(seed: int, tmp_path: Path) -> None:
-    """Shares may have six digits, whose common multiple takes more than 64 bits."""
-    draw = random.Random(seed)
-    lengths = [draw.randrange(20, 60) for _ in range(draw.choice((2, 3, 5)))]
-    shares = [
-        f"{draw.randrange(1, 10**6)}.{draw.randrange(10**6):06}" if seed else str(draw.randrange(900_001, 10**6))
-        for _ in lengths
-    ]
-    files = [tmp_path / f"{number}.bf" for number in range(len(lengths))]
-    record = encode("bulletformat", sample(1))
-    for number, (file, length) in enumerate(zip(files, lengths, strict=True)):
-        file.write_bytes((record[:-1] + bytes([number])) * length)
-    named = [f"{file}={share}" for file, share in zip(files, shares, strict=True)]
-    assert main(["interleave", *named, "-o", str(tmp_path / "made.bf")]) == 0
-    order = list((tmp_path / "made.bf").read_bytes()[len(record) - 1 :: len(record)])
-    expected = merged(lengths, [Fraction(share) for share in shares])
-    assert order == expected[: len(order)]
-    assert len(expected) - len(order) <= len(lengths)
 
 
 @pytest.mark.parametrize("seed", [-1, 1 << 64, 10**30, 1.5, float("nan"), float("inf")])

@@ -1,0 +1,140 @@
+"""What the program `loader` can do with files of positions; as `loader.formats.file_tools.Family`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loader.chess.cli import (
+    bench,
+    convert,
+    filter,
+    filter_options,
+    generate,
+    inspect_options,
+    match,
+    pgn_options,
+    rescore,
+    shuffle,
+)
+from loader.chess.cli.filter_options import FilterOptions
+from loader.chess.cli.inspect_options import check_pictures, parse_king_buckets
+from loader.chess.cli.pgn_options import Unit, View, comments_of
+from loader.chess.cli.tool_options import BadData, rule_of, working
+from loader.errors import UsageError
+from loader.files.pipes import Input
+from loader.formats.file_tools import Options, Statistics, Verdict
+
+if TYPE_CHECKING:
+    from loader.chess.statistics.statistics import FileStatistics
+
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
+COMMANDS = (convert, filter, shuffle, generate, match, rescore, bench)
+READS_PIPES = True
+OPTIONS: Mapping[str, Mapping[str, Options]] = {
+    "verify": {"input_format": pgn_options.OPTIONS},
+    "dump": {"input_format": pgn_options.OPTIONS},
+    "inspect": {
+        "files": filter_options.OPTIONS,
+        "as_json": inspect_options.SHOWN,
+        "input_format": {**pgn_options.OPTIONS, **inspect_options.READ},
+    },
+}
+
+
+class PositionTools:
+    """`loader.formats.file_tools.FileTools` of positions."""
+
+    def __init__(
+        self,
+        num_files: int,
+        *,
+        pgn_view: View | None = None,
+        pgn_unit: Unit | None = None,
+        on_bad_data: BadData = BadData.STOP,
+        pictures: Path | None = None,
+        king_buckets: str = "",
+        seed: int = 0,
+        **filters: Any,
+    ) -> None:
+        """Raises UsageError. `filters`: the values of `filter_options.OPTIONS`."""
+        self._comments = comments_of(pgn_view, pgn_unit)
+        self._skips_bad_data = on_bad_data is BadData.SKIP
+        self._king_buckets = parse_king_buckets(king_buckets)
+        given = FilterOptions(**filters)
+        self._filters = given.config() if given.any else None
+        self._pictures = check_pictures(pictures, num_files)
+        self._seed = seed
+
+    def refuse_options(self, path: Path) -> None:
+        from loader.chess.positions.format import refuse_unused
+
+        refuse_unused(self._comments, ())
+        given = {
+            "filters": self._filters,
+            "--king-buckets": self._king_buckets,
+            "--pictures": self._pictures,
+            "--on-bad-data skip": self._skips_bad_data,
+        }
+        for option, value in given.items():
+            if value:
+                raise UsageError(f"{option}: only of positions; {path} has none")
+
+    def verify(self, file: Input, format: str | None, threads: int) -> Verdict:
+        from loader.chess.positions.file import COUNTED
+        from loader.chess.positions.inputs import open_input
+        from loader.chess.positions.verify import verify
+
+        source = open_input(file, format, comments=self._comments, rule=COUNTED, indexed=False)
+        with working(file.path.name, [source]) as tick:
+            return verify(source, threads, tick)
+
+    def dump(self, file: Input, format: str | None, limit: int | None) -> Iterator[bytes]:
+        from loader.chess.positions.inputs import open_input
+        from loader.chess.positions.verify import dump
+
+        return dump(open_input(file, format, comments=self._comments, indexed=False), limit)
+
+    def inspect(self, file: Input, format: str | None, threads: int) -> Statistics:
+        from loader.chess.positions.file import KEPT
+        from loader.chess.statistics.inspection import inspect_source, open_inspected
+
+        rule = rule_of(BadData.SKIP) if self._skips_bad_data else KEPT
+        source = open_inspected(file, self._filters, format, self._comments, rule)
+        with working(file.path.name, [source]) as tick:
+            counted = inspect_source(source, self._filters, self._seed, self._king_buckets, threads, tick)
+        return PositionReport(counted, self._pictures)
+
+
+make_tools = PositionTools
+
+
+@dataclass(frozen=True)
+class PositionReport(Statistics):
+    """Statistics of positions, as text and pictures."""
+
+    counted: FileStatistics
+    pictures: Path | None  # the folder, if pictures are asked for
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.counted.to_dict()
+
+    def rows(self) -> list[tuple[str, str]]:
+        from loader.chess.statistics.text import rows
+
+        return rows(self.counted)
+
+    def charts(self, solid: str) -> Iterable[str]:
+        from loader.chess.statistics.text import sections
+
+        return sections(self.counted, solid)
+
+    def draw(self) -> Sequence[Path]:
+        if self.pictures is None:
+            return ()
+        from loader.chess.statistics.pictures import draw
+
+        return draw(self.counted, self.pictures)

@@ -1,0 +1,1 @@
+"""The part of rows in the program `loader`."""

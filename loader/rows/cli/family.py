@@ -1,0 +1,62 @@
+"""What the program `loader` can do with files of rows; as `loader.formats.file_tools.Family`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from loader.cli.terminal import byte_progress, interruptible_progress
+from loader.files.pipes import Input
+from loader.formats.file_tools import Options, Statistics, Verdict
+
+if TYPE_CHECKING:
+    from loader.formats.format import OnProgress
+
+# late imports: a command loads what it uses, so that --help and mistakes are answered at once
+
+COMMANDS: Sequence[Any] = ()
+READS_PIPES = False
+OPTIONS: Mapping[str, Mapping[str, Options]] = {}
+
+
+class RowsFormat(Protocol):
+    """A format of rows that comes with the loader."""
+
+    def verify(self, path: Path, threads: int, progress: OnProgress | None) -> Verdict:
+        """Reads every entry of a file, up to the first damage."""
+
+    def inspect(self, path: Path, progress: OnProgress | None) -> Statistics:
+        """Reads every entry of a file. Raises DataError at damage."""
+
+    def dump(self, path: Path, limit: int | None) -> Iterator[bytes]:
+        """Blocks of whole lines, one line an entry. Raises DataError at damage, after the entries before it."""
+
+
+class RowTools:
+    """`loader.formats.file_tools.FileTools` of rows: each format has its own."""
+
+    def refuse_options(self, path: Path) -> None:
+        """There are none."""
+
+    def verify(self, file: Input, format: str | None, threads: int) -> Verdict:
+        with byte_progress(file.path.name) as progress:
+            return _format(format).verify(file.path, threads, progress)
+
+    def dump(self, file: Input, format: str | None, limit: int | None) -> Iterator[bytes]:
+        return _format(format).dump(file.path, limit)
+
+    def inspect(self, file: Input, format: str | None, threads: int) -> Statistics:  # noqa: ARG002 (one reads)
+        with interruptible_progress(file.path.name) as progress:
+            return _format(format).inspect(file.path, progress)
+
+
+def make_tools(num_files: int) -> RowTools:  # noqa: ARG001 (there are no options)
+    return RowTools()
+
+
+def _format(name: str | None) -> RowsFormat:
+    from loader.formats.registry import format_by_name
+
+    assert name is not None, "no pipe of rows is read"
+    return cast("RowsFormat", format_by_name(name))

@@ -1,0 +1,215 @@
+"""Makes the coordinator's parts and puts them together, in a new run and in one that goes on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+import torch
+import zmq
+
+from pool import _native, numerics
+from pool.checkpoint.schedule import Schedule
+from pool.checkpoint.state import FOLDER
+from pool.checkpoint.validations import Goal
+from pool.checkpoint.writer import CheckpointWriter
+from pool.coordinator.bad_batches import BadBatches
+from pool.coordinator.checkpoints import Checkpoints
+from pool.coordinator.coordinator import Coordinator
+from pool.coordinator.exchange_setup.exchanges import Exchanges, devices_of
+from pool.coordinator.exchange_setup.workers_memory import WorkersMemory
+from pool.coordinator.executor import Executor
+from pool.coordinator.first_steps import FirstStepsRecord
+from pool.coordinator.history import History
+from pool.coordinator.metrics.metrics import Metrics, Traffic
+from pool.coordinator.models import Models
+from pool.coordinator.other_machines import OtherMachines
+from pool.coordinator.scheduler.inbox import Inbox
+from pool.coordinator.scheduler.rules import Rules
+from pool.coordinator.scheduler.scheduler import StepScheduler
+from pool.coordinator.snapshots import Snapshots
+from pool.coordinator.state import State
+from pool.coordinator.step_record import StepRecord
+from pool.coordinator.update.stopwatch import Stopwatch
+from pool.coordinator.validation_arrays import ValidationArrays
+from pool.device.startup import naming_lost_devices
+from pool.ensemble.factory import make_members
+from pool.exchange.device.store import LentMemory
+from pool.exchange.layout import member_of_bucket
+from pool.nets.record import still_to_export
+from pool.optim.plateau import plateau_rule
+from pool.process.start import CoordinatorStart
+from pool.protocol.channel import Hub, Link
+from pool.protocol.identity import SUPERVISOR, Peer
+from pool.protocol.messages import Notice
+from pool.run_folder.access import shown
+from pool.shm.memory import Memory
+from pool.task.factory import metrics_of
+from pool.telemetry.trace import Trace
+
+
+def begin(start: CoordinatorStart, lent: Future[LentMemory] | None = None) -> Callable[[], None]:
+    """Assembles the coordinator and returns its loop. `lent`: gets the memory of the device that this uses, in a
+    process that plays the only worker, too."""
+    names, devices = start.exchange.devices, devices_of(start)
+    if not names:
+        return assemble(start, devices).run
+    with naming_lost_devices(*names, devices=devices):
+        coordinator = assemble(start, devices, lent)
+    return naming_lost_devices(*names, devices=devices)(coordinator.run)
+
+
+def assemble(
+    start: CoordinatorStart, devices: Sequence[torch.device], lent: Future[LentMemory] | None = None
+) -> Coordinator:
+    """Returns a coordinator whose newest weights are published. `devices`: what this process calls those of the
+    exchange; `lent`: as `begin` has it. Raises CheckpointError, RunError, ResourceError, LostDeviceError."""
+    config, layout = start.config, start.layout
+    torch.set_num_threads(config.num_coordinator_threads)
+    numerics.check_coordinator(start.fingerprint, start.peer)
+    _native.keep_freed_memory()  # an optimizer allocates the same memory in every step
+    context = zmq.Context[zmq.Socket[bytes]]()
+    supervisor = Link(context, start.address_key, start.peer, Peer(SUPERVISOR), os.getppid())
+    hub = Hub(context, start.address_key, start.peer)
+
+    def say(text: str) -> None:
+        supervisor.send(Notice(shown(text)))
+
+    trace = Trace(start.run_dir, start.peer, on=start.traced)
+    samples = config.train.batches_per_step * config.data.batch_size
+    metrics = Metrics(start.run_dir, start.step, config.train.steps, samples, say, sinks=config.run.sinks)
+    memory = Memory(start.memory, start.segments)
+    shortcut = memory.coordinator_end(start.peer, start.bells)
+    stopwatch = Stopwatch(metrics, trace)
+    members = list(make_members([each.net for each in config.members], layout.plans))
+    numerics.check_members(start.fingerprint, start.peer, members, config.pool.dense_products)
+    exchanges = Exchanges(start, memory, shortcut, devices, lent)
+    numerics.check_steps_on(start.fingerprint, start.peer, devices)
+    models = Models(config.members, members, layout.plans, exchanges.members, stopwatch)
+    areas, threads = memory.snapshots(), config.num_coordinator_threads
+    snapshots = Snapshots(areas, start.snapshot, changes=models.changes, threads=threads)
+    goal = Goal(config.train.best_metric, start.measured.best(config.train.best_metric))
+    state = State(start, memory, models, snapshots, goal, say)
+    checkpoints = Checkpoints(
+        snapshots,
+        _checkpoint_writer(start),
+        _schedule(start),
+        goal=goal,
+        state=state.checkpoint,
+        say=say,
+        copies=exchanges.copies,
+        together=start.place is not None,
+    )
+    checkpoints.resume(start.step, state.begin())
+    rules = _rules(start, goal)
+    scheduler = StepScheduler(
+        rules,
+        start.step,
+        start.cursor,
+        incarnation=start.peer.incarnation,
+        known=checkpoints.validations,
+        plateaus=state.plateaus,
+        frozen=models.frozen,
+        unused=state.unused,
+        deaths=start.deaths,
+    )
+    machines = _other_machines(start, context, rules, exchanges)
+    history = _history(start, models)
+    record = StepRecord(
+        metrics,
+        checkpoints,
+        trace,
+        ValidationArrays(
+            [metrics_of(member.task, layout.schema) for member in members],
+            start.measured,
+            validation=start.validation,
+            place=memory.collected,
+        ),
+        history,
+        FirstStepsRecord(start.run_dir, config.model_dump(mode="json"), models.weights),
+        first_step=start.step,
+        traffic=lambda: Traffic(models.read_nbytes, None if machines is None else machines.sent_nbytes),
+    )
+    bad_batches = BadBatches(start, memory, say)
+    executor = Executor(scheduler, models, state, record, bad_batches, hub, stopwatch, say, machines)
+    executor.act(scheduler.begin())
+    coordinator = Coordinator(
+        context=context,
+        supervisor=supervisor,
+        hub=hub,
+        shortcut=shortcut,
+        exchanges=exchanges,
+        metrics=metrics,
+        trace=trace,
+        state=state,
+        checkpoints=checkpoints,
+        scheduler=scheduler,
+        executor=executor,
+        inbox=Inbox(scheduler, WorkersMemory(memory, shortcut), metrics.worker),
+        machines=machines,
+        machine_timeout=config.pool.machine_timeout,
+        history=history,
+        say=say,
+    )
+    checkpoints.meanwhile = coordinator.report
+    return coordinator
+
+
+def _checkpoint_writer(start: CoordinatorStart) -> CheckpointWriter:
+    train = start.config.train
+    wanted = still_to_export(start.run_dir, train.export_every)
+    return CheckpointWriter(start.run_dir / FOLDER, train.keep_checkpoints, train.keep_every, wanted)
+
+
+def _schedule(start: CoordinatorStart) -> Schedule:
+    train = start.config.train
+    return Schedule(
+        train.checkpoint_every,
+        start.saved,
+        seconds=60 * train.checkpoint_minutes,
+        nets=train.export_every,
+        snapshots=start.config.pool.snapshot_steps,
+        now=time.monotonic(),
+    )
+
+
+def _other_machines(
+    start: CoordinatorStart, context: zmq.Context[zmq.Socket[bytes]], rules: Rules, exchanges: Exchanges
+) -> OtherMachines | None:
+    """Gets ready for the other machines, if there are any."""
+    if start.place is None:
+        return None
+    assert exchanges.others is not None
+    return OtherMachines(context, start.place, start.layout, rules.share, exchanges.others)
+
+
+def _history(start: CoordinatorStart, models: Models) -> History | None:
+    if not start.config.testing.history:
+        return None
+    return History(start.run_dir, start.peer.incarnation, start.step, models.newest)
+
+
+def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
+    config = start.config
+    plans = start.layout.plans
+    return Rules(
+        steps=config.train.steps,
+        batches_per_step=config.train.batches_per_step,
+        member_of=member_of_bucket(plans),
+        gradient_slots=config.pool.gradient_slots,
+        has_buffers=bool(plans[0].buffers),
+        validate_every=config.validate_every,
+        validation=start.validation,
+        on_bad_batch=config.train.on_bad_batch,
+        collects=start.measured.collects,
+        batches_per_group=config.train.batches_per_group,
+        goal=goal,
+        early_stopping=config.train.early_stopping,
+        plateaus=tuple(plateau_rule(member, start.measured) for member in config.members),
+        machines=1 if start.place is None else start.place.machines,
+        machine=0 if start.place is None else start.place.machine,
+        metrics_every=config.train.metrics_every,
+        metrics=tuple(name for name, _ in start.measured.metrics),
+    )

@@ -1,0 +1,121 @@
+"""The run that trains a stage: its folder, its config, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pool.checkpoint.folder import linked_step, locate
+from pool.checkpoint.state import FOLDER, LAST, read_state
+from pool.config.load import parse_config
+from pool.config.tree import Config
+from pool.errors import ConfigError, DamagedCheckpointError
+from pool.run_folder.strict_json import ABSENT, said, same
+from pool.stages.key import keys, settings
+from pool.stages.recipe import Recipe, Stage
+from pool.task.start import KEY
+from pool.telemetry.status import Status, goes_on, read_status, state_of
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """A stage and the run that trains it."""
+
+    stage: Stage
+    key: str
+    folder: Path
+    config: Config  # of the run, in its folder, with what it starts from
+
+    @property
+    def start(self) -> str | None:
+        """The run folder, checkpoint or network file that it starts from; None for new weights."""
+        start: str | None = getattr(self.config.model, KEY)
+        return start
+
+    @property
+    def is_trained(self) -> bool:
+        """All its steps are done, and it has ended well."""
+        return self.state == "finished"
+
+    @property
+    def step(self) -> int:
+        """Steps that its newest checkpoint has; -1 before the first."""
+        with suppress(OSError):
+            return linked_step(self.folder / FOLDER, LAST)
+        return -1
+
+    @property
+    def state(self) -> str:
+        """Returns the word that `pool status` has for it, or `new` if it has not begun."""
+        if self.step < 0:
+            return "new"
+        with suppress(OSError):
+            if goes_on(self.folder):
+                return "running"
+        status = self.status
+        if status is None:  # a checkpoint was put there, and no run has begun
+            return "new"
+        return state_of(status, all_steps=self.step >= self.stage.config.train.steps)
+
+    def check_own(self) -> None:
+        """Raises ConfigError if the folder's run went on by itself, so that its weights are not those of the stage;
+        DamagedCheckpointError that says what to do."""
+        if self.step < 0 or self.status is None:
+            return
+        with naming_damage(f"stage {self.stage.name}", f"--rerun {self.stage.name} trains it anew"):
+            saved = read_state(self.folder / FOLDER / LAST)
+        why = "numbers that --override changed" if saved.optimizer.overrides else ""
+        with suppress(ConfigError):  # of another version: its keys may be other ones
+            then, now = settings(parse_config(dict(saved.config), "")), settings(self.stage.config)
+            other = [key for key in {**then, **now} if not same(then.get(key), now.get(key))]
+            if self.step > self.begins and other:
+                was, wanted = (said(each.get(other[0], ABSENT)) for each in (then, now))
+                why = f"{other[0]} = {was}, the recipe {wanted}"
+        if why:
+            raise ConfigError(
+                f"stage {self.stage.name}: {self.folder} was gone on with by itself: it has {why}; move it elsewhere, "
+                "and the stage is trained anew"
+            )
+
+    @property
+    def begins(self) -> int:
+        """The number of steps that are done when it begins."""
+        stage = self.stage
+        if stage.own.start_with != "checkpoint":
+            return 0
+        if stage.parent is not None:
+            return stage.parent.config.train.steps
+        return read_state(locate(Path(stage.start or "").expanduser())).step
+
+    @property
+    def status(self) -> Status | None:
+        """The run's status; None before a run has begun there."""
+        return read_status(self.folder)
+
+
+def stage_runs(recipe: Recipe, until: int | None = None) -> list[StageRun]:
+    """Returns the runs of the stages up to number `until`; the content of their data decides their folders. Raises
+    ConfigError."""
+    stages = recipe.stages if until is None else recipe.stages[: until + 1]
+    key_by_name = keys(stages)
+    folders = {name: recipe.folder / f"{name}-{key}" for name, key in key_by_name.items()}
+    runs = []
+    for stage in stages:
+        folder, config = folders[stage.name], stage.config
+        start = stage.start if stage.parent is None else str(folders[stage.parent.name])
+        run = config.run.model_copy(update={"dir": str(folder)})
+        model = config.model.model_copy(update={KEY: start})
+        config = config.model_copy(update={"run": run, "model": model})
+        runs.append(StageRun(stage, key_by_name[stage.name], folder, config))
+    return runs
+
+
+@contextmanager
+def naming_damage(what: str, way_out: str) -> Iterator[None]:
+    """Damage of a checkpoint that is read inside is told with whose it is and what to do."""
+    try:
+        yield
+    except DamagedCheckpointError as error:
+        raise DamagedCheckpointError(f"{what}: {error}; {way_out}, or put the file back from a copy") from None

@@ -1,0 +1,154 @@
+"""Makes the worker's parts and puts them together: the device, the networks on it, and their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import NoReturn
+
+import torch
+from torch import nn
+
+from pool import _native, numerics
+from pool.crash_points import crash_point
+from pool.device.batches import DeviceBatches
+from pool.device.event_waiter import Arrivals
+from pool.device.names import Device, parse_device
+from pool.device.page_lock import page_lock
+from pool.device.precision import choose_computing
+from pool.device.shared_memory import shared_memory_of
+from pool.device.startup import naming_lost_devices, open_device, own_devices
+from pool.device.timeline import Bars, NoBars, bars_of
+from pool.ensemble.factory import make_members
+from pool.ensemble.member import Member
+from pool.exchange.device.lender import borrow
+from pool.exchange.device.store import LentMemory, pieces
+from pool.exchange.device.weights import CopiedWeights, DeviceWeights, MappedWeights, Streams
+from pool.exchange.device.worker import DeviceWorker
+from pool.exchange.host.worker import HostWorker
+from pool.exchange.interface import WorkerExchange
+from pool.process.start import WorkerStart
+from pool.shm.memory import Memory
+from pool.telemetry.trace import Trace
+from pool.worker.batches import Batches, HostBatches
+from pool.worker.compute import Computer
+from pool.worker.faults import Faults
+from pool.worker.mailbox import Mailbox
+from pool.worker.train_metrics import TrainMetrics
+from pool.worker.user_warnings import tell_of_warnings
+from pool.worker.worker import Worker
+
+
+def begin(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Callable[[], NoReturn]:
+    """Assembles the worker and returns its loop. `lent`: memory that a coordinator in the same process lends."""
+    with naming_lost_devices(start.device):
+        return assemble(start, lent).run
+
+
+def assemble(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Worker:
+    """Returns a worker whose networks are on its device. Raises RunError, ResourceError, LostDeviceError."""
+    torch.set_num_threads(start.threads)
+    device = _open_device(start)
+    torch.set_deterministic_debug_mode("error")  # what use_deterministic_algorithms does, without 1 s of imports
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    memory = Memory(start.memory, start.segments)
+    trace = Trace(start.run_dir, start.peer, on=start.traced)
+    arrivals: Arrivals | None = None
+    bars: Bars = NoBars()
+    if device.is_accelerator:
+        memory.register(page_lock)
+        arrivals = Arrivals()
+        bars = bars_of(trace, torch.device(device.torch_name), arrivals)
+    mailbox = Mailbox(start, memory.worker_end(start.peer, start.bells), trace)
+    tell_of_warnings(mailbox.say)
+    computer = Computer(
+        partial(_make_members, start),
+        start.layout,
+        device,
+        Faults(device, start.peer.incarnation),
+        _make_batch_loader(start, device, arrivals, bars),
+        partial(_make_exchange, start, memory, arrivals, bars, lent),
+        trace=trace,
+        total_steps=start.total_steps,
+        dense_products=start.dense_products,
+        metrics=TrainMetrics(start.measured, start.metrics_every),
+        bars=bars,
+    )
+    # After the models were made: their weights' memory, replaced by shared memory, has gone back to the system.
+    _native.keep_freed_memory()  # or every large activation costs fresh pages
+    if computer.how:
+        mailbox.say(computer.how)
+    return Worker(start, memory, mailbox, computer, copies_batches=arrivals is not None)
+
+
+def _open_device(start: WorkerStart) -> Device:
+    """Opens the worker's device, and chooses how it computes. Raises RunError, LostDeviceError."""
+    (device,) = own_devices([parse_device(start.device)], [start.card])
+    if device.is_accelerator:
+        way_out = "name another device in pool.devices"
+        open_device(torch.device(device.torch_name), str(start.peer), start.device, way_out)
+    choose_computing(own_kernels=start.own_kernels, dense_products=start.dense_products)
+    numerics.check_worker(start.fingerprint, start.peer, device)
+    return device
+
+
+def _make_members(start: WorkerStart) -> list[Member]:
+    """Makes the networks. Raises RunError if they are not those that the run began with."""
+    members = list(make_members(start.nets, start.layout.plans, on_meta=start.on_meta))
+    numerics.check_members(start.fingerprint, start.peer, members, start.dense_products)
+    return members
+
+
+def _make_batch_loader(start: WorkerStart, device: Device, arrivals: Arrivals | None, bars: Bars) -> Batches:
+    """Makes what brings batches to the device: views of the ring on a CPU, copies elsewhere."""
+    schema = start.layout.schema
+    if arrivals is None:
+        return HostBatches(schema)
+    return DeviceBatches(schema, torch.device(device.torch_name), arrivals, bars)
+
+
+def _make_exchange(
+    start: WorkerStart,
+    memory: Memory,
+    arrivals: Arrivals | None,
+    bars: Bars,
+    lent: Future[LentMemory] | None,
+    model: nn.Module,
+    device: torch.device,
+) -> WorkerExchange:
+    """Makes the worker's end of the exchange: where `model` finds its weights and leaves its gradients."""
+    layout, index = start.layout, start.peer.index
+    halves, average, slots = memory.weight_halves(), memory.average(), memory.gradient_slots(index)
+    if arrivals is None:
+        return HostWorker(model, layout, halves=halves, slots=slots, average=average)
+    plan, slot_nbytes, streams = layout.plan, layout.slot_plan.nbytes, Streams.of(device)
+    weights: DeviceWeights
+    if start.borrows:
+        borrowed = _borrow_memory(start, device) if lent is None else lent.result()
+        if borrowed.queues is not None:
+            streams = replace(streams, outward=borrowed.queues.writing, stepping=borrowed.queues.stepping)
+        crash_point("worker.memory_borrowed")
+        weights = MappedWeights(model, plan, streams, pieces(borrowed.weights, plan.nbytes))
+        places = pieces(borrowed.slots, slot_nbytes)
+    else:
+        weights = CopiedWeights(model, plan, streams, halves, average)
+        places = [torch.from_numpy(slot[:slot_nbytes]) for slot in slots]
+    return DeviceWorker(
+        layout,
+        weights,
+        streams,
+        arrivals,
+        slots=places,
+        list_memory=memory.touched_lists(index),
+        bars=bars,
+        spins=start.spins,
+    )
+
+
+def _borrow_memory(start: WorkerStart, device: torch.device) -> LentMemory:
+    """Maps the memory of the device that the coordinator's process lends."""
+    shared = shared_memory_of(device.type)
+    assert shared is not None, f"memory of {device} can't be shared"
+    return borrow(start.address_key, start.coordinator, device, shared)
