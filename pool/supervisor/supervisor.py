@@ -266,7 +266,7 @@ class Supervisor:
 
     def _handle_death(self, child: Child) -> bool:
         """Restarts what is dead, or goes on without it. Returns whether the run has finished. Raises RunError."""
-        peer, failure = child.peer, child.failure
+        peer = child.peer
         self._look_at_folder()
         how = self._children.forget(child)
         self._processes.died(peer, how, time.monotonic())
@@ -274,6 +274,7 @@ class Supervisor:
             self._wait_until(self._is_finished, LAST_WORDS_SECONDS)
         if peer.role == COORDINATOR and self._is_finished():
             return not self._wait_for_machines(peer, "it has finished", finished=True)
+        failure = child.failure  # read when it is forgotten
         if failure is not None and not failure.signature and not failure.lost:
             raise RunError(with_death(failure.reason, self._death_log.deaths), failure.exit_code)
         death = self._death_log.add(self._run, child, how)
