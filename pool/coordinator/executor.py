@@ -41,7 +41,11 @@ CHANGES_NOTHING = (OrderWorker, OrderFeeder, Collect)  # actions after which the
 
 
 class Executor:
-    """An action that changes the state records the step before it first; orders are sent before that."""
+    """Carries out one action after the other.
+
+    Before an action that changes the state, what still has to be saved of the newest version is saved. Orders do not
+    wait for that.
+    """
 
     def __init__(
         self,
@@ -55,7 +59,7 @@ class Executor:
         say: Callable[[str], object],
         machines: OtherMachines | None,
     ) -> None:
-        """`say`: to the run's user; `machines`: that compute a step with this one."""
+        """`say`: shows the run's user a line; `machines`: the others that compute each step with this one."""
         self._scheduler = scheduler
         self._models = models
         self._state = state
@@ -69,8 +73,10 @@ class Executor:
         self.at_end = False
 
     def act(self, actions: Iterable[Action]) -> None:
-        """Carries the actions out in their order, then those that follow from them. Raises RunError, CheckpointError,
-        PluginError, and whatever the code of metrics raises."""
+        """Carries out the actions in their order, then those that follow from them.
+
+        Raises RunError, CheckpointError, PluginError, and whatever a metric of a user's own raises.
+        """
         self._waiting += actions
         while self._waiting:
             action = self._waiting.popleft()
@@ -121,6 +127,7 @@ class Executor:
                 self.at_end = True
 
     def _announce(self, action: Announce) -> None:
+        """Sends the other machines what this machine's batches of a step have come to, and what will be saved of it."""
         assert self._machines is not None
         report, version, checkpoints = action.report, action.report.step + 1, self._record.checkpoints
         state = checkpoints.summed
@@ -132,6 +139,7 @@ class Executor:
         self._machines.announce(report, self._models.buffers(version) if self._machines.has_first_batch else ())
 
     def _commit(self, action: Commit) -> None:
+        """Publishes version step + 1 of the weights, then records the step."""
         learning_rates = self._state.learning_rates
         with self._stopwatch.committing(action.step):
             self._models.commit(action.step)  # of a whole step, all of the update

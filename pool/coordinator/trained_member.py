@@ -12,7 +12,7 @@ from pool.checkpoint.compare_tensors import first_difference
 from pool.checkpoint.store import forms_of_tensors
 from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import TakeBuffers
-from pool.coordinator.update.bucket_step import choose
+from pool.coordinator.update.bucket_steps import choose_bucket_steps
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.update.weight_average import WeightAverage
 from pool.ensemble.bindings import Bindings
@@ -61,7 +61,7 @@ class TrainedMember:
             if (weights := exchange.piece(bucket, index).weights(0)).device != self._parameters[index].device
         }
         self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.run_schedule, elsewhere)
-        self.steps = choose(config, plan, self.optimizers, exchange, stopwatch)
+        self.steps = choose_bucket_steps(config, plan, self.optimizers, exchange, stopwatch)
         self.average: WeightAverage | None = None
         if config.train.average.kind is not None:
             names = [prefix + name for name, _ in all_tensors(self._model)]

@@ -394,7 +394,7 @@ MUTANTS = (
     Mutant(
         "not renormalized",
         "without the batch that is left out, the gradient is still divided by all batches of a step",
-        "pool/coordinator/update/bucket_step.py",
+        "pool/coordinator/update/bucket_steps.py",
         "return 1.0 / max(1, batches)",
         "return 1.0 / config.train.batches_per_step",
         BAD_BATCHES,

@@ -18,7 +18,7 @@ from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import Fold, Update
 from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.step_book import StepBook, Work
-from pool.coordinator.update.bucket_step import choose
+from pool.coordinator.update.bucket_steps import choose_bucket_steps
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host_memory import HostMemory
@@ -95,7 +95,7 @@ class Step:
         parameters = [nn.Parameter(torch.zeros(p.shape, dtype=getattr(torch, p.dtype))) for p in self.plan.parameters]
         self.optimizers = BucketOptimizers(self.plan, parameters, config.optimizer, config.run_schedule)
         stopwatch = cast("Stopwatch", NoTiming())
-        self.steps = choose(config, self.plan, self.optimizers, self.exchange, stopwatch)
+        self.steps = choose_bucket_steps(config, self.plan, self.optimizers, self.exchange, stopwatch)
         member_of = (0,) * len(self.plan.buckets)
         self.book = StepBook(0, Rules(1, count, member_of, 1, False, 0, ValidationPass(0, 1), on_bad_batch="skip"))
         self.work: dict[int, Work] = {}

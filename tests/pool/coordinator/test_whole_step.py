@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from pool.coordinator.update.bucket_step import SumThenStep, WholeStep
+from pool.coordinator.update.sum_then_step import SumThenStep, WholeStep
 from pool.optim import RangerLite
 
 

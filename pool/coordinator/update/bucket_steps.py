@@ -1,0 +1,96 @@
+"""The steps of all buckets of a network: which way each bucket is stepped is chosen once, when the plan is known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import nn
+
+from pool.config.tree import Config
+from pool.coordinator.update.bucket_step import BucketStep, OnePass, Scale
+from pool.coordinator.update.changed_rows import Changes
+from pool.coordinator.update.copy_over import CarryOver, StepsInPlace, WritesAll, WritesTouchedRows
+from pool.coordinator.update.parameter_part import ParameterPart
+from pool.coordinator.update.stopwatch import Stopwatch
+from pool.coordinator.update.sum_then_step import SumThenStep, WholeStep
+from pool.exchange.interface import CoordinatorExchange, PieceMemory
+from pool.exchange.plan import Plan
+from pool.optim.buckets import BucketOptimizers
+from pool.optim.native import NativeOptimizer
+from pool.shm.memory_map import SNAPSHOTS
+
+
+@dataclass(frozen=True)
+class BucketSteps:
+    """The steps of a member's buckets."""
+
+    buckets: list[BucketStep]  # by number
+    parts: list[ParameterPart]  # of all buckets
+    whole: WholeStep | None  # ends each step, if there is one
+    changes: Changes  # which rows of tables the steps have changed
+
+
+def choose_bucket_steps(
+    config: Config, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, stopwatch: Stopwatch
+) -> BucketSteps:
+    """Chooses the way in which each bucket is stepped."""
+    train, scale = config.train, _scale(config)
+    changes = _changes(plan, optimizers)
+    parts = [_parts(b, plan, optimizers, exchange, changes) for b in range(len(plan.buckets))]
+    buckets: list[BucketStep] = []
+    summed: list[SumThenStep] = []
+    made = [optimizers.of(b) for b in range(len(plan.buckets))]
+    waits = train.clip_norm is not None or any(isinstance(each, NativeOptimizer) and each.whole_norm for each in made)
+    for b, own in enumerate(parts):
+        if isinstance(made[b], NativeOptimizer) and not waits and train.clip_value is None:
+            buckets.append(OnePass(b, own, optimizers, scale, stopwatch))
+            continue
+        summed.append(SumThenStep(b, own, optimizers, scale, stopwatch, clip_value=train.clip_value, waits=waits))
+        buckets.append(summed[-1])
+    size = sum(math.prod(parameter.shape) for parameter in plan.parameters)
+    whole = WholeStep(train.clip_norm, summed, made, size) if waits else None
+    return BucketSteps(buckets, [part for own in parts for part in own], whole, changes)
+
+
+def _changes(plan: Plan, optimizers: BucketOptimizers) -> Changes:
+    """Makes the record of changed rows: of the tables whose optimizer writes touched rows alone."""
+    rows = {
+        plan.parameters[index].name: plan.parameters[index].shape[0]
+        for b, bucket in enumerate(plan.buckets)
+        for index in bucket.parameters
+        if _writes_touched_rows(optimizers, b) and plan.parameters[index].sparse_field is not None
+    }
+    return Changes(rows, len(SNAPSHOTS))
+
+
+def _parts(
+    b: int, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, changes: Changes
+) -> list[ParameterPart]:
+    def made(index: int, parameter: nn.Parameter) -> ParameterPart:
+        memory = exchange.piece(plan.buckets[b], index)
+        return ParameterPart(index, parameter, memory, carry_over(memory, plan.parameters[index].name, parameter))
+
+    def carry_over(memory: PieceMemory, name: str, parameter: nn.Parameter) -> CarryOver:
+        if _writes_touched_rows(optimizers, b) and memory.is_table:
+            return WritesTouchedRows(memory, len(parameter), changes.of(name))
+        return WritesAll(memory) if isinstance(optimizers.of(b), NativeOptimizer) else StepsInPlace(memory)
+
+    parameters = zip(plan.buckets[b].parameters, optimizers.parameters[b], strict=True)
+    return [made(index, parameter) for index, parameter in parameters]
+
+
+def _writes_touched_rows(optimizers: BucketOptimizers, b: int) -> bool:
+    optimizer = optimizers.of(b)
+    return isinstance(optimizer, NativeOptimizer) and optimizer.touched_only
+
+
+def _scale(config: Config) -> Scale:
+    """Returns the scale of the sum of a step: a mean over batches, or over nothing."""
+
+    def scale(batches: int) -> float:
+        if config.train.reduction == "sum":
+            return float(config.data.batch_size)
+        return 1.0 / max(1, batches)
+
+    return scale
