@@ -1,6 +1,7 @@
 """The thread that writes checkpoints while training goes on; one at a time.
 
-It reads a snapshot, which does not change until the attempt has ended.
+It reads a snapshot, which the coordinator copies between two steps and does not change before `take` has returned how
+the attempt ended.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from pool.run_folder import files
 
 @dataclass(frozen=True)
 class Written:
-    """How an attempt ended: `problem` is None for a checkpoint that is on the disk, verified."""
+    """How an attempt to write a checkpoint ended: `problem` is None if it is on the disk, verified."""
 
     step: int
     problem: str | None
-    lasting: bool = False  # the state has no form in the files: no other attempt could succeed
+    is_permanent: bool = False  # the state can't be written at all: no other attempt could succeed
 
 
 class CheckpointWriter:
-    """Not for two threads at once. Sweeps what dead predecessors left in `folder`."""
+    """Writes one checkpoint at a time in a thread. Removes unfinished ones of dead predecessors from `folder`."""
 
     def __init__(self, folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> None:
         """`keep`, `keep_every`, `wanted`: as `old_checkpoints` has them, which are removed after each checkpoint."""
@@ -65,7 +66,7 @@ class CheckpointWriter:
             self._end(Written(checkpoint.step, f"no thread for it: {error}"))
 
     def take(self) -> Written | None:
-        """How the attempt ended, once; None as long as it has not. Raises what should never happen."""
+        """Returns how the attempt ended, once; None before. Raises an unexpected exception of the thread."""
         try:
             os.eventfd_read(self._event)
         except BlockingIOError:
@@ -85,7 +86,7 @@ class CheckpointWriter:
         remove_old(self._folder, self._keep, self._keep_every, self._wanted)
 
     def _write(self, checkpoint: Checkpoint) -> None:
-        problem, lasting = None, False
+        problem, is_permanent = None, False
         try:
             store.save(self._folder, checkpoint)
             self._remove_old()
@@ -93,14 +94,14 @@ class CheckpointWriter:
             problem = f"{self._file_of(error, checkpoint.step)}: {error.strerror or error}"
         except (CheckpointError, MemoryError) as error:
             problem = str(error) or "out of memory"
-            lasting = isinstance(error, CheckpointError) and not isinstance(error, DamagedCheckpointError)
+            is_permanent = isinstance(error, CheckpointError) and not isinstance(error, DamagedCheckpointError)
         except BaseException as error:
             self._end(error)
             return
-        self._end(Written(checkpoint.step, problem, lasting))
+        self._end(Written(checkpoint.step, problem, is_permanent))
 
     def _file_of(self, error: OSError, step: int) -> Path:
-        """Returns the file that an error names, as it is called in the end: attempts that fail alike say the same."""
+        """Returns the file that an error names, under the final name: equal failures read alike."""
         path = Path(error.filename or self._folder)
         return step_path(self._folder, step) / path.name if is_temporary(path.parent.name) else path
 

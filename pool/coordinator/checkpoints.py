@@ -248,7 +248,7 @@ class Checkpoints:
 
     def _final_failed(self, written: Written, account: str) -> None:
         """Raises CheckpointError if no other attempt is to be made."""
-        if written.lasting:
+        if written.is_permanent:
             raise CheckpointError(account)
         if not self._attempts.failed(time.monotonic()):
             raise CheckpointError(f"{account}; tried for {FINAL_MINUTES} minutes", EXIT_RESOURCES)

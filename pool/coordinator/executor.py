@@ -89,7 +89,7 @@ class Executor:
     def _carry_out(self, action: Action) -> None:
         match action:
             case OrderWorker():
-                self._models.settle()  # it may be ordered to write what was folded (I4)
+                self._models.settle()  # the worker may now write slots that early sums still read (I4)
                 self._send(action)
             case OrderFeeder():
                 self._send(action)
@@ -142,7 +142,7 @@ class Executor:
         """Publishes version step + 1 of the weights, then records the step."""
         learning_rates = self._state.learning_rates
         with self._stopwatch.committing(action.step):
-            self._models.commit(action.step)  # of a whole step, all of the update
+            self._models.commit(action.step)  # steps optimizers that need the gradients of all buckets
             self._models.publish(action.step + 1)
             crash_point("coordinator.after_publish")
         if action.validated_next:

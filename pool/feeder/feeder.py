@@ -1,7 +1,6 @@
 """The feeder process, from start to end: receives orders, has every free slot of the rings filled, reports.
 
-No other process reads the data files or writes the ring. The process ends by a signal: there is nothing to clean up
-(I6).
+No other process reads the data files or writes the ring. When the process ends there is nothing to clean up (I6).
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class RingFeeder:
             crash_point("feeder.after_seek")
         for batch in fill.batches:
             slot = self.ring.slot_of(batch)
-            if self._purpose == "train" and not self._start.computes(batch):
+            if self._purpose == "train" and not self._start.computes(batch):  # another machine does
                 self.stream.pass_over(slot)
             else:
                 self.stream.give(slot)

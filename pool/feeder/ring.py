@@ -32,8 +32,8 @@ class Ring:
     def apply_orders(self, orders: StreamOrders) -> Fill:
         """Frees the slots that the coordinator no longer needs, and returns the batches that may be made in them.
 
-        Orders of a newer generation than the last ones begin the ring anew at their cursor. Orders of an older
-        generation change nothing.
+        All batches below `orders.freed` are freed. Orders of a newer generation (of a new feeder, of a new pass) begin
+        the ring anew at their cursor. Orders of an older one change nothing.
         """
         if orders.generation < self._generation:
             return Fill(None, range(0))
@@ -43,10 +43,11 @@ class Ring:
             self._first = self._given = orders.start.batch
             self._cursors = [orders.start]
             seek = orders.start
-        done = min(orders.freed - self._first, len(self._cursors) - 1)
-        if done > 0:
-            del self._cursors[:done]
-            self._first += done
+        # The last cursor is kept: the next batch begins there.
+        freed = min(orders.freed - self._first, len(self._cursors) - 1)
+        if freed > 0:
+            del self._cursors[:freed]
+            self._first += freed
         begin, self._given = self._given, max(self._given, orders.freed + self._slots)
         return Fill(seek, range(begin, self._given))
 

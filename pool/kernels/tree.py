@@ -25,7 +25,7 @@ A = TypeVar("A", bound=Placed)
 T = TypeVar("T")
 
 
-def nodes(addends: Sequence[A], places: range) -> list[list[A]]:
+def join_into_nodes(addends: Sequence[A], places: range) -> list[list[A]]:
     """Cuts addends, which ascend by place, into the fewest nodes that are complete.
 
     `places`: all their groups are among the addends, or do not count. So a node is complete if it covers no place
@@ -40,13 +40,12 @@ def nodes(addends: Sequence[A], places: range) -> list[list[A]]:
 
 
 def most_nodes(groups: int) -> int:
-    """Returns how many sums at most `nodes` leaves while a step of `groups` groups is added from the first group on."""
+    """Returns how many sums at most `join_into_nodes` leaves of a step of `groups` groups, before the last is added."""
     return max(1, groups.bit_length() - 1)
 
 
 def most_nodes_between(groups: int) -> int:
-    """Returns how many sums at most `nodes` leaves of a range of `groups` groups anywhere in a step: the nodes grow up
-    to the middle of the range, and get smaller again."""
+    """Returns the same for `groups` groups anywhere in a step: nodes grow up to their middle, and get smaller again."""
     return max(1, 2 * (groups + 1).bit_length() - 2)
 
 

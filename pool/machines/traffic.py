@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pool.exchange.groups import Groups
 from pool.exchange.plan import Plan
-from pool.kernels.tree import nodes
+from pool.kernels.tree import join_into_nodes
 
 _ROW_NUMBER = 4  # bytes
 
@@ -41,7 +41,7 @@ class StepTraffic:
 def step_traffic(plan: Plan, groups: Groups, machines: int) -> StepTraffic:
     """Returns the traffic of a step; of machines with shares of different size that of the one that sends most."""
     most = max(
-        len(nodes([_Place(place) for place in share], share))
+        len(join_into_nodes([_Place(place) for place in share], share))
         for share in (groups.share(machine, machines) for machine in range(machines))
     )
     table = sum(

@@ -20,7 +20,7 @@ class Stage(Enum):
 
 NEXT = {
     Stage.WAITING: (Stage.PREPARING, Stage.COMPUTING),
-    Stage.PREPARING: (Stage.PREPARED, Stage.COMPUTING),  # on a device what computes waits for the copy
+    Stage.PREPARING: (Stage.PREPARED, Stage.COMPUTING),  # on a GPU the computing waits for the copy, not the job
     Stage.PREPARED: (Stage.COMPUTING,),
     Stage.COMPUTING: (Stage.FINISHED,),
     Stage.FINISHED: (),
@@ -38,7 +38,7 @@ class Job:
     assignment: Assignment
     incarnation: int  # of the coordinator that assigned it: its version 7 is not version 7 of another coordinator
     stage: Stage = Stage.WAITING
-    frozen: tuple[int, ...] = ()  # members that are no longer trained when the job begins
+    frozen: tuple[int, ...] = ()  # networks of an ensemble that are no longer trained when the job begins
     buckets: list[int] = field(default_factory=list)  # whose gradients are complete in the gradient slot
     absent: tuple[int, ...] = ()  # parameters that got no gradient
     outcomes: tuple[Outcome, ...] = ()  # one for each batch

@@ -1,7 +1,8 @@
 """The worker's loop: takes the next job, computes its gradients, announces them.
 
-A worker reads the ring and the weights, and writes its own gradient slots and nothing else (I4). The process ends by a
-signal: there is nothing to clean up (I6). `pool.worker.assembly` makes it.
+A worker reads the ring and the weights. It writes only memory of its own (I4): gradient slots, arrays for metrics, which
+batch is in work, and the text of an exception. When the process ends there is nothing to clean up (I6).
+`pool.worker.assembly` makes the worker.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Worker:
     def __init__(
         self, start: WorkerStart, memory: Memory, mailbox: Mailbox, computer: Computer, *, copies_batches: bool
     ) -> None:
-        """`copies_batches`: to the memory of the device, which can go on while it computes."""
+        """`copies_batches`: True if batches are copied to the device, which can be done while it computes."""
         self._start = start
         self._memory = memory
         self._mailbox = mailbox
@@ -43,7 +44,7 @@ class Worker:
         self._mailbox.start()
         incarnation = 0
         while True:
-            job, todo = self._mailbox.next_job()
+            job, todo = self._mailbox.next_job()  # waits until a job's weights are complete, or its batch can be copied
             if job.incarnation != incarnation:
                 incarnation = job.incarnation
                 self._computer.forget_weights()

@@ -12,6 +12,8 @@
 #include "common/check.h"
 #include "common/crash_point.h"
 
+// A window of chunks is decoded, its records are shuffled ("scattered"), and batches are cut from them while the next
+// window is decoded. `advance`, in pipeline_windows.cpp, takes the window from one phase to the next.
 namespace sparsepool::stream {
 namespace {
 
@@ -23,8 +25,8 @@ double processor_seconds() {  // of this thread
 
 }  // namespace
 
-struct Pipeline::Worker {
-    explicit Worker(const Pipeline& pipeline) : writer(pipeline.source_->batch_writer()) {}
+struct Pipeline::ThreadState {
+    explicit ThreadState(const Pipeline& pipeline) : writer(pipeline.source_->batch_writer()) {}
 
     std::unique_ptr<BatchWriter> writer;
     EntryOrder::Scratch order;
@@ -38,7 +40,7 @@ Pipeline::Pipeline(std::shared_ptr<const Source> source, const PipelineSettings&
                    settings.shuffle && !source_->in_file_order(), settings.seed),
       cutter_(source_->batch_size(), chunk_order_.num_windows(), settings.drop_tail),
       entries_(source_->record_size()),
-      carried_(source_->record_size()),
+      leftover_(source_->record_size()),
       damaged_(source_->num_chunks()),
       thinned_(source_->num_chunks()) {
     for (std::size_t i = 0; i < settings.components.size() && !settings.validation; ++i) {
@@ -105,7 +107,7 @@ Pipeline::Taken Pipeline::take() {
     const FinishedBatch batch = pending_.front().batch;
     pending_.pop_front();
     owned_[batch.slot] = false;
-    signal();
+    update_event();
     return batch;
 }
 
@@ -141,11 +143,11 @@ void Pipeline::close() {
 
 void Pipeline::work() {
     pthread_setname_np(pthread_self(), "loader");
-    std::optional<Worker> worker;
+    std::optional<ThreadState> state;
     std::unique_lock lock(mutex_);
     while (!stopping_) {
         try {
-            if (!worker) worker.emplace(*this);
+            if (!state) state.emplace(*this);
             Job job = next_job();
             if (std::holds_alternative<std::monostate>(job)) {
                 changed_.wait(lock);
@@ -154,7 +156,7 @@ void Pipeline::work() {
             ++running_;
             lock.unlock();
             const double began = processor_seconds();
-            run(job, *worker);
+            run(job, *state);
             const double seconds = processor_seconds() - began;
             lock.lock();
             --running_;
@@ -168,7 +170,7 @@ void Pipeline::work() {
                 {source_->name(), std::nullopt,
                  "out of memory: lower data.window_chunks, data.threads or data.batch_size"});
         }
-        signal();
+        update_event();
         changed_.notify_all();
     }
 }
@@ -176,7 +178,7 @@ void Pipeline::work() {
 Pipeline::Job Pipeline::next_job() {
     if (seeking_ || end_) return {};
     std::optional<BuildJob> build = next_build();
-    signal();
+    update_event();
     if (build) return *std::move(build);
     if (end_) return {};
     if (scatter_ && scatter_->parts.left()) return ScatterJob{scatter_->parts.claimed++};
@@ -191,8 +193,8 @@ std::optional<Pipeline::BuildJob> Pipeline::next_build() {
         const Given given = given_.front();
         given_.pop_front();
         pending_.push_back({{given.slot, cut.begin, cut.next}, given.pass_over});
-        // There is a head only in the first batch of a window, which takes all that was carried.
-        RecordBuffer head = std::exchange(carried_, RecordBuffer(source_->record_size()));
+        // The head has the records that were left of earlier windows: only the first batch of a window has any.
+        RecordBuffer head = std::exchange(leftover_, RecordBuffer(source_->record_size()));
         if (given.pass_over) continue;
         ++building_;
         return BuildJob{&pending_.back(), std::move(head), entries_.records(cut.from, cut.count)};
@@ -217,13 +219,13 @@ Pipeline::DecodeJob Pipeline::next_decode() {
     return job;
 }
 
-void Pipeline::run(Job& job, Worker& worker) {
+void Pipeline::run(Job& job, ThreadState& state) {
     if (auto* build = std::get_if<BuildJob>(&job)) {
         const FinishedBatch& batch = build->pending->batch;
-        worker.writer->write(batch.begin.batch, build->head.records(), build->body, slots_[batch.slot]);
+        state.writer->write(batch.begin.batch, build->head.records(), build->body, slots_[batch.slot]);
         crash_point("feeder.batch_built");
     } else if (const auto* scatter = std::get_if<ScatterJob>(&job)) {
-        scatter_->run(scatter->part, loading_.loaded, entries_, worker.order);
+        scatter_->run(scatter->part, loading_.loaded, entries_, state.order);
         crash_point("feeder.part_shuffled");
     } else if (auto* decode_job = std::get_if<DecodeJob>(&job)) {
         decode(*decode_job);
@@ -277,6 +279,6 @@ void Pipeline::end(StreamFault::Kind kind, SourceFault what) {
 // A batch whose building failed for want of memory never gets done: what ended the stream comes in its place.
 bool Pipeline::fault_is_next() const { return end_ && (pending_.empty() || (!pending_.front().done && running_ == 0)); }
 
-void Pipeline::signal() { event_.set(fault_is_next() || (!pending_.empty() && pending_.front().done)); }
+void Pipeline::update_event() { event_.set(fault_is_next() || (!pending_.empty() && pending_.front().done)); }
 
 }  // namespace sparsepool::stream

@@ -130,13 +130,13 @@ class Pipeline {
         std::vector<ChunkRead> chunks;  // the following ones of the window, decoded together
     };
     using Job = std::variant<std::monostate, BuildJob, ScatterJob, DecodeJob>;
-    struct Worker;  // of one thread
+    struct ThreadState;
 
     void work();
     [[nodiscard]] Job next_job();
     [[nodiscard]] std::optional<BuildJob> next_build();
     [[nodiscard]] DecodeJob next_decode();
-    void run(Job& job, Worker& worker);
+    void run(Job& job, ThreadState& state);
     void decode(DecodeJob& job) const;
     void finish(Job& job, double seconds);
 
@@ -153,7 +153,7 @@ class Pipeline {
     void recycle_chunks();
     void end(StreamFault::Kind kind, SourceFault what);
     [[nodiscard]] bool fault_is_next() const;
-    void signal();
+    void update_event();
 
     const std::shared_ptr<const Source> source_;
     const PipelineSettings settings_;
@@ -176,7 +176,7 @@ class Pipeline {
 
     Cutter cutter_;
     RecordBuffer entries_;  // of the open window
-    RecordBuffer carried_;
+    RecordBuffer leftover_;
     bool open_ = false;
     std::size_t building_ = 0;                 // batches that are being built from entries_
     std::optional<SourceFault> window_fault_;  // what cut the open window short

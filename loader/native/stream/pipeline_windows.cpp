@@ -14,13 +14,13 @@ void Pipeline::restart(const Cursor& cursor) {
     owned_.assign(slots_.size(), false);
     recycle_chunks();
     scatter_.reset();
-    carried_.clear();
+    leftover_.clear();
     open_ = false;
     window_fault_.reset();
     end_.reset();
     cutter_.seek(cursor);
     load(cursor.epoch, cursor.window);
-    signal();
+    update_event();
 }
 
 // Does every step that waits for no job: a window's way from loaded to used up.
@@ -124,9 +124,9 @@ void Pipeline::close_window() {
     }
     const Rest rest = cutter_.close();
     if (rest.dropped) {
-        carried_.clear();
+        leftover_.clear();
     } else {
-        carried_.append(entries_.records(rest.from, rest.count));
+        leftover_.append(entries_.records(rest.from, rest.count));
     }
     if (rest.starved.empty()) return;
     const auto damaged = std::count(damaged_.begin(), damaged_.end(), true);

@@ -20,11 +20,11 @@ class Fold:
 
     step: int
     bucket: int
-    contributions: tuple[Contribution, ...]  # those that come next, ascending by place
-    places: range  # of the step: the groups that are in the sum then, or do not count
-    first: bool  # of the step: the sum begins here
-    last: bool  # the sum is complete
-    batches: int  # that make the step
+    contributions: tuple[Contribution, ...]  # each the gradients of a group, in a gradient slot; ascending by place
+    places: range  # that the sum covers afterwards; a group without a contribution at one of them was left out
+    first: bool  # the sum of the step begins with these
+    last: bool  # the sum is complete with these
+    batches: int  # in the whole step, those that are left out not counted
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ class Freeze:
 
 @dataclass(frozen=True)
 class Commit:
-    """All buckets of the step are folded: version step + 1 is complete (I3)."""
+    """All buckets of the step are updated: version step + 1 of the weights is to be completed and published (I3)."""
 
     step: int
     losses: tuple[tuple[float, ...], ...]  # of each member: of the batches that made its step, in their order
     next_cursor: Cursor  # where the next step's first batch begins
-    unused: tuple[int, ...] = ()  # of each member: batches of its last steps, where it has lost all of them
+    unused: tuple[int, ...] = ()  # of each member: how many batches in a row it could not use; 0 after a good step
     validated_next: bool = False  # before anything else is done, the new version is validated
     ready: int = 0  # batches of later steps that are in the ring
     metrics: tuple[MetricValue, ...] = ()  # of a step that is measured: of each member the mean over its batches

@@ -34,7 +34,7 @@ class BucketStep(Protocol):
 class OnePass:
     """Adds the gradients up, steps the optimizer and writes the new version in one pass over memory.
 
-    The sum is stored nowhere, but for what has to be added up before the rest is there.
+    Only sums that are begun before the rest is there are stored. Version `step`, which workers read, stays as it is.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from pool.coordinator.update.copy_over import CarryOver
 from pool.exchange.groups import Contribution
 from pool.exchange.interface import PieceMemory
 from pool.kernels.fold import Addend, Touched
-from pool.kernels.tree import nodes
+from pool.kernels.tree import join_into_nodes
 
 
 class ParameterPart:
@@ -46,7 +46,7 @@ class ParameterPart:
         lies_in = {id(node): number for number, node in self._nodes.items()}
         taken = set(self._nodes)
         folded: dict[int, Addend] = {}
-        for addends in nodes(self.gradients(contributions), places):
+        for addends in join_into_nodes(self.gradients(contributions), places):
             own = [lies_in[id(addend)] for addend in addends if id(addend) in lies_in]
             number = own[0] if own else next(n for n in range(len(taken) + 1) if n not in taken)
             folded[number] = addends[0] if own and len(addends) == 1 else self.memory.node(number, addends)

@@ -24,9 +24,13 @@ Slot = npt.NDArray[np.uint8]
 
 
 class HostWorker:
-    """A WorkerExchange. The parameters are views of the weights."""
+    """A WorkerExchange (`pool.exchange.interface` says what each method does).
 
-    puts_rows = False
+    The parameters are views of the weights. The layer's own backward writes the rows of a table's gradient where `rows`
+    says. If slots have a smaller type, gradients are made in private memory and rounded as they are handed over.
+    """
+
+    puts_rows = False  # they are written where `rows` says
 
     def __init__(
         self,

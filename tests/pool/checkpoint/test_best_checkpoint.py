@@ -162,10 +162,10 @@ class SlowWriter:
         self.begun.append(checkpoint.step)
         self.in_work = checkpoint
 
-    def end(self, problem: str | None = None, *, lasting: bool = False) -> None:
+    def end(self, problem: str | None = None, *, is_permanent: bool = False) -> None:
         assert self.in_work is not None
         assert torch.equal(self.in_work.weights["w"], state(self.in_work.step).weights["w"]), "overwritten"
-        self._ended = Written(self.in_work.step, problem, lasting)
+        self._ended = Written(self.in_work.step, problem, is_permanent)
         if problem is None:
             self.written.append(self.in_work.step)
         self.in_work = None
@@ -297,7 +297,7 @@ def test_a_state_without_a_form_on_disk_is_not_waited_for() -> None:
     run = Run(SlowWriter())
     run.advance()
     run.checkpoints.finish(1)
-    run.writer.end("optimizer keeps what is no plain data", lasting=True)
+    run.writer.end("optimizer keeps what is no plain data", is_permanent=True)
     with pytest.raises(CheckpointError, match="no plain data") as error:
         run.checkpoints.hear()
     assert error.value.exit_code == EXIT_FAILED

@@ -25,7 +25,7 @@ from pool.exchange.host_memory import HostMemory
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.exchange.tensors import views
-from pool.kernels.tree import most_nodes, nodes, tree_sum
+from pool.kernels.tree import most_nodes, join_into_nodes, tree_sum
 from pool.metrics.validation_pass import ValidationPass
 from pool.optim.buckets import BucketOptimizers
 from pool.protocol.messages import Assignment
@@ -205,6 +205,6 @@ def test_the_memory_for_sums_is_enough_for_a_step_folded_batch_by_batch(count: i
         found: list[At] = []
         for place in sorted(draw.sample(range(count), draw.randint(1, count))):
             if place < count - 1:  # with the last one the sum is complete
-                found = [node[0] for node in nodes([*found, At(place)], range(place + 1))]
+                found = [node[0] for node in join_into_nodes([*found, At(place)], range(place + 1))]
                 most = max(most, len(found))
     assert most <= most_nodes(count)

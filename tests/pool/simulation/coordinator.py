@@ -36,7 +36,7 @@ from pool.coordinator.scheduler.actions import (
 )
 from pool.coordinator.scheduler.inbox import Inbox
 from pool.coordinator.scheduler.scheduler import StepScheduler
-from pool.kernels.tree import most_nodes, most_nodes_between, nodes, tree_sum
+from pool.kernels.tree import most_nodes, most_nodes_between, join_into_nodes, tree_sum
 from pool.protocol.admission import Admission
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
@@ -327,7 +327,7 @@ class SimCoordinator(Process):
             self._counts[bucket] += len(each.batches)
         self._sums[bucket].sort(key=lambda node: node.place)
         end = range(FOREVER) if action.last else action.places
-        self._sums[bucket] = [Node(node[0].place, sum_of(node)) for node in nodes(self._sums[bucket], end)]
+        self._sums[bucket] = [Node(node[0].place, sum_of(node)) for node in join_into_nodes(self._sums[bucket], end)]
         rules = self.world.setup.rules
         most = most_nodes(rules.groups.per_step) if rules.machines == 1 else most_nodes_between(len(rules.share))
         assert len(self._sums[bucket]) <= most, "memory for sums"
