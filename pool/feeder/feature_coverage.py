@@ -17,8 +17,15 @@ from loader.stream.schema import BatchSchema, SparseBatch, touched_features
 from loader.stream.slots import Slot
 from pool.metrics.feature_uses import FeatureUses, FieldUses, UntrainedShare
 from pool.metrics.validation_pass import ValidationPass
+from pool.process.start import FeederStart
 
 COMPARE_AT = 16  # training batches; then at twice as many each time
+
+
+def compares_features(start: FeederStart) -> bool:
+    """Tells whether features have ids, the run has validations, and this feeder builds all batches of files."""
+    builds_all = start.share == (0, start.groups.per_step) and len(start.files["train"]) > 0
+    return builds_all and "validate" in start.files and start.data["train"].source.has_ids
 
 
 class FeatureCoverage:

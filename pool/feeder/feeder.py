@@ -18,7 +18,7 @@ import zmq
 from loader.stream.interface import Filled
 from loader.stream.left_out import LeftOut
 from pool.crash_points import crash_point
-from pool.feeder.feature_coverage import FeatureCoverage
+from pool.feeder.feature_coverage import FeatureCoverage, compares_features
 from pool.feeder.ring import Ring
 from pool.feeder.watched_stream import WatchedStream
 from pool.process.start import FeederStart
@@ -188,9 +188,3 @@ class Feeder:
         validation = None if self._validation is None else self._validation.ring.report()
         self._coordinator.send(FeederReport(self._train.ring.report(), validation))
         crash_point("feeder.after_report")
-
-
-def compares_features(start: FeederStart) -> bool:
-    """Tells whether features have ids, the run has validations, and this feeder builds all batches of files."""
-    builds_all = start.share == (0, start.groups.per_step) and len(start.files["train"]) > 0
-    return builds_all and "validate" in start.files and start.data["train"].source.has_ids

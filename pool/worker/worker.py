@@ -1,8 +1,7 @@
 """The worker's loop: takes the next job, computes its gradients, announces them.
 
-A worker reads the ring and the weights. It writes only memory of its own (I4): gradient slots, arrays for metrics, which
-batch is in work, and the text of an exception. When the process ends there is nothing to clean up (I6).
-`pool.worker.assembly` makes the worker.
+A worker reads the ring and the weights. It writes only memory of its own (I4): gradient slots, arrays for metrics,
+which batch is in work, the text of an exception. When the process ends there is nothing to clean up (I6).
 """
 
 from __future__ import annotations

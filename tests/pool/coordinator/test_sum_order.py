@@ -25,7 +25,7 @@ from pool.exchange.host_memory import HostMemory
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.exchange.tensors import views
-from pool.kernels.tree import most_nodes, join_into_nodes, tree_sum
+from pool.kernels.tree import join_into_nodes, most_nodes, tree_sum
 from pool.metrics.validation_pass import ValidationPass
 from pool.optim.buckets import BucketOptimizers
 from pool.protocol.messages import Assignment

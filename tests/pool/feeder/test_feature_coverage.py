@@ -15,8 +15,7 @@ from loader.stream.interface import Cursor, Filled
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from loader.stream.slots import Slot, allocate_slots, write_batch
 from pool.config.load import parse_config
-from pool.feeder.feature_coverage import FeatureCoverage
-from pool.feeder.feeder import compares_features
+from pool.feeder.feature_coverage import FeatureCoverage, compares_features
 from pool.metrics.feature_uses import UntrainedShare
 from pool.metrics.validation_pass import ValidationPass
 from pool.process.start import FeederStart

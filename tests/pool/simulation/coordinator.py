@@ -36,7 +36,7 @@ from pool.coordinator.scheduler.actions import (
 )
 from pool.coordinator.scheduler.inbox import Inbox
 from pool.coordinator.scheduler.scheduler import StepScheduler
-from pool.kernels.tree import most_nodes, most_nodes_between, join_into_nodes, tree_sum
+from pool.kernels.tree import join_into_nodes, most_nodes, most_nodes_between, tree_sum
 from pool.protocol.admission import Admission
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
