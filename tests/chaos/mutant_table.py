@@ -622,12 +622,12 @@ MUTANTS = (
         "workers begin while the version is still being written",
         "pool/coordinator/executor.py",
         """\
-            self._models.commit(action.step)  # of a whole step, all of the update
+            self._models.commit(action.step)  # steps optimizers that need the gradients of all buckets
             self._models.publish(action.step + 1)
 """,
         """\
             self._models.publish(action.step + 1)
-            self._models.commit(action.step)  # of a whole step, all of the update
+            self._models.commit(action.step)  # steps optimizers that need the gradients of all buckets
 """,
         STANDSTILL,
     ),
