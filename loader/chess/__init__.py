@@ -1,1 +1,2 @@
-"""The family of records `chess`: positions with a score and a result. Formats read it, the native stream carries it."""
+"""The data family `chess`: file formats of positions with a score and a result, the training source, tools and
+statistics."""

@@ -1,4 +1,5 @@
-"""Descriptions of how files of positions are read, for people: units and views of scores, positions without one."""
+"""Descriptions, for people, of how files of positions are read: units and views of their scores, and how many have
+none."""
 
 from __future__ import annotations
 
@@ -19,16 +20,16 @@ from loader.formats.readers import format_of, name_of
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
-MOST_FILES = 8  # of one kind, of which a sample is read
-_CHUNKS = 4  # of one kind
-_MOST_BYTES = 32 << 20  # of a file, of which a sample is taken
-_PYTHON_ENTRIES = 20_000  # of a chunk that Python reads
+MOST_FILES = 8  # files of one kind that are sampled
+_CHUNKS = 4  # chunks that are sampled for one kind of files
+_MOST_BYTES = 32 << 20  # bytes of a file that are opened to take a sample
+_PYTHON_ENTRIES = 20_000  # entries that are read of a chunk, by a reader written in Python
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The properties that files share if one line describes them all."""
+    """The properties that files of positions must share to be described in one line."""
 
     format: str
     unit: str  # of scores; empty: not known
@@ -42,8 +43,8 @@ class Kind:
 
 
 def describe_positions(config: DataConfig, files: Sequence[DataFile]) -> Iterator[DataFact]:
-    """Yields units and views of scores and results, and how many positions of a sample have no score: a fact for each
-    kind of files. Raises DataError, ValueError."""
+    """Yields facts about each kind of files, measured on a sample: the unit of the scores, the views of scores and
+    results, and how many positions have no score. Raises DataError, ValueError."""
     kinds: dict[Kind, list[DataFile]] = {}
     for file in files:
         kinds.setdefault(_kind_of(config, file), []).append(file)
@@ -65,7 +66,8 @@ def _describe_view(
     samples: Mapping[DataFile, _native.Census],
     comments_view: View | None,
 ) -> Iterator[DataFact]:
-    """Yields a fact for the files whose label looks like another view, by view, and one for all others."""
+    """Yields facts about whose view a label ("score" or "result") has. Files whose labels look like another view get a
+    warning for each such view. All other files of the kind share one fact."""
     evidence = {file: evidence_of(label, view, census, comments_view) for file, census in samples.items()}
     strange = {file: each.looks_like for file, each in evidence.items() if each.is_contradicted}
     others_agree = any(each.looks_like == view for each in evidence.values())
@@ -107,13 +109,13 @@ def _origin_of(kind: Kind, files: Sequence[DataFile]) -> str:
 
 
 def evenly(items: Sequence[T], most: int) -> Sequence[T]:
-    """Returns at most so many of the items, at equal distances."""
+    """Returns at most `most` of the items, at equal distances."""
     return items[:: -(-len(items) // most)]
 
 
 def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Census:
-    """Counts the positions of some chunks of a file, at least one; none of a file that can't be opened: the run says
-    why."""
+    """Counts scores, results and material in up to `chunks` chunks of a file, at least one. Returns an empty census for
+    a file that can't be opened, because opening it for the run reports the error."""
     census = _native.Census()
     try:
         (reader,) = open_readers(*beginning_of(config, file))
@@ -122,7 +124,7 @@ def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Censu
     sampled = reader if hasattr(reader, "native") else _Beginnings(reader)
     native = native_reader(sampled)
     most = max(1, chunks)
-    # What is decoded in order is looked at where it begins.
+    # Files that can only be decoded in order are sampled at their beginning.
     step = 1 if native.in_file_order else max(1, native.num_chunks // most)
     for chunk in range(0, native.num_chunks, step)[:most]:
         census.add_chunk(native, chunk)
@@ -130,8 +132,8 @@ def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Censu
 
 
 def beginning_of(config: DataConfig, file: DataFile) -> tuple[DataConfig, Sequence[DataFile]]:
-    """Returns settings and what is opened of a file for a sample: of a large one its beginning, as some formats look
-    through a whole file when they open it."""
+    """Returns settings and files with which to open a sample of a file. A file of more than 32 MiB is cut to its
+    beginning where its format allows it, because some formats read a whole file when they open it."""
     found = format_of(config, file, FAMILY)
     if file.size <= _MOST_BYTES or is_packed(file) or not isinstance(found, GrowingFormat):
         return config, [file]
@@ -140,7 +142,8 @@ def beginning_of(config: DataConfig, file: DataFile) -> tuple[DataConfig, Sequen
 
 
 class _Beginnings:
-    """`loader.formats.format.Reader` of the first entries of each chunk of another one that is written in Python."""
+    """A reader of the first 20,000 entries of each chunk of another reader, which is written in Python and therefore
+    slow. It implements `loader.formats.format.Reader`."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

@@ -18,9 +18,11 @@ DENSE = (
 
 
 def batch_schema(config: DataConfig) -> BatchSchema:
-    """Bags 0 .. B - 1 of `features` are the side to move's perspective, B .. 2B - 1 the opponent's.
+    """Returns the layout of a batch of positions for the settings of [data.chess].
 
-    Raises ValueError for settings of a feature set that there is none of.
+    The sparse field `features` has two bags of active features for each of B positions: bags 0 to B - 1 from the view
+    of the side to move, B to 2B - 1 from the opponent's. Raises ValueError for an unknown feature set, and for king
+    buckets that do not fit it.
     """
     chess = config.settings
     try:

@@ -1,4 +1,4 @@
-"""Rules that choose a network's output for a position, by its number of pieces: by name, or as a table."""
+"""Rules that choose a network's output bucket (one of several output layers) for a position by its number of pieces."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _MOST = 63
 
 
 def _is_a_table(rule: str | tuple[int, ...]) -> str | tuple[int, ...]:
+    """Checks a rule that is a table of buckets. Raises ValueError unless it has 33 numbers that begin with 0 and ascend
+    by at most 1. A rule that is a name passes."""
     if isinstance(rule, str):
         return rule
     if len(rule) != MAX_PIECES + 1:
@@ -37,11 +39,12 @@ OutputBuckets = Annotated[
 
 
 def buckets_by_pieces(rule: str | tuple[int, ...]) -> list[int]:
-    """[33]: the output bucket of each number of pieces, kings included; 0 for those that no position has.
+    """Returns the output bucket for each number of pieces, 33 numbers for 0 to 32 pieces, kings included. Piece counts
+    that no position has get bucket 0.
 
-    A table is that itself. single: all 0. stockfish: (pieces - 1) / 4, 8 buckets. material_count_N:
-    (pieces - 2) / ceil(32 / N), as bullet's MaterialCount<N>; for other N than those allowed there would be buckets
-    that no position is for.
+    A rule that is a table is returned as a list. "single": all 0. "stockfish": (pieces - 1) / 4, 8 buckets.
+    "material_count_N": (pieces - 2) / ceil(32 / N), as bullet's MaterialCount<N>; with other N than the allowed ones
+    some buckets would have no position.
     """
     if not isinstance(rule, str):
         return list(rule)
@@ -55,9 +58,10 @@ def buckets_by_pieces(rule: str | tuple[int, ...]) -> list[int]:
 
 
 def num_buckets(rule: str | tuple[int, ...]) -> int:
+    """Returns the number of output buckets of a rule."""
     return max(buckets_by_pieces(rule)) + 1
 
 
 def in_words(rule: str | tuple[int, ...]) -> str:
-    """The rule's name, or the numbers of its table."""
+    """Returns the rule for people: its name, or the numbers of its table."""
     return rule if isinstance(rule, str) else " ".join(map(str, rule))

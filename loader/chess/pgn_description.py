@@ -1,4 +1,5 @@
-"""Descriptions of how scores in PGN are read, for people: whose they are, and which moves have none."""
+"""Descriptions, for people, of how scores in comments of PGN files are read: whose view they have, and which moves have
+none."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from loader.formats.readers import format_of
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
-_LOOKED_AT = 1 << 20  # bytes of each
+_LOOKED_AT = 1 << 20  # bytes that are read of each file
 
 
 def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator[DataFact]:
-    """Yields whose scores the comments of PGN files have, and how many moves have none and why, by a look at the
-    beginnings of some of them. Raises DataError."""
+    """Yields facts about scores in comments of PGN files: whose view they have, how many moves have none, and why. Only
+    the first MiB of at most 8 of the files is read. Raises DataError."""
     formats = [(file, getattr(format_of(config, file, FAMILY), "FORMAT", None)) for file in files]
     games = [(file, format) for file, format in formats if isinstance(format, PositionFormat) and format.comments]
     if not games:
@@ -44,7 +45,8 @@ def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator
 
 
 def _count_unscored(config: DataConfig, file: DataFile, format: PositionFormat) -> tuple[int, Counter[str]]:
-    """Counts moves of a file's first MiB, up to damage, and those without a score by the reason."""
+    """Reads the chunks that begin in a file's first MiB, up to damage. Returns the number of moves, and the number
+    without a score by the reason."""
     config, (beginning,) = beginning_of(config, file)
     opened = open_file(
         format.with_comments(config.settings.pgn.comments),

@@ -1,4 +1,4 @@
-"""A format's reader that is written in Python, as the native stream calls it."""
+"""An adapter that lets the native stream call the reader of a file format that is written in Python."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ _Records = npt.NDArray[np.uint8]
 
 
 class PythonChunks:
-    """The object that `_native.PythonReader` calls, under the GIL and from any thread; it never raises."""
+    """The object that `_native.PythonReader` calls, under the GIL and from any thread, to read chunks of entries. Its
+    methods never raise. Errors are returned as faults."""
 
     def __init__(self, reader: Reader, needed: Sequence[str] = (), *, skips: bool = False) -> None:
-        """`skips`: entries that can't be used are left out, and counted."""
+        """Wraps a reader. `needed` lists parts of an entry that must be present. With `skips`, entries that can't be
+        used are left out and counted."""
         self._reader = reader
         self._needed = needed
         self._skips = skips
@@ -31,7 +33,8 @@ class PythonChunks:
         self.name = reader.name
 
     def read(self, chunk: int) -> tuple[_Records, Fault | None, list[tuple[Any, ...]]]:
-        """Returns records [entries, 32] of the entries before any fault, and what was left out of them."""
+        """Reads a chunk of the file. Returns records [entries, 32] of the entries up to a fault, then the fault or
+        None, then what was left out, as tuples of the fields of `LeftOut`."""
         entries: list[_Entry] = []
         fault: Fault | None = None
         try:
@@ -41,7 +44,7 @@ class PythonChunks:
             fault = fault_of(error, self._reader, chunk)
         except Exception as error:  # the reader's code is a user's
             return _native.pack_records([]), fault_of(error, self._reader, chunk), []
-        try:  # what is no entry is the file's fault
+        try:  # an object that is no entry counts as damage of the file
             return _native.pack_records(entries, legal=True, needed=self._needed), fault, []
         except TypeError as error:
             return _native.pack_records([]), fault_of(error, self._reader, chunk), []
@@ -54,6 +57,7 @@ class PythonChunks:
             return _native.pack_records(good, legal=True, needed=self._needed), fault, [astuple(left_out)]
 
     def _is_good(self, entry: _Entry) -> bool:
+        """Tells whether an entry is a legal position with all needed parts."""
         try:
             _native.pack_records([entry], legal=True, needed=self._needed)
         except ValueError:

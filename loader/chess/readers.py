@@ -1,4 +1,4 @@
-"""Files of chess positions, opened by the formats that they are in."""
+"""Opens files of chess positions, each with the reader of its format, and adapts scores and results to the settings."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ MOST_SCORE = 32767
 
 @dataclass(frozen=True)
 class LabelChange:
-    """How scores and results of files differ from what their format means."""
+    """The changes that the settings ask for in the scores and results (labels) of a file, relative to the meaning that
+    its format states."""
 
-    scale: float = 1.0  # of scores
-    flips_score: bool = False  # those of positions with Black to move have the other sign
-    flips_result: bool = False  # likewise
+    scale: float = 1.0  # factor of the scores
+    flips_score: bool = False  # negates scores of positions with Black to move
+    flips_result: bool = False  # negates results of positions with Black to move
 
     def applied_to(self, entry: Entry) -> Entry:
+        """Returns a copy of the entry with its score scaled, and with its score and result negated where the settings
+        ask for it. A missing score or result stays missing."""
         is_black_to_move = entry.fen.split(maxsplit=2)[1:2] == ["b"]
         score = _native.scaled_score(entry.score, self.scale)
         if is_black_to_move and self.flips_score and score != NO_SCORE:
@@ -40,7 +43,8 @@ class LabelChange:
 
 
 class RelabelledReader:
-    """`loader.formats.format.Reader` of files whose scores and results are changed."""
+    """A reader that applies a `LabelChange` to every entry of another reader. It implements
+    `loader.formats.format.Reader`."""
 
     def __init__(self, reader: Reader, change: LabelChange, needed: Sequence[str], *, skips: bool) -> None:
         self._reader = reader
@@ -64,8 +68,12 @@ class RelabelledReader:
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
-    """Opens files as `loader.formats.readers.open_readers`; a filter that needs what a format lacks is a ValueError,
-    too."""
+    """Opens files with the readers of their formats, as `loader.formats.readers.open_readers`, and changes scores and
+    results as the settings ask.
+
+    Raises ValueError for a filter that needs a part of a position (a move, a ply) that a file's format does not store,
+    and for a `score_view` or `result_view` that the format can't have.
+    """
     wanted = needs(config.settings.filters)
     for file in files if wanted else ():
         lacks = getattr(readers.format_of(config, file, FAMILY), "LACKS", ())
@@ -87,18 +95,20 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
 
 
 def views_of(config: DataConfig, format: Format) -> Mapping[str, View | None]:
-    """Returns the views by which labels of files in a format are read, of "score" and "result": that of the settings,
-    or the format's; None where each label says its own."""
+    """Returns whose view (mover or White) the scores and results of files in a format have, under the keys "score" and
+    "result". A view in the settings comes before that of the format. None: each label states its own view."""
     return {label: _view_setting(config, label) or _format_view(format, label) for label in LABELS}
 
 
 def _label_change(config: DataConfig, file: DataFile) -> LabelChange:
-    """Raises ValueError for a view that the file's format can't have."""
+    """Determines how labels of a file must be changed. Raises ValueError for a view that the file's format can't have."""
     flips = {label: _is_flipped(config, file, label) for label in LABELS}
     return LabelChange(file.score_scale, flips["score"], flips["result"])
 
 
 def _is_flipped(config: DataConfig, file: DataFile, label: str) -> bool:
+    """Tells whether labels of positions with Black to move change their sign, because the settings ask for another view
+    than the file's format has. Raises ValueError for a view that the format can't have."""
     view = _view_setting(config, label)
     if view is None:
         return False
@@ -122,16 +132,19 @@ def _view_setting(config: DataConfig, label: str) -> View | None:
 
 
 def _format_view(found: Format, label: str) -> View | None:
-    """Returns the view that labels have in files of a format; what a format of a user's own does not state is the
-    mover's, as its entries' are."""
+    """Returns the view that a label ("score" or "result") has in files of a format; None if each comment states its
+    own. The default is the mover's, for formats written by users that state no view."""
     view: View | None = getattr(found, f"{label.upper()}_VIEW", "mover")
     return view
 
 
 def native_reader(reader: Reader, needed: Sequence[str] = (), *, skips: bool = False) -> _native.PositionReader:
-    """Returns a reader as the native stream takes it: one written in Python is called by the stream's threads, and an
-    entry of it that lacks a part of `needed` is damage. `skips`: such entries, and others that can't be used, are left
-    out."""
+    """Returns a reader as the native stream takes it. A reader written in Python is wrapped, and called by the threads
+    of the stream.
+
+    An entry of a Python reader that lacks a part listed in `needed` counts as damage. With `skips`, damaged entries are
+    left out instead of raising an error.
+    """
     native = getattr(reader, "native", None)
     if isinstance(native, _native.PositionReader):
         return native

@@ -1,4 +1,5 @@
-"""The source "chess": positions with a score and a result, from files of any format of that family."""
+"""The data source "chess": training samples are positions with a score and a result, read from files of any format of
+the family "chess"."""
 
 from __future__ import annotations
 
@@ -26,14 +27,16 @@ from loader.stream.schema import BatchSchema
 from loader.stream.slots import allocate_slots
 
 _MIB = 1 << 20
-_DECODED = 28  # bytes of memory for a byte of file, of formats that do not say it
-_PACKED = 4  # bytes of a file for a byte of a compressed one
+_DECODED = 28  # bytes of memory for a byte of file, for formats that do not state theirs
+_PACKED = 4  # decompressed bytes for a byte of a compressed file
 _WINDOWS = 2  # one is read while the next is decoded
-_LOOKED_AT = 8  # chunks that are decoded for an estimate
-_SECONDS = 5.0  # that the filters' share may take to show itself
+_LOOKED_AT = 8  # chunks that are decoded to estimate the number of positions
+_SECONDS = 5.0  # time limit for the measurement of the share that passes the filters
 
 
 class ChessSource(FileSource):
+    """Opens files of chess positions as a stream of training batches, and answers questions about the files."""
+
     settings = ChessConfig
     family = FAMILY
     samples = "positions"
@@ -45,6 +48,8 @@ class ChessSource(FileSource):
         return open_readers(config, files)
 
     def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.PositionSource:
+        """Returns the native source, which decodes chunks of the files, filters the positions and writes features into
+        batches."""
         schema = batch_schema(config)
         needed = needed_parts(config.settings.filters)
         return _native.PositionSource(
@@ -60,6 +65,8 @@ class ChessSource(FileSource):
         )
 
     def score_unit(self, config: DataConfig, file: DataFile) -> str:
+        """Returns the unit of a file's scores: the unit that the user gave for the file, else the usual one of its
+        format. The text is empty if neither is known."""
         if file.score_unit is not None:
             return file.score_unit
         return getattr(format_of(config, file, FAMILY), "SCORE_UNIT", "")
@@ -72,12 +79,15 @@ class ChessSource(FileSource):
         ]
 
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:
-        """About how many positions pass the filters; None if those leave too few of what is looked at. Raises
-        DataError."""
+        """Estimates how many positions of the files pass the filters.
+
+        Decodes at most 8 chunks to get the mean number of positions of a chunk, and runs the filters on the beginning
+        of the stream. Returns None if the filters yield no batch of 16 positions within 5 seconds. Raises DataError.
+        """
         readers = open_readers(config, files)
         chunks = sum(reader.num_chunks for reader in readers)
         step = max(1, chunks // _LOOKED_AT)
-        # What is decoded in order is looked at where it begins.
+        # Files that can only be decoded in order are sampled at their beginning.
         in_file_order = any(native_reader(reader).in_file_order for reader in readers)
         looked_at = range(min(chunks, _LOOKED_AT)) if in_file_order else range(0, chunks, step)
         entries = sum(_count(*_chunk_of(readers, number)) for number in looked_at)
@@ -85,13 +95,19 @@ class ChessSource(FileSource):
         return None if share is None else round(entries / len(looked_at) * chunks * share)
 
     def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
-        """No window holds more than the files have; a chunk is about 1 MiB of file, or a whole file that is smaller."""
+        """Estimates the bytes of memory for decoded positions: two shuffle windows, one of which is read while the
+        other is used.
+
+        A window holds `data.window_chunks` chunks of about 1 MiB of file each, and never more than the files have,
+        because a file that is smaller than 1 MiB is one chunk.
+        """
         decoded = max(getattr(format_of(config, file, FAMILY), "DECODED", _DECODED) for file in files) if files else 0
         there = sum(file.size * (_PACKED if is_packed(file) else 1) for file in files)
         return _WINDOWS * min(config.window_chunks * _MIB, there) * decoded
 
     def _share_kept(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> float | None:
-        """Returns the share that the filters keep of the entries that the stream reads for its first batch."""
+        """Measures which share of positions the filters keep, on what the stream reads for its first batch. Returns
+        None if no batch is complete after 5 seconds."""
         small = config.model_copy(update={"window_chunks": _LOOKED_AT, "batch_size": 16, "threads": 1})
         with NativeStream(small, batch_schema(small), self.native(small, readers, seed), seed) as stream:
             stream.attach(allocate_slots(stream.schema, 1))
@@ -110,7 +126,7 @@ def _count(reader: Reader, chunk: int) -> int:
 
 
 def _chunk_of(readers: Sequence[Reader], number: int) -> tuple[Reader, int]:
-    """The reader of a chunk of all, and the chunk's number there."""
+    """Finds chunk `number`, counted over all readers. Returns its reader, and its number within that reader."""
     for reader in readers:
         if number < reader.num_chunks:
             return reader, number

@@ -1,4 +1,8 @@
-"""The view of scores and results, seen from material: a side that is clearly ahead has good scores, and wins."""
+"""Checks whose view scores and results have (the mover's or White's), by comparing their signs with material.
+
+A side that is clearly ahead in material usually has good scores and wins. If the signs say the opposite for one side to
+move, the labels are read in the wrong view.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ from loader.chess.positions.entry import NO_SCORE, View
 from loader.stream.data_facts import DataFact
 
 ZERO = 32768  # index of score 0 among `Census.scores`
-_FEWEST = 50  # positions of each side to move, below which nothing is said
-_CLEAR = 0.6  # share of signs that decides; below 1 - _CLEAR they are the opposite
+_FEWEST = 50  # positions of each side to move that are needed for a verdict
+_CLEAR = 0.6  # share of agreeing signs that is needed to agree; below 1 - _CLEAR they disagree
 
 NAMES = {"mover": "the mover's", "white": "White's", "black": "Black's", "opponent": "the opponent's of the mover"}
 # By the view that labels are read by, and whether they agree with material for White and for Black to move: the view
@@ -27,7 +31,8 @@ _LOOKS = {
 
 @dataclass(frozen=True)
 class Agreement:
-    """Positions with one side to move in which a label is for the side with clearly more material, or against it."""
+    """Counts of positions with one side to move in which a label's sign agrees or disagrees with a clear advantage in
+    material."""
 
     with_material: int = 0
     against: int = 0
@@ -38,12 +43,13 @@ class Agreement:
 
     @property
     def share(self) -> float | None:
-        """The share of labels with the sign of material; None without positions."""
+        """Returns the share of labels whose sign agrees with material, 0 to 1. None without positions."""
         return self.with_material / self.positions if self.positions else None
 
     @property
     def agrees(self) -> bool | None:
-        """None if that does not show."""
+        """Tells whether labels agree with material. None if there are too few positions (under 50) or the share is
+        between 40 % and 60 %."""
         if self.share is None or self.positions < _FEWEST or 1 - _CLEAR < self.share < _CLEAR:
             return None
         return self.share >= _CLEAR
@@ -54,9 +60,9 @@ class Agreement:
 
 @dataclass(frozen=True)
 class ViewEvidence:
-    """The agreement of a label (score or result) with material, for White and Black to move apart.
+    """The agreement of a label (score or result) with material, counted separately for White and for Black to move.
 
-    `view`: whose view the labels are read in; None if each label has a view of its own.
+    `view` is the view in which the labels are read. None: each label states its own view.
     """
 
     view: View | None
@@ -66,7 +72,7 @@ class ViewEvidence:
 
     @staticmethod
     def of_counts(view: View | None, signs: npt.NDArray[np.uint64], comments_view: View | None = None) -> ViewEvidence:
-        """`signs`: as `_native.Census.score_signs`."""
+        """Makes the evidence of counted signs, `signs`, an array as `_native.Census.score_signs` gives."""
         white, black = (Agreement(int(row[2]), int(row[0])) for row in signs)
         return ViewEvidence(view, white, black, comments_view)
 
@@ -76,7 +82,7 @@ class ViewEvidence:
 
     @property
     def looks_like(self) -> str | None:
-        """The view that labels look like, a key of NAMES; None if that does not show."""
+        """Returns the view that the labels seem to have, a key of NAMES. None if material does not show it."""
         white, black = self.white_to_move.agrees, self.black_to_move.agrees
         if not self.black_to_move.positions:  # of formats in which White is always to move
             black = white
@@ -86,11 +92,15 @@ class ViewEvidence:
 
     @property
     def is_contradicted(self) -> bool:
+        """Tells whether the labels look like another view than the one in which they are read."""
         return self.looks_like not in (None, self._read_as)
 
     def describe(self, label: str, files: str, *, others_agree: bool = False) -> str:
-        """Returns one line. `label`: score or result; `files`: what has this view, as "binpack: a.binpack";
-        `others_agree`: other files of the run are right as they are read."""
+        """Describes in one line how a label is read, whether material agrees, and what to do if it does not.
+
+        `label` is "score" or "result". `files` names the files that are read so, as "binpack: a.binpack".
+        `others_agree` says that other files of the run are read correctly, so a setting for all files is no remedy.
+        """
         read_as = f"{NAMES[self.view]} ({files})" if self.view else f"as each comment has it ({files})"
         shares = f"{_percent(self.white_to_move)} with White to move, {_percent(self.black_to_move)} with Black to move"
         looks_like = self.looks_like
@@ -113,7 +123,8 @@ class ViewEvidence:
 
 
 def evidence_of(label: str, view: View | None, census: Census, comments_view: View | None = None) -> ViewEvidence:
-    """Returns what material says about a label (score or result) that is read as this view."""
+    """Returns how well a label ("score" or "result") that is read in a view agrees with material, from the counts of a
+    census."""
     signs = census.score_signs if label == "score" else census.result_signs
     return ViewEvidence.of_counts(view, signs, comments_view)
 
@@ -127,9 +138,12 @@ def describe_view(
     comments_view: View | None = None,
     others_agree: bool = False,
 ) -> DataFact | None:
-    """Describes whose view a label is read as, and what material says of that; None if no position has the label, or
-    nothing is known of comments that each have their own. `origin`: of the positions, in words; `comments_view`: in
-    which comments of PGN are read, by the settings; `others_agree`: as for `ViewEvidence.describe`."""
+    """Describes whose view a label is read in, and whether material agrees. Returns None if no position has a result,
+    or if each comment states its own view and material shows nothing.
+
+    `origin` names the files of the positions, for people. `comments_view` is the view that the settings give to
+    comments of PGN. `others_agree` has the meaning that it has in `ViewEvidence.describe`.
+    """
     if label == "result" and census.entries and not int(census.scores[:3].sum()):
         return None
     evidence = evidence_of(label, view, census, comments_view)
@@ -139,17 +153,19 @@ def describe_view(
 
 
 def describe_comments_view(view: str | None) -> DataFact:
-    """Describes whose scores the comments of PGN have. `view`: by the settings, for those that do not say it."""
+    """Describes whose scores the comments of PGN files contain. `view` is that of the settings, used for comments that
+    do not state theirs."""
     return DataFact("score view", f"{NAMES[view or 'mover']} in comments of PGN; White's in [%eval] and wv=")
 
 
 def count_missing_scores(census: Census) -> int:
-    """Counts positions without a score."""
+    """Returns the number of positions in a census that have no score."""
     return int(census.scores[:, NO_SCORE + ZERO].sum())
 
 
 def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:
-    """Yields how many positions have no score, if any. `among`: words, with {positions} for their number."""
+    """Yields a line with the share of positions that have no score; nothing if all have one. `among` is a text for
+    people, in which {positions} stands for the number of positions."""
     without = count_missing_scores(census)
     if without:
         share = f"{100 * without / census.entries:.3g} %"
@@ -157,6 +173,7 @@ def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:
 
 
 def _remedy(label: str, view: View | None, looks_like: str, *, others_agree: bool) -> str:
+    """Returns advice for labels that look like another view than the one in which they are read."""
     if view is None:
         return "see data.chess.pgn.view (--pgn-view)"
     if looks_like in _LOOKS and others_agree:

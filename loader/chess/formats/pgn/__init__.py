@@ -1,4 +1,4 @@
-"""The format `pgn`: games as people and match programs write them, with scores in comments."""
+"""The file format `pgn`: games as people and match programs write them, with scores in comments of moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from loader.stream.config import DataConfig
 
 FAMILY = "chess"
 SCORE_UNIT = "centipawns"
-SCORE_VIEW = None  # a comment's own
+SCORE_VIEW = None  # each comment states its own
 RESULT_VIEW = "white"
 SUFFIXES = with_packed(".pgn")
 DECODED = 6  # bytes of memory for a byte of file: a move without comments has five letters
@@ -26,5 +26,6 @@ whole_size = partial(file.whole_size, FORMAT)
 
 
 def open_with(config: DataConfig, files: Sequence[DataFile]) -> file.EntriesReader:
-    """Opens files as `loader.formats.format.ConfiguredFormat`, comments read by [data.chess.pgn]."""
+    """Opens PGN files as `loader.formats.format.ConfiguredFormat`, with comments read by the settings of
+    [data.chess.pgn]."""
     return file.open_with(FORMAT.with_comments(config.settings.pgn.comments), config, files)
