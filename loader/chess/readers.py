@@ -101,7 +101,8 @@ def views_of(config: DataConfig, format: Format) -> Mapping[str, View | None]:
 
 
 def _label_change(config: DataConfig, file: DataFile) -> LabelChange:
-    """Determines how labels of a file must be changed. Raises ValueError for a view that the file's format can't have."""
+    """Determines how labels of a file must be changed. Raises ValueError for a view that the file's format can't
+    have."""
     flips = {label: _is_flipped(config, file, label) for label in LABELS}
     return LabelChange(file.score_scale, flips["score"], flips["result"])
 

@@ -81,7 +81,7 @@ class ChessSource(FileSource):
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:
         """Estimates how many positions of the files pass the filters.
 
-        Decodes at most 8 chunks to get the mean number of positions of a chunk, and runs the filters on the beginning
+        Decodes at most 15 chunks to get the mean number of positions of a chunk, and runs the filters on the beginning
         of the stream. Returns None if the filters yield no batch of 16 positions within 5 seconds. Raises DataError.
         """
         readers = open_readers(config, files)

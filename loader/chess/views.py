@@ -21,8 +21,8 @@ _FEWEST = 50  # positions of each side to move that are needed for a verdict
 _CLEAR = 0.6  # share of agreeing signs that is needed to agree; below 1 - _CLEAR they disagree
 
 NAMES = {"mover": "the mover's", "white": "White's", "black": "Black's", "opponent": "the opponent's of the mover"}
-# By the view that labels are read by, and whether they agree with material for White and for Black to move: the view
-# that they look like.
+# The view that labels look like, by the view in which they are read, and by whether their signs agree with material
+# where White is to move and where Black is.
 _LOOKS = {
     "mover": {(True, True): "mover", (True, False): "white", (False, True): "black", (False, False): "opponent"},
     "white": {(True, True): "white", (True, False): "mover", (False, True): "opponent", (False, False): "black"},

@@ -1,1 +1,1 @@
-"""Files of positions, whatever their format: opened, read, verified, written."""
+"""Files of chess positions in any format: opening, reading, verifying and writing them."""

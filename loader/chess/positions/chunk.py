@@ -1,4 +1,5 @@
-"""A chunk of a file of which some entries are written: whole units where they can be, else entry by entry."""
+"""Copies selected entries of a chunk into another file: whole units (records, games or chains) where formats allow it,
+else entry by entry."""
 
 from __future__ import annotations
 
@@ -16,20 +17,20 @@ from loader.formats.errors import Fault
 
 _ALL = 2**64 - 1
 Records = npt.NDArray[np.uint8]  # [entries, 32]
-Chosen = npt.NDArray[np.uint8]  # [entries]: not 0 for those that are
+Chosen = npt.NDArray[np.uint8]  # [entries]: not 0 for entries that are chosen
 
 
 class Chunk:
-    """One of a file, read from disk once where that matters. All of it raises DataError.
+    """A chunk of a file, read from disk once, of which selected entries are written in a target format.
 
-    `marks`: entries that are not chosen lose their score, and are not left out.
+    With `marks`, entries that are not selected stay, and lose their score. All methods raise DataError at damage.
     """
 
     def __init__(self, source: SourceFile, number: int, target: PositionFormat, *, marks: bool = False) -> None:
         self._target, self._marks = target, marks
         self._units: UnitBlock | None = None
         self._walk: _native.ChunkWalk | None = None
-        self.changes = Changes()  # of what has been taken
+        self.changes = Changes()  # counts of what the target format changed in entries taken so far
         if source.format == target and not target.keeps_games and not marks:
             self._units = source.read_units(number)
         else:
@@ -38,6 +39,7 @@ class Chunk:
                 self._units = joined([])
 
     def records(self) -> Records:
+        """Decodes all entries of the chunk. Returns them as records, [entries, 32] bytes."""
         if self._walk is None:
             assert self._units is not None
             return _native.decode_units(self._target.codec, self._units.bytes)
@@ -47,8 +49,11 @@ class Chunk:
         return records
 
     def take(self, chosen: Chosen) -> UnitBlock:
-        """Returns the chosen entries in the target's format; with `marks` all, the others without their score. To be
-        called once."""
+        """Returns the chosen entries as units of the target format. With `marks`, returns all entries, those that are
+        not chosen without their score. Can be called once.
+
+        `chosen` has one byte for each entry of the chunk: 0 for those that are not chosen.
+        """
         if self._walk is None:
             assert self._units is not None
             return self._units.take(np.flatnonzero(chosen))

@@ -1,4 +1,4 @@
-"""One entry of training data for chess."""
+"""The decoded form of one position of training data."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 NO_SCORE = 32002  # the score of a position that has none
-NO_RESULT = -128  # in arrays, likewise of a result
-UNKNOWN = "none"  # what `loader dump` prints
+NO_RESULT = -128  # in arrays: the result of a position that has none
+UNKNOWN = "none"  # how `loader dump` prints a ply or result that is not known
 
-View = Literal["mover", "white"]  # of scores and results: whose advantage a positive one is
+View = Literal["mover", "white"]  # the side for which a positive score or result is an advantage
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A position, the move recorded in it, and what came of it."""
+    """A chess position with its score, the move played in it, and the result of its game."""
 
     fen: str
     move: str  # UCI
@@ -24,7 +24,8 @@ class Entry:
 
 
 def entry_of(line: str) -> Entry:
-    """Makes an entry of a line that `loader dump` prints: FEN, move, score, ply, result, tab separated."""
+    """Parses a line of `loader dump` into an entry. The line has FEN, move, score, ply and result, separated by
+    tabs."""
     fen, move, score, ply, result = line.split("\t")
     return Entry(fen, move, int(score), _number(ply), _number(result))
 

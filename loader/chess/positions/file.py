@@ -1,4 +1,5 @@
-"""Files of positions, opened for the stream, and what native code says of their damage. Native code does the work."""
+"""Opens files of positions for the stream and for tools, and turns faults that native code reports into errors. Native
+code does the decoding."""
 
 from __future__ import annotations
 
@@ -28,10 +29,10 @@ _OPENED_AT_ONCE = 16  # files
 
 
 class BadDataRule(NamedTuple):
-    """The way to treat what can't be used: positions that no game can have, and what can't be read."""
+    """The treatment of data that can't be used: damage, and positions or moves that no game can have."""
 
-    on_bad_data: str | None  # as data.on_bad_data; None: illegal positions are kept; "count": they alone are left out
-    every: bool  # all positions are judged; else of a game or chain the first
+    on_bad_data: str | None  # as data.on_bad_data; None: keep illegal positions; "count": leave out only those
+    every: bool  # check all positions for legality; else only the first of a game or chain
 
     @property
     def skips(self) -> bool:
@@ -43,7 +44,7 @@ KEPT, COUNTED = BadDataRule(None, False), BadDataRule("count", True)
 
 @dataclass(frozen=True)
 class Judged:
-    """A chunk, up to damage."""
+    """The numbers of legal and illegal entries of a chunk, up to the first damage."""
 
     entries: int  # legal ones
     illegal: tuple[Illegal, ...] = ()
@@ -68,7 +69,8 @@ def open_with(format: PositionFormat, config: DataConfig, files: Sequence[DataFi
 
 
 def whole_size(format: PositionFormat, file: DataFile) -> int:
-    """Returns the size in bytes without a last record, line, game or chunk that has no end yet."""
+    """Returns the size in bytes of the complete part of a growing file, without a last record, line, game or chunk that
+    is still being written."""
     return open_file(format, file, may_grow=True).whole_size
 
 
@@ -81,8 +83,13 @@ def open_file(
     needed: Sequence[str] = (),
     rule: BadDataRule = KEPT,
 ) -> _native.EntryFile:
-    """Opens the file that was identified; another one in its place is refused, here and whenever it is read. `indexed`:
-    where games begin may be known from before, and is kept beside the file. Raises DataError."""
+    """Opens an identified file of positions. Raises DataError.
+
+    Another file that has replaced the identified one is refused, now and at every read. `indexed`: for formats without
+    borders to jump to, takes the places where games begin from the index beside the file, and saves them there.
+    `may_grow`: another process may append to the file meanwhile. An entry that lacks a part listed in `needed` counts
+    as damage.
+    """
     codec = format.codec
     if not codec.is_sought or not indexed:
         return _native.open_entries(codec, file.path, file.identity, may_grow, needed, None, *rule)
@@ -93,7 +100,12 @@ def open_file(
 
 
 class EntriesReader:
-    """`loader.formats.format.Reader`."""
+    """A reader of several files in one format, whose chunks are numbered over all files. It implements
+    `loader.formats.format.Reader`.
+
+    Files are opened by 16 threads, to wait less for disks. Raises DataError for a file that is damaged from its
+    beginning, unless `skip_damaged` is set and another file is usable.
+    """
 
     def __init__(
         self,
@@ -108,7 +120,7 @@ class EntriesReader:
         def open_one(file: DataFile) -> tuple[DataFile, _native.EntryFile]:
             return file, open_file(format, file, may_grow=may_grow, needed=needed, rule=rule)
 
-        # Of each file one thing after the other is looked for on disk: several files at once wait less.
+        # Opening a file needs several disk reads in a row, so several files are opened at once to wait less.
         with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
             opening = {file.path: pool.submit(open_one, file) for file in files}
             opened = usable(files, lambda file: opening[file.path].result(), skip_damaged=skip_damaged)
@@ -118,7 +130,7 @@ class EntriesReader:
             if not (some_good and skip_damaged):
                 raise_fault(cast("Fault | None", file.useless))
         self._files = opened
-        self._ends = list(accumulate(file.num_chunks for _, file in opened))  # of each file, in chunks of all
+        self._ends = list(accumulate(file.num_chunks for _, file in opened))  # end of each file, in chunks of all files
         self.native = _native.FileReader([file for _, file in opened])
 
     @property
@@ -130,7 +142,8 @@ class EntriesReader:
         return self.native.num_chunks
 
     def _chunk(self, chunk: int) -> tuple[DataFile, _native.EntryFile, int]:
-        """The file that a chunk is of, and its number there. Nothing is kept for each: there may be a million."""
+        """Finds a chunk by its number over all files. Returns its file, the opened file, and the chunk's number there.
+        The search is binary, because a table with an item for each chunk may have a million items."""
         index = bisect_right(self._ends, chunk)
         known, file = self._files[index]
         return known, file, chunk - self._ends[index] + file.num_chunks
@@ -152,21 +165,22 @@ class EntriesReader:
 
 
 def fault_behind(walk: _native.ChunkWalk) -> Fault | None:
-    """Returns the fault behind what was read, if there is one."""
+    """Returns the fault at which a walk through a chunk ended, or None if it reached the chunk's end."""
     return cast("Fault | None", walk.fault)
 
 
 def error_of(fault: Fault) -> DataError:
+    """Makes the exception for a fault: DataChangedError for a file that was changed, else DataError."""
     file, reason, offset, kind = fault
     return (DataChangedError if kind == "changed" else DataError)(file, reason, offset)
 
 
 def raise_fault(fault: Fault | None) -> None:
-    """Raises what a native reader says, if that is anything."""
+    """Raises the DataError for a fault that native code reported, if there is one."""
     if fault is not None:
         raise error_of(fault)
 
 
 def left_out_of(kinds: Iterable[tuple[Any, ...]]) -> list[LeftOut]:
-    """Turns what native functions give into `LeftOut`."""
+    """Converts tuples from native functions to `LeftOut`."""
     return [LeftOut(*kind) for kind in kinds]

@@ -1,4 +1,4 @@
-"""Formats of position files: what each can hold, and which one a file is in or is to be written in."""
+"""Formats of files of positions: what each can store, and how the format of an input or output is determined."""
 
 from __future__ import annotations
 
@@ -22,51 +22,54 @@ PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 
 
 def with_packed(*suffixes: str) -> tuple[str, ...]:
-    """Returns the endings, and those of compressed files."""
+    """Returns the file endings, each plain and followed by the endings of compressed files (`.gz`, `.zst`, `.bz2`)."""
     return tuple(f"{suffix}{packed}" for suffix in suffixes for packed in READ_ENDINGS)
 
 
 @dataclass(frozen=True)
 class PositionFormat:
-    """A format that comes with the loader: the FORMAT of its package in loader/chess/formats."""
+    """A built-in file format of positions: its name, what its records lack, and its native codec. The package of each
+    format in loader/chess/formats has one, FORMAT."""
 
-    name: str  # also of the function of `_native` that gives its codec
+    name: str  # also the name of the function in `_native` that makes its codec
     lacks: tuple[str, ...] = ()  # what its records do not have, of `loader.chess.filters.PARTS`
-    # The bytes that a chunk begins with, by those of its units; None: nothing is between the units of a file.
+    # Makes a chunk's header from the size of its units in bytes; None: the file has units alone, without headers.
     chunk_header: Callable[[int], bytes] | None = None
     is_written: bool = True  # False: its files are only read
-    comments: PgnComments | None = None  # of PGN
+    comments: PgnComments | None = None  # how PGN's comments are read; None: another format
 
     @property
     def codec(self) -> _native.Codec:
-        """The native part that reads and writes its records."""
+        """Returns the native codec, which reads and writes records of the format."""
         settings = () if self.comments is None else (self.comments.view, self.comments.unit)
         codec: _native.Codec = getattr(_native, self.name)(*settings)
         return codec
 
     @property
     def units(self) -> str:
-        """The plural noun of the units: records, games or chains, which can be moved alone."""
+        """Returns the plural noun for units, the parts of a file that tools move as a whole: "records", "lines",
+        "games" or "chains"."""
         return f"{self.codec.unit}s"
 
     @property
     def keeps_games(self) -> bool:
-        """True if a unit is what is left of a game, not a single position."""
+        """Returns True if a unit holds positions of one game in order, False if each unit is a single position."""
         return self.codec.keeps_games
 
     @property
     def in_centipawns(self) -> bool:
-        """True if scores are centipawns, False if they are Stockfish's internal units."""
+        """Returns True if scores are centipawns, False if they are Stockfish's internal units."""
         return self.score_unit == "centipawns"
 
     @property
     def score_unit(self) -> str:
-        """The unit that scores usually have."""
+        """Returns the name of the unit that scores of the format usually have."""
         unit: str = getattr(format_by_name(self.name), "SCORE_UNIT")  # noqa: B009 (no part of every format)
         return unit
 
     def view_of(self, label: str) -> View | None:
-        """Returns the view that a label (score or result) has in files of this format; None: each has its own."""
+        """Returns whose view a label ("score" or "result") has in files of this format. None: each comment states its
+        own."""
         view: View | None = getattr(format_by_name(self.name), f"{label.upper()}_VIEW")
         return view
 
@@ -74,24 +77,26 @@ class PositionFormat:
         return self.codec.make_writer()
 
     def with_comments(self, comments: PgnComments) -> PositionFormat:
-        """Returns the format that reads comments so; any other than PGN as it is."""
+        """Returns a copy of the format that reads comments of PGN by these settings. Formats other than PGN are
+        returned unchanged."""
         return self if self.comments is None else replace(self, comments=comments)
 
     def recognizes(self, head: bytes) -> bool:
-        """Tells whether a file that begins so is one; as `loader.formats.format.Format`."""
+        """Tells whether a file that begins with the bytes `head` has this format. Implements
+        `loader.formats.format.Format`."""
         return self.codec.begins_a_file(head)
 
 
 @dataclass(frozen=True)
 class Target:
-    """The format and packing of a file to be written."""
+    """The format and compression of a file to be written."""
 
     format: PositionFormat
     packing: str | None = None  # one of PACKINGS
 
 
 def named_format(name: str) -> PositionFormat:
-    """Finds a format by its name. Raises UsageError."""
+    """Returns the format with this name. Raises UsageError if there is none."""
     names = names_of_family(FAMILY)
     if name not in names:
         raise UsageError(f"{name!r} is none of the formats {', '.join(names)}")
@@ -99,7 +104,8 @@ def named_format(name: str) -> PositionFormat:
 
 
 def written_format(name: str) -> PositionFormat:
-    """Finds a format by its name, for an output. Raises UsageError."""
+    """Returns the format with this name, for an output. Raises UsageError if there is none, or if it can only be
+    read."""
     format = named_format(name)
     if not format.is_written:
         raise UsageError(f"{name} is read, and not written: write {', '.join(written_formats())}")
@@ -107,14 +113,16 @@ def written_format(name: str) -> PositionFormat:
 
 
 def input_format(path: Path, option: str | None = None) -> PositionFormat:
-    """Finds the format of a file as `find_format`; `option`: its name, if it is given. Raises UsageError, DataError."""
+    """Determines the format of a file from the option --format, else as `find_format` does from the file's name and
+    content. Raises UsageError, DataError."""
     named = None if option is None else named_format(option)
     found = find_format(path, setting=SETTING, name=option, family=FAMILY)
     return named or named_format(found)
 
 
 def piped_format(head: bytes, path: Path, option: str | None = None) -> PositionFormat:
-    """Finds the format of what comes out of a pipe and begins so; `option` as for `input_format`. Raises UsageError."""
+    """Determines the format of a pipe from the option --format, else from its first bytes, `head`. Raises
+    UsageError."""
     if option is not None:
         return named_format(option)
     name = format_of_head(head, path, "--format", FAMILY)
@@ -125,8 +133,11 @@ def piped_format(head: bytes, path: Path, option: str | None = None) -> Position
 
 
 def target_of(path: Path, option: str | None = None) -> Target:
-    """Decides what a file to be written is; `option`: the format's name, if the ending does not say it. Raises
-    UsageError."""
+    """Determines format and compression of a file to be written from the ending of its name and the option --to.
+
+    Raises UsageError if neither names a format, if they contradict each other, or if the format or compression can't be
+    written.
+    """
     packing = PACKINGS.get(path.suffix)
     if packing is None and path.suffix in READ_ENDINGS[1:]:
         raise UsageError(f"{path}: {path.suffix} is read, and not written: {' or '.join(PACKINGS)} compresses")
@@ -142,38 +153,41 @@ def target_of(path: Path, option: str | None = None) -> Target:
 
 
 def _named_by(path: Path) -> list[str]:
-    """The formats that a file's ending names."""
+    """Returns the names of the formats that use the ending of a file's name."""
     return [name for name in names_of_family(FAMILY) if path.name.endswith(tuple(format_by_name(name).SUFFIXES))]
 
 
 def lost(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
-    """Returns the parts of a position that the source has and the target has no room for.
+    """Returns the parts of a position (move, ply, castling rights, ...) that the source format has and the target
+    format can't store.
 
-    Chess960 is none: a position that a format can't hold is refused when it comes.
+    Chess960 is not among them, because a Chess960 position that the target can't store raises an error when it is
+    written.
     """
     return [part for part in PARTS if part != CHESS960 and part in target.lacks and part not in source.lacks]
 
 
 def made_up(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
-    """Returns the parts that the target has and the source lacks: they get what a FEN of only a board would give."""
+    """Returns the parts of a position that the target format stores and the source format lacks. They are written with
+    the value that a FEN with only a board would give."""
     return [part for part in PARTS if part != CHESS960 and part in source.lacks and part not in target.lacks]
 
 
 def refuse_without_moves(path: Path, source: PositionFormat, target: PositionFormat) -> None:
-    """Raises UsageError if the target can't be written without moves, and the source has none."""
+    """Raises UsageError if the source has no moves and the target format stores whole games, which need them."""
     if target.codec.has_games and MOVE in source.lacks:
         raise UsageError(f"{path}: {source.name} has no moves, and {target.name} can't be written without")
 
 
 def refuse_unused(comments: PgnComments, formats: Sequence[object]) -> None:
-    """Raises UsageError for settings of comments where no file is PGN."""
+    """Raises UsageError if settings for comments of PGN are given and none of the formats is PGN."""
     has_comments = any(isinstance(format, PositionFormat) and format.comments is not None for format in formats)
     if comments != NO_SETTINGS and not has_comments:
         raise UsageError("--pgn-view and --pgn-unit are for PGN, which none of the files is")
 
 
 def refuse_games(target: PositionFormat) -> None:
-    """Raises UsageError if no position of a file of that format can be left out."""
+    """Raises UsageError if the target format stores whole games, of which single positions can't be left out."""
     if not target.codec.has_games:
         return
     able = ", ".join(name for name in written_formats() if not named_format(name).codec.has_games)
@@ -183,6 +197,7 @@ def refuse_games(target: PositionFormat) -> None:
 
 
 def written_formats() -> Sequence[str]:
+    """Returns the names of the formats that can be written."""
     return [name for name in names_of_family(FAMILY) if named_format(name).is_written]
 
 

@@ -1,8 +1,7 @@
-"""An index of a file of games, kept beside it: the places where its chunks begin, since the file has no borders to jump
-to.
+"""An index of the chunks in a file of games, saved beside it, because the format itself has no borders to jump to.
 
-Finding them reads the whole file, a gigabyte a second. They are written beside files that are large enough for that to
-matter, as `.NAME.borders`: a line of JSON that says of which file, then the offsets as uint64, little endian.
+Finding chunks reads the whole file, a gigabyte a second. For files of 64 MiB and more the offsets are therefore saved
+as `.NAME.borders`: a line of JSON that identifies the file, then the offsets as uint64, little endian.
 """
 
 from __future__ import annotations
@@ -30,18 +29,21 @@ log = logging.getLogger(__name__)
 
 SMALLEST = 64 << 20  # bytes of a file whose borders are kept
 VERSION = 2
-_ENDS = 1 << 16  # bytes of a file's beginning and of its end that are compared
+_ENDS = 1 << 16  # bytes at the beginning and at the end of a file whose checksums identify it
 _MOST = 1 << 30  # bytes of an index
 
 
 @dataclass
 class Borders:
+    """The offsets in bytes at which the chunks of a file begin."""
+
     borders: list[int] | None  # None: not known
 
 
 @contextmanager
 def kept_borders(name: str, file: DataFile) -> Iterator[Borders]:
-    """Yields the cached chunk borders of `file`, or none if they are of another file; saves the caller's on exit."""
+    """Yields the chunk borders from the index of `file`, or None if the index is missing or belongs to other content.
+    When the context ends, saves the borders that the caller has set."""
     if file.size < SMALLEST:
         yield Borders(None)
         return
@@ -55,7 +57,8 @@ def kept_borders(name: str, file: DataFile) -> Iterator[Borders]:
 
 
 def _described(name: str, file: DataFile) -> dict[str, Any]:
-    """Returns the identity of a file, as JSON keeps it."""
+    """Returns a description of the file's content, for the JSON line of its index: size, time of change, checksums of
+    both ends."""
     ends = ((0, min(_ENDS, file.size)), (max(0, file.size - _ENDS), file.size))
     try:
         sums = [zlib.crc32(read_part(file, begin, end, may_grow=True)) for begin, end in ends]
@@ -65,6 +68,8 @@ def _described(name: str, file: DataFile) -> dict[str, Any]:
 
 
 def _read(index: Path, described: dict[str, Any]) -> list[int] | None:
+    """Returns the borders that an index holds, or None if it is missing, damaged, or describes another file than
+    `described`."""
     try:
         fd = open_regular(index, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(fd, "rb") as opened:
@@ -80,6 +85,7 @@ def _read(index: Path, described: dict[str, Any]) -> list[int] | None:
 
 
 def _write(index: Path, described: dict[str, Any], borders: list[int]) -> None:
+    """Writes an index. Failures are logged only, because the index can be made again."""
     data = np.array(borders, "<u8").tobytes()
     line = json.dumps(described | {"sum": zlib.crc32(data)}).encode() + b"\n"
     try:
@@ -91,7 +97,7 @@ def _write(index: Path, described: dict[str, Any], borders: list[int]) -> None:
 
 
 def _is_index(path: Path) -> bool:
-    """Tells whether a file is an index, of whatever file."""
+    """Tells whether a file is an index, of whatever file. Only an index may be overwritten by another one."""
     try:
         with os.fdopen(open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as opened:
             known = json.loads(opened.readline(4096))

@@ -1,5 +1,4 @@
-"""Games as bytes of a file, one after another as they are played, and put together into units of the usual size: of
-binpack, chunks."""
+"""Encodes games as they are played, and merges them at the end into chunks of the usual size."""
 
 from __future__ import annotations
 
@@ -15,7 +14,8 @@ from loader.formats.errors import Fault
 
 
 def encode(chain: Iterable[Entry], format: str) -> bytes:
-    """Entries as a file by themselves. Raises ValueError if the format can't hold one."""
+    """Encodes the entries of a game as a complete small file of the format. Raises ValueError if the format can't store
+    one of the entries."""
     writer = named_format(format).make_writer()
     for entry in chain:
         writer.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
@@ -24,7 +24,8 @@ def encode(chain: Iterable[Entry], format: str) -> bytes:
 
 
 def rechunk(path: Path, format: str) -> Iterator[bytes]:
-    """The entries of a file as one writer makes them, about 1 MiB at a time. Raises DataError at damage."""
+    """Copies a file that consists of many small chunks into chunks of the usual size. Yields the new file's bytes,
+    about 1 MiB at a time. Raises DataError at damage."""
     codec = named_format(format).codec
     writer, file = codec.make_writer(), _native.open_entries(codec, path)
     for chunk in range(file.num_chunks):

@@ -1,4 +1,7 @@
-"""Files to be read by tools: opened, read chunk by chunk as whole units or as the bytes of another format."""
+"""Sources of positions for tools: opened files, read chunk by chunk as whole units or converted to another format.
+
+A unit is what tools move whole: a record, a line, a game or a chain of a `.binpack`.
+"""
 
 from __future__ import annotations
 
@@ -39,19 +42,20 @@ from loader.formats.parallel import map_chunks, map_in_order
 from loader.stream.left_out import LeftOut, LeftOutChunks, damaged_chunk, total
 
 T = TypeVar("T")
-Tick = Callable[[int, int], None]  # bytes of the files done, and all of them; may raise to stop
-Changes = Counter[str]  # positions that were written otherwise than they are, by what was done
-# Units, what was left out, whether some lost entries, and entries without a score by the reason.
+Tick = Callable[[int, int], None]  # reports progress: bytes done, bytes in all (0: not known); may raise to stop
+Changes = Counter[str]  # number of positions that were changed while they were written, by the kind of change
+# Units, what was left out, whether a unit lost some of its entries, and counts of missing scores by the reason.
 _FoundUnits = tuple[FoundBlock, list[tuple[Any, ...]], bool, list[tuple[str, int]]]
-Piece = tuple["SourceFile", int]  # a chunk: what reads it, and its number there
+Piece = tuple["SourceFile", int]  # a chunk: the file that reads it, and its number in that file
 
 
 def silent(_done: int, _all: int) -> None:
-    """A Tick."""
+    """Reports no progress. The default `Tick`."""
 
 
 class Source(Protocol):
-    """Positions of one format, from a file or a pipe."""
+    """Positions of one format, from a file or a pipe. Files and pipes of all commands that read positions implement
+    it."""
 
     @property
     def path(self) -> Path: ...
@@ -61,47 +65,48 @@ class Source(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes; 0: not known."""
+        """Returns the size in bytes; 0 if it is not known, as of a pipe."""
 
     @property
     def changes(self) -> Changes:
-        """Counts of what was changed in all that has been written so far."""
+        """Returns how many positions were changed while they were written, by the kind of change."""
 
     @property
     def left_out(self) -> LeftOutChunks:
-        """Holds what was left out of the chunks read so far."""
+        """Returns the record of what was left out of the chunks read so far."""
 
     @property
     def is_empty(self) -> bool:
-        """True if there are no chunks."""
+        """Returns True if there are no chunks."""
 
     def chunks(self, first: int = 0) -> Iterator[Piece]:
-        """Yields the chunks from `first` on; of a pipe once. They may be read by several threads, and after later ones
-        have been asked for."""
+        """Yields the chunks from number `first` on. A pipe can be read once. Several threads may read the chunks, also
+        after later chunks have been requested."""
 
     def offset(self, chunk: int) -> int:
-        """Bytes before a chunk, about."""
+        """Returns about how many bytes lie before a chunk."""
 
     def check_end(self) -> None:
-        """Raises DataError if the chunks end early."""
+        """Raises DataError if the source ended too early, or was changed since it was opened."""
 
     def call_while_waiting(self, check: Callable[[], object]) -> None:
-        """`check` is called now and then while nothing comes out of a pipe, and may raise."""
+        """Sets a function that is called now and then while a pipe sends nothing. It may raise an exception to stop the
+        command."""
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A `Source` whose chunks can be read in any order, again and again."""
+    """A file as a `Source`, whose chunks can be read in any order and repeatedly. Also holds one chunk of a pipe."""
 
     path: Path
     format: PositionFormat
     opened: _native.EntryFile
-    known: DataFile | None = None  # as it was when it was opened; None: what has come out of a pipe
+    known: DataFile | None = None  # the file as it was identified; None: a chunk of a pipe
     rule: BadDataRule = KEPT
-    scale: float = 1.0  # of the scores, where they are written in another format or with it
+    scale: float = 1.0  # factor of the scores, applied when entries are written
     changes: Changes = field(default_factory=Counter, compare=False)
     left_out: LeftOutChunks = field(default_factory=LeftOutChunks, compare=False)
-    first_chunk: int = 0  # number of its first chunk among all that `left_out` is of
+    first_chunk: int = 0  # number of the first chunk among all chunks that `left_out` records
 
     @property
     def size(self) -> int:
@@ -122,12 +127,12 @@ class SourceFile:
         return self.size if chunk >= self.num_chunks else self.opened.offset(chunk)
 
     def read_units(self, chunk: int) -> UnitBlock:
-        """Returns a chunk's units with the bytes that they have, without those that are left out. Raises DataError at
+        """Returns the units of a chunk as encoded in the file, without those that are left out. Raises DataError at
         damage."""
         return self.read_units_and_reasons(chunk)[0]
 
     def read_units_and_reasons(self, chunk: int) -> tuple[UnitBlock, Changes]:
-        """Reads units as `read_units`; counts entries without a score by the reason, as `copy_to`."""
+        """Returns the units of a chunk, as `read_units`, and how many entries have no score, by the reason."""
         found, kinds, cuts_units, unscored = cast(_FoundUnits, _native.read_units(self.opened, chunk))
         if self._is_skipped(chunk, found[3], int(found[2].sum())):
             return joined([]), Counter()
@@ -142,10 +147,10 @@ class SourceFile:
         return units_of_file(self.format, writer.take()), reasons
 
     def walk(self, chunk: int) -> _native.ChunkWalk | None:
-        """Begins a walk through a chunk; None if all of it is left out."""
+        """Starts decoding a chunk. Returns None if the whole chunk is left out because it is damaged."""
         walk = _native.ChunkWalk(self.opened, chunk)
         if self.rule.skips:
-            samples = walk.count()  # what was read before damage may be invented
+            samples = walk.count()  # the chunk's entries before damage may be garbage, so the whole chunk is skipped
             if self._is_skipped(chunk, fault_behind(walk), samples):
                 return None
             self.left_out.record(self.first_chunk + chunk, left_out_of(walk.left_out))
@@ -153,7 +158,7 @@ class SourceFile:
         return walk
 
     def _is_skipped(self, chunk: int, fault: Fault | None, samples: int) -> bool:
-        """Tells whether a chunk is left out for the fault in it, and records it then."""
+        """Tells whether a damaged chunk is left out as a whole by the rule of --on-bad-data, and records it if so."""
         if fault is None or not self.rule.skips or fault[3] != "damaged":
             return False
         file, reason, offset, _ = fault
@@ -161,19 +166,19 @@ class SourceFile:
         return True
 
     def copy_to(self, chunk: int, writer: _native.EntryWriter) -> Changes:
-        """Adds a chunk's entries; counts those without a score by the reason, of formats that know one. Raises
-        DataError at damage, and for an entry that the writer's format can't hold."""
+        """Adds the entries of a chunk to a writer. Returns how many of them have no score, by the reason, for formats
+        that state one. Raises DataError at damage, and for an entry that the writer's format can't store."""
         if (walk := self.walk(chunk)) is None:
             return Counter()
         raise_fault(cast("Fault | None", walk.copy_to(writer, self.scale)))
         return Counter(dict(walk.unscored))
 
     def count(self, chunk: int) -> int:
-        """A chunk's entries, up to damage."""
+        """Returns the number of entries in a chunk, up to damage."""
         return _native.ChunkWalk(self.opened, chunk).count()
 
     def judged(self, chunk: int) -> Judged:
-        """A chunk's entries, and those that were left out, up to damage."""
+        """Counts the legal and the illegal entries of a chunk, up to damage."""
         walk = _native.ChunkWalk(self.opened, chunk)
         entries, fault = walk.count(), fault_behind(walk)
         kinds = left_out_of(walk.left_out)
@@ -181,8 +186,8 @@ class SourceFile:
         return Judged(entries, illegal, None if fault is None else error_of(fault))
 
     def lines(self, chunk: int, limit: int | None = None) -> Iterator[bytes]:
-        """A chunk's entries, the first `limit` of them, as blocks of lines: FEN, move, score, ply, result, tab
-        separated. Raises DataError at damage, after those before it."""
+        """Yields the entries of a chunk, `limit` at most, as blocks of text lines: FEN, move, score, ply and result,
+        separated by tabs. Raises DataError at damage, after the entries before the damage."""
         left = limit
         if (walk := self.walk(chunk)) is None:
             return
@@ -193,17 +198,17 @@ class SourceFile:
             raise_fault(fault_behind(walk))
 
     def entries(self, chunk: int) -> Iterator[Entry]:
-        """Yields a chunk's entries. Raises DataError at damage, after those before it."""
+        """Yields the entries of a chunk. Raises DataError at damage, after the entries before the damage."""
         for lines in self.lines(chunk):
             yield from map(entry_of, lines.decode().splitlines())
 
     def check_end(self) -> None:
-        """Raises DataChangedError for a file that is not what it was when it was opened."""
+        """Raises DataChangedError if the file was changed since it was opened."""
         if change := self.opened.change:
             raise DataChangedError(self.path, change)
 
     def call_while_waiting(self, check: Callable[[], object]) -> None:
-        """Nothing is waited for."""
+        """Does nothing, because a file never makes its reader wait."""
 
 
 def open_sources(
@@ -214,8 +219,11 @@ def open_sources(
     rule: BadDataRule = KEPT,
     comments: PgnComments = NO_SETTINGS,
 ) -> list[SourceFile]:
-    """Files that are read more than once, so no pipes. `given`: their format, where they do not say it. An entry
-    that lacks a part of `needed` is damage. Raises UsageError, DataError."""
+    """Opens files that a command reads more than once. Pipes are refused.
+
+    `given` is the format of files whose format can't be found. An entry that lacks a part listed in `needed` counts as
+    damage. Raises UsageError, DataError.
+    """
     inputs = [input_of(path) for path in paths]
     for each in inputs:
         if each.is_pipe:
@@ -239,15 +247,18 @@ def open_source(
     scale: float = 1.0,
     comments: PgnComments = NO_SETTINGS,
 ) -> SourceFile:
-    """Opens a file; `option`: its format, if the file does not say it; `indexed`: as for `open_file`.
-    Raises UsageError, DataError."""
+    """Opens an identified file as a source of positions.
+
+    `option` is the format, if the file does not show it. `indexed` has the meaning that it has for `open_file`. `scale`
+    multiplies scores when they are written. Raises UsageError, DataError.
+    """
     format = input_format(file.path, option).with_comments(comments)
     opened = open_file(format, file, indexed=indexed, needed=needed, rule=rule)
     return SourceFile(file.path, format, opened, file, rule, scale)
 
 
 def whole_size(sources: Sequence[Source]) -> int:
-    """Bytes; 0: not known."""
+    """Returns the size in bytes of all sources together; 0 if one of them is not known."""
     sizes = [source.size for source in sources]
     return sum(sizes) if all(sizes) else 0
 
@@ -255,7 +266,8 @@ def whole_size(sources: Sequence[Source]) -> int:
 def all_units(
     sources: Sequence[Source], target: PositionFormat, threads: int, tick: Tick = silent
 ) -> Iterator[UnitBlock]:
-    """Yields the positions of files, one after another, as units of the target's format. Raises DataError."""
+    """Yields the positions of all sources, one source after another, as units of the target format. Reports progress to
+    `tick`. Raises DataError."""
     whole = whole_size(sources)
     before = done = 0
     for source in sources:
@@ -266,14 +278,16 @@ def all_units(
 
 
 def units_of(source: Source, target: PositionFormat, threads: int) -> Iterator[tuple[UnitBlock, int]]:
-    """Blocks, and how many bytes of the file are done after each. Raises DataError."""
+    """Yields the positions of a source as blocks of units of the target format, each with the number of bytes of the
+    source that are done after it. Raises DataError."""
     for block, following in units_from(source, target, threads):
         yield block, source.offset(following)
     source.check_end()
 
 
 def units_from(source: Source, target: PositionFormat, threads: int, first: int = 0) -> Iterator[tuple[UnitBlock, int]]:
-    """From chunk `first` on: the units of some chunks, and the chunk behind them. Raises DataError."""
+    """Yields the positions of a source from chunk `first` on, as blocks of units of the target format, each with the
+    number of the chunk that follows. Raises DataError."""
 
     def units(pieces: Sequence[Piece]) -> tuple[UnitBlock, Changes]:
         if (unchanged := _unchanged(source, target, pieces)) is not None:
@@ -285,8 +299,8 @@ def units_from(source: Source, target: PositionFormat, threads: int, first: int 
 
 
 def bytes_from(source: Source, target: PositionFormat, threads: int) -> Iterator[tuple[bytes, int]]:
-    """Yields the positions as bytes of the target's format, whose files have no chunk headers, and the chunk behind
-    them."""
+    """Yields the positions of a source as bytes of the target format, each block with the number of the chunk that
+    follows. The target must be a format without chunk headers."""
 
     def data(pieces: Sequence[Piece]) -> tuple[bytes, Changes]:
         if (unchanged := _unchanged(source, target, pieces)) is not None:
@@ -299,8 +313,8 @@ def bytes_from(source: Source, target: PositionFormat, threads: int) -> Iterator
 def map_sources(
     function: Callable[[int, int], T], sources: Sequence[SourceFile], threads: int
 ) -> Iterator[tuple[int, int, T]]:
-    """Yields file, chunk and function(file, chunk) of all chunks, in order. Raises DataError for a file whose chunks
-    end early, behind them."""
+    """Calls function(file, chunk) for all chunks of all files, on several threads. Yields file number, chunk number and
+    result, in order. Raises DataError after the last chunk of a file that was changed."""
     for file, source in enumerate(sources):
         for chunk, result in enumerate(map_chunks(partial(function, file), source.num_chunks, threads)):
             yield file, chunk, result
@@ -308,13 +322,18 @@ def map_sources(
 
 
 def parted_by_chunks(source: PositionFormat, target: PositionFormat) -> bool:
-    """Tells whether each chunk ends with a whole unit of the target. Only entries that have moves can follow one
-    another, and chunks of files of games end with games."""
+    """Tells whether chunks of a source format can be converted one by one, without cutting a game of the target format
+    in two.
+
+    That holds for targets without games, for sources without moves (their entries can't be linked to games), and for
+    sources that store games, whose chunks end with whole games.
+    """
     return not target.keeps_games or source.keeps_games or MOVE in source.lacks
 
 
 def _together(source: PositionFormat, target: PositionFormat) -> int:
-    """Chunks that are written together: a game that goes on behind them is cut in two."""
+    """Returns the number of chunks that are converted together. A game that goes on after the last of them is cut in
+    two, so there are 16 where a chunk may end within a game."""
     return 1 if source == target or parted_by_chunks(source, target) else 16
 
 
@@ -325,7 +344,8 @@ def _by_chunks(
     first: int,
     done: Callable[[Sequence[Piece]], tuple[T, Changes]],
 ) -> Iterator[tuple[T, int]]:
-    """Yields done(pieces) of each group of chunks written together, from `first` on, and the chunk behind it."""
+    """Applies `done` to groups of chunks that are converted together, on several threads. Yields each result with the
+    number of the chunk that follows. Adds the counted changes to the source."""
     chunks = source.chunks(first)
     groups = iter(lambda: list(islice(chunks, _together(source.format, target))), [])
     behind = first
@@ -336,7 +356,8 @@ def _by_chunks(
 
 
 def _unchanged(source: Source, target: PositionFormat, pieces: Sequence[Piece]) -> tuple[UnitBlock, Changes] | None:
-    """A chunk as it is, and what is to be said of it, if it is of the target's format and nothing of it is changed."""
+    """Returns the units of a chunk as encoded in the file, with the changes to report, if the target format and the
+    scores are the same. Returns None if entries must be converted."""
     if source.format != target:
         return None
     ((file, chunk),) = pieces
@@ -347,6 +368,7 @@ def _unchanged(source: Source, target: PositionFormat, pieces: Sequence[Piece]) 
 
 
 def _missing_scores(reasons: Counter[str]) -> Changes:
+    """Converts counts of missing scores by reason to changes that are reported to the user."""
     return Counter({f"no score, {reason}": count for reason, count in reasons.items()})
 
 
@@ -361,13 +383,13 @@ def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Ch
 
 
 def units_of_file(target: PositionFormat, encoded: bytes) -> UnitBlock:
-    """The units of what a writer of the format has written."""
+    """Splits a file's bytes, as a writer of the target format made them, into units."""
     return block_of(_native.cut_units(target.codec, np.frombuffer(encoded, np.uint8)))
 
 
 def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
-    """Estimates the size of the files in the target's format from the first chunk of each; pipes count as nothing.
-    Raises DataError for damage in one that is in that format already."""
+    """Estimates the size in bytes of the sources in the target format, from the first chunk of each file. Pipes count
+    as 0 bytes. Raises DataError for damage in the first chunk of a file that has the target format already."""
     total = 0.0
     for source in sources:
         if not isinstance(source, SourceFile) or source.is_empty:
@@ -376,7 +398,7 @@ def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
             made = len(source.read_units(0).bytes)
         else:
             writer = target.make_writer()
-            with suppress(DataError):  # which those who write it raise, unless they leave that entry out
+            with suppress(DataError):  # the writing itself reports an entry that the target can't store
                 source.copy_to(0, writer)
             writer.finish()
             made = len(writer.take())
@@ -385,16 +407,17 @@ def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
 
 
 def changes_of(sources: Sequence[Source]) -> Changes:
+    """Returns how many positions of all sources were changed while they were written, by the kind of change."""
     return sum((source.changes for source in sources), Changes())
 
 
 def left_out_of_all(sources: Sequence[Source]) -> Sequence[LeftOut]:
-    """Returns what was left out of all of them, by kind."""
+    """Returns what was left out of all sources, by kind."""
     return total(kind for source in sources for kind in source.left_out.totals())
 
 
 def refuse_empty(sources: Sequence[Source]) -> None:
-    """Raises DataError if there is nothing in any of them."""
+    """Raises DataError if all sources are empty."""
     for source in sources:
         if source.is_empty:
             source.check_end()

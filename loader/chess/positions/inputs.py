@@ -1,7 +1,7 @@
-"""Inputs of commands that read each once: files, and what comes out of pipes.
+"""Inputs of commands that read their data once: files and pipes.
 
-A pipe is read in the chunks that the same bytes have as a file. So whatever is made of them is the same as of that
-file: random filters, games and chains, the place of damage.
+A pipe is cut into the same chunks as a file with the same bytes. So random filters, games, chains and the places of
+damage are the same for both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _MOST = 1 << 30  # bytes of a chunk
 
 
 class PipedSource:
-    """`loader.chess.positions.input.Source`."""
+    """Positions that come out of a pipe, cut into chunks as they arrive. It implements
+    `loader.chess.positions.input.Source`."""
 
     def __init__(
         self,
@@ -44,8 +45,8 @@ class PipedSource:
         self._needed = needed
         self._rule = rule
         self._scale = scale
-        self._begins: list[int] = []  # of chunks
-        self._units = 0  # records, lines or games in them
+        self._begins: list[int] = []  # offset in bytes of each chunk read so far
+        self._units = 0  # records, lines or games read so far
         self._header = b""
 
     @property
@@ -89,12 +90,14 @@ class PipedSource:
             yield piece, 0
 
     def check_end(self) -> None:
-        """The last chunk is what the pipe ends with."""
+        """Does nothing: the end of the pipe is the end of its last chunk."""
 
     def call_while_waiting(self, check: Callable[[], object]) -> None:
         self.pipe.waiting = check
 
     def _next_piece(self, begin: int) -> bytes:
+        """Reads the bytes of the next chunk, waiting for more until its end is found. Raises DataError for a unit of
+        more than 1 GiB."""
         codec = self.format.codec
         wanted = codec.enough
         while True:
@@ -117,9 +120,12 @@ def open_inputs(
     scale: float = 1.0,
     comments: PgnComments = NO_SETTINGS,
 ) -> list[Source]:
-    """Opens inputs, in this order. `option`: their format, where they do not say it. An entry that lacks a part of
-    `needed` is damage; `indexed`: as for `open_file`; `scale`: of the scores as they are written; `comments`: of those
-    in PGN. Raises UsageError, DataError, OSError."""
+    """Opens files and pipes as sources of positions, in the order given.
+
+    `option` is the format of inputs whose format can't be found. An entry that lacks a part listed in `needed` counts
+    as damage. `indexed` has the meaning that it has for `open_file`. `scale` multiplies scores when they are written.
+    `comments` says how scores in PGN are read. Raises UsageError, DataError, OSError.
+    """
     inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
     pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
@@ -146,14 +152,14 @@ def open_input(
     indexed: bool = True,
     comments: PgnComments = NO_SETTINGS,
 ) -> Source:
-    """Opens one input."""
+    """Opens a file or pipe as a source of positions, as `open_inputs`."""
     (source,) = open_inputs([path], option, needed=needed, rule=rule, indexed=indexed, comments=comments)
     return source
 
 
 def entries(path: Path | str, option: str | None = None, *, comments: PgnComments = NO_SETTINGS) -> Iterator[Entry]:
-    """Yields the entries of a file or pipe, in order; `comments`: of PGN. Raises DataError at damage, after the entries
-    before it."""
+    """Yields the entries of a file or pipe, in order. `comments` says how scores in PGN are read. Raises DataError at
+    damage, after the entries before the damage."""
     source = open_input(Path(path), option, comments=comments)
     for file, chunk in source.chunks():
         yield from file.entries(chunk)
@@ -168,6 +174,8 @@ def _open_pipe(
     scale: float,
     comments: PgnComments,
 ) -> PipedSource:
+    """Opens a pipe and determines its format from its first bytes. Raises UsageError for compressed data, DataError for
+    an empty pipe whose format is not given."""
     pipe = InputPipe(path)
     pipe.fill(HEAD_BYTES)
     head = bytes(pipe.held[:HEAD_BYTES])

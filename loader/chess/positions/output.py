@@ -1,4 +1,4 @@
-"""Files that tools write: whole or absent, never in the place of another one."""
+"""Files of positions that tools write. A file appears when it is complete, and never replaces another one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from loader.errors import InterruptedBySignalError, UsageError
 from loader.files.new_file import NewFile, refuse_existing
 from loader.files.pipes import OutputPipe
 
-FULL_CHUNK = 1 << 20  # bytes of a chunk behind its header, behind which no unit begins
+FULL_CHUNK = 1 << 20  # bytes of a chunk without its header, after which no new unit is added
 FRAME = 8 << 20  # bytes of a frame, before they are compressed
-_GZIP = 31  # zlib's number for a gzip header, which has no time in it
+_GZIP = 31  # zlib's number for a gzip header, which contains no time
 
 
 class _Packer(Protocol):
+    """A compressor of one frame: bytes in, compressed bytes out."""
+
     def pack(self, data: bytes, last: bool) -> bytes: ...
 
 
@@ -42,8 +44,8 @@ class _Gzip:
 
 
 class _Frames:
-    """Compresses the bytes of a file, as frames (gzip: members) of about FRAME bytes each: a reader that goes on in the
-    middle of a file begins with a frame."""
+    """Compresses the bytes of a file into frames (gzip: members) of about 8 MiB each, so that a reader that starts in
+    the middle of a file can start at a frame."""
 
     def __init__(self, packing: str | None) -> None:
         self._packing = packing
@@ -52,12 +54,13 @@ class _Frames:
         self._is_first = True
 
     def add(self, data: bytes) -> bytes:
+        """Compresses bytes. Returns what is ready to be written."""
         packed = self._packer.pack(data, last=False)
         self._size += len(data)
         return packed if self._size < FRAME else packed + self.end()
 
     def end(self) -> bytes:
-        """Ends the frame that is open. A file has one at least."""
+        """Ends the open frame and returns its last bytes. A file has at least one frame."""
         if not self._size and not self._is_first:
             return b""
         packer, self._packer = self._packer, _packer_of(self._packing)
@@ -72,7 +75,8 @@ def _packer_of(packing: str | None) -> _Packer:
 
 
 class Framer:
-    """Units on their way into a file: where it has chunks, these end with the first unit behind FULL_CHUNK bytes."""
+    """Adds chunk headers to units, for formats whose files have chunks. A chunk ends with the unit that makes it at
+    least 1 MiB long."""
 
     def __init__(self, format: PositionFormat) -> None:
         self._header = format.chunk_header
@@ -80,7 +84,8 @@ class Framer:
         self._payload_bytes = 0
 
     def add(self, block: UnitBlock) -> Iterator[tuple[bytes, int]]:
-        """Bytes that are done, and how many units of the block are in them and those before."""
+        """Adds a block of units. Yields bytes that are ready to be written, each with the number of the block's units
+        that are in the bytes so far."""
         if self._header is None:
             yield block.bytes.tobytes(), len(block)
             return
@@ -97,7 +102,7 @@ class Framer:
             begin = end
 
     def close(self) -> bytes:
-        """Ends what is open."""
+        """Ends the open chunk and returns its bytes."""
         if self._header is None or not self._payload_bytes:
             return b""
         data = b"".join([self._header(self._payload_bytes), *self._payload])
@@ -106,11 +111,11 @@ class Framer:
 
 
 class Output:
-    """A file of positions that is written: a context manager. The file has its name after `publish`. Left without,
-    nothing is there, and an InterruptedBySignalError gets a note that says so.
+    """A file or pipe of positions that is written. A context manager.
 
-    `place`: its path, or the pipe that is open for it, which is closed in the end. Raises UsageError if something has
-    the name.
+    A file gets its name with `publish`. If the context ends without that, no file remains, and an
+    InterruptedBySignalError gets a note that says so. `place` is the path of the file, or an open pipe, which is closed
+    in the end. Raises UsageError if something has the name of the file.
     """
 
     def __init__(self, place: Path | OutputPipe, target: Target) -> None:
@@ -140,31 +145,31 @@ class Output:
             self._pipe.close()
 
     def write_encoded(self, data: bytes) -> None:
-        """Writes bytes as a file of the format has them."""
+        """Writes bytes that are already encoded as in a file of the format."""
         self._write(self._framer.close())
         self._write(data)
 
     def write(self, block: UnitBlock) -> None:
-        """Writes units."""
+        """Writes a block of units, and counts its units and entries."""
         self.units += len(block)
         self.entries += int(block.entries.sum())
         for data, _ in self._framer.add(block):
             self._write(data)
 
     def finish(self) -> None:
-        """Writes the end of the file."""
+        """Writes the end of the file: open chunk and open frame."""
         self._write(self._framer.close())
         self._put(self._frames.end())
         if self._pipe is not None:
             self._pipe.flush()
 
     def publish(self) -> None:
-        """Writes the end of the file, and gives it its name. Raises UsageError if something has that meanwhile."""
+        """Finishes the file and gives it its name. Raises UsageError if something got that name meanwhile."""
         self.finish()
         self.give_name()
 
     def give_name(self) -> None:
-        """Gives a finished file its name. Raises UsageError if something has it meanwhile."""
+        """Gives a finished file its name. Raises UsageError if something got that name meanwhile."""
         if self._file is None:
             return
         try:
@@ -184,7 +189,7 @@ class Output:
 
 
 def framed(blocks: Iterable[UnitBlock], format: PositionFormat) -> Iterator[bytes]:
-    """Units as a file of the format has them."""
+    """Yields blocks of units as bytes of a file of the format, with chunk headers if the format has them."""
     framer = Framer(format)
     for block in blocks:
         for data, _ in framer.add(block):
@@ -193,7 +198,7 @@ def framed(blocks: Iterable[UnitBlock], format: PositionFormat) -> Iterator[byte
 
 
 def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
-    """Bytes of a file of the target's format, compressed as the target says."""
+    """Compresses blocks of a file's bytes as the target says. Yields bytes."""
     frames = _Frames(target.packing)
     for block in blocks:
         yield frames.add(block)
@@ -201,7 +206,8 @@ def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
 
 
 def check_free(path: Path, wanted: int) -> None:
-    """Raises UsageError if the name is taken, OSError if the disk has less than `wanted` bytes left."""
+    """Checks that a file can be written. Raises UsageError if the name is taken or the folder is missing, OSError if
+    the disk has less than `wanted` bytes left."""
     refuse_taken(path)
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")
@@ -212,14 +218,14 @@ def check_free(path: Path, wanted: int) -> None:
 
 
 def _size(count: int) -> str:
-    """1,234 bytes, 57.3 MB, 1.20 GB."""
+    """Formats a number of bytes, as "1,234 bytes", "57.3 MB", "1.20 GB"."""
     if count < 10**6:
         return f"{count:,} bytes"
     return f"{count / 1e6:,.1f} MB" if count < 10**9 else f"{count / 1e9:,.2f} GB"
 
 
 def refuse_taken(path: Path) -> None:
-    """Raises UsageError if something has the name."""
+    """Raises UsageError if a file with this name exists."""
     try:
         refuse_existing(path)
     except FileExistsError:
@@ -227,4 +233,5 @@ def refuse_taken(path: Path) -> None:
 
 
 def taken(path: Path) -> UsageError:
+    """Returns the error for a name that is taken."""
     return UsageError(f"{path}: exists, and is never replaced: give another name, or move it away")

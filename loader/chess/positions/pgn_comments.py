@@ -1,4 +1,5 @@
-"""Settings of what scores in comments of PGN mean. Imports nothing: options of commands are made of it."""
+"""Settings for the meaning of scores in comments of PGN. The module imports nothing heavy, because commands make their
+options of it."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PgnComments:
-    """Settings for scores in comments of PGN. None: a score is read only where it has one meaning."""
+    """Settings for scores in comments of PGN. None: only scores whose meaning is clear are read."""
 
-    view: str | None = None  # whose scores they are: mover, white
-    unit: str | None = None  # what whole numbers are: pawns, centipawns
+    view: str | None = None  # the side for which a positive score is good: mover, white
+    unit: str | None = None  # the unit of whole numbers: pawns, centipawns
 
 
 NO_SETTINGS = PgnComments()

@@ -1,7 +1,7 @@
-"""Positions as numpy records: the fields, their meaning, and which of them a format has.
+"""Positions as a numpy array with named fields (a table): the fields, their meaning, and which of them a format has.
 
-The memory is that of `Row` in chess/native/table/table.h. A format's dtype leaves out the fields that it does not have,
-so nothing is there that nobody has written.
+The memory layout is that of `Row` in chess/native/table/table.h. The dtype for a format omits fields that the format
+does not store, so no field holds values that nobody has written.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ ROW_BYTES = 80
 
 @dataclass(frozen=True)
 class Field:
+    """A field of the table: its numpy type, its place in a row, and its value where it is not given."""
+
     name: str
-    kind: str  # of numpy
+    kind: str  # numpy type
     offset: int
-    part: str | None = None  # of an entry, which a format may lack; None: all have it
+    part: str | None = None  # part of an entry that holds the field, which a format may lack; None: all have it
     shape: tuple[int, ...] = ()
-    absent: int = 0  # what is written if it is not given
+    absent: int = 0  # value that is written if a table lacks the field
 
 
 FIELDS = (
@@ -51,7 +53,8 @@ _NEEDED = [field.name for field in FIELDS if field.part is None]
 
 
 def dtype_of(lacks: Sequence[str] = ()) -> np.dtype[np.void]:
-    """Without the fields of these parts of an entry; 80 bytes a position in any case."""
+    """Returns the dtype of a table without the fields of the parts listed in `lacks`. A row has 80 bytes in any
+    case."""
     fields = [field for field in FIELDS if field.part not in lacks]
     return np.dtype(
         {
@@ -64,20 +67,20 @@ def dtype_of(lacks: Sequence[str] = ()) -> np.dtype[np.void]:
 
 
 def table_of(rows: npt.NDArray[np.uint8], dtype: np.dtype[np.void]) -> Table:
-    """Rows [positions, 80] of the native part, without a copy."""
+    """Views rows [positions, 80] of native code as a table, without a copy."""
     return cast(Table, rows.reshape(-1).view(dtype))
 
 
 def lacked_by(table: npt.NDArray[Any]) -> tuple[str, ...]:
-    """Parts of an entry that the table has no field of."""
+    """Returns the parts of a position (move, ply, ...) for which the table has no field."""
     names = table.dtype.names or ()
     there = {field.part for field in FIELDS if field.name in names}
     return tuple(part for part in PARTS if part not in there)
 
 
 def rows_of(table: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """The table as the native part takes it, [positions, 80]; fields that it has not are written as if there were
-    nothing. Raises UsageError for what is no table of positions."""
+    """Converts a table to rows [positions, 80] for native code. Missing optional fields are filled with the value for
+    "none". Raises UsageError for an array that is no table of positions."""
     names = (isinstance(table, np.ndarray) and table.dtype.names) or ()
     if not names or table.ndim != 1:
         raise UsageError(
@@ -104,7 +107,7 @@ def rows_of(table: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 def read_table(
     file: SourceFile, chunk: int, dtype: np.dtype[np.void], conditions: Sequence[_native.Where] = ()
 ) -> Table:
-    """The positions of a chunk of which all conditions hold. Raises DataError at damage."""
+    """Reads the positions of a chunk as a table, those for which all conditions hold. Raises DataError at damage."""
     writer = _native.TableWriter(keeps_records=bool(conditions))
     file.copy_to(chunk, writer)
     table = table_of(writer.take_rows(), dtype)

@@ -1,4 +1,4 @@
-"""Records, lines, games and chains as bytes: what tools move whole, without turning it into something else."""
+"""Units (records, lines, games or chains) as encoded bytes, which tools move whole without decoding them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _RECORD = np.dtype(  # chess/native/record.h, without the board
         "itemsize": 32,
     }
 )
-_BLACK = 1  # of the flags: to move
-_RESULTS = np.array([0, 1, -128, -1], np.int8)  # by the flags' bits 2 and 3
-FIRST: Sequence[int] = (-1, 0)  # before a file: the last ply of its last unit, and White's result
+_BLACK = 1  # bit of the flags: Black is to move
+_RESULTS = np.array([0, 1, -128, -1], np.int8)  # the mover's result, by bits 2 and 3 of the flags
+FIRST: Sequence[int] = (-1, 0)  # state before the first unit of a file: last ply and White's result of a unit
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]
@@ -34,36 +34,38 @@ FoundBlock = tuple[Bytes, Numbers, npt.NDArray[np.uint32], Fault | None]  # of a
 
 @dataclass(frozen=True)
 class UnitBlock:
-    """Units one behind the other. Each is good: it has been decoded once."""
+    """Encoded units of one format, stored one after another. All of them are valid, because they were decoded once."""
 
     bytes: Bytes
-    ends: Numbers  # of each in `bytes`
-    entries: npt.NDArray[np.uint32]  # of each
+    ends: Numbers  # end of each unit in `bytes`
+    entries: npt.NDArray[np.uint32]  # number of positions in each unit
 
     def __len__(self) -> int:
         return len(self.ends)
 
     @cached_property
     def begins(self) -> Numbers:
+        """Returns the offset of each unit in `bytes`."""
         begins = np.zeros_like(self.ends)
         begins[1:] = self.ends[:-1]
         return begins
 
     def take(self, order: npt.NDArray[Any]) -> UnitBlock:
-        """Units of these numbers, in that order."""
+        """Returns a block with the units of these numbers, in the order of the numbers."""
         order = np.ascontiguousarray(order, np.uint64)
         gathered = cast(Bytes, _native.gather_units(self.bytes, self.begins, self.ends, order))
         sizes = self.ends[order] - self.begins[order]
         return UnitBlock(gathered, np.cumsum(sizes, dtype=np.uint64), self.entries[order])
 
     def part(self, begin: int, end: int) -> UnitBlock:
-        """Units `begin` to `end`, without a copy of their bytes."""
+        """Returns units `begin` up to but not including `end`, as a block that shares their bytes."""
         first = int(self.ends[begin - 1]) if begin else 0
         last = int(self.ends[end - 1]) if end else 0
         return UnitBlock(self.bytes[first:last], self.ends[begin:end] - np.uint64(first), self.entries[begin:end])
 
 
 def joined(blocks: Sequence[UnitBlock]) -> UnitBlock:
+    """Concatenates blocks of units."""
     if not blocks:
         return UnitBlock(np.empty(0, np.uint8), np.empty(0, np.uint64), np.empty(0, np.uint32))
     if len(blocks) == 1:
@@ -77,7 +79,8 @@ def joined(blocks: Sequence[UnitBlock]) -> UnitBlock:
 
 
 def block_of(found: object) -> UnitBlock:
-    """Makes a block of the tuple that a native function returns. Raises DataError for damage behind it."""
+    """Converts the tuple that a native function returns to a block. Raises DataError for damage at which the function
+    stopped."""
     data, ends, entries, fault = cast(FoundBlock, found)
     raise_fault(fault)
     return UnitBlock(data, ends, entries)
@@ -86,12 +89,13 @@ def block_of(found: object) -> UnitBlock:
 def begins_of_games(
     format: PositionFormat, block: UnitBlock, before: Sequence[int]
 ) -> tuple[npt.NDArray[np.bool_], Sequence[int]]:
-    """Returns of each unit whether a game begins with it, and what is `before` the next block's.
+    """Determines which units begin a new game. Returns a boolean for each unit, and the state to pass as `before` for
+    the block that follows (last ply and White's result of the last unit).
 
-    A game may have several units: chains of a binpack file, where a tool has broken it or left some of its positions
-    out, and what became of them in another format. No format says so. What tells a new game is that its first ply is
-    not behind the last one of the unit before, or that it has another result. So a game is never taken for two as long
-    as its units follow one another in the file. Two games may be taken for one, which does no harm.
+    A game may consist of several units: chains of a binpack file, where a tool has split the game or left positions
+    out, and units converted from such chains. No format marks where games begin. A unit counts as a new game if its
+    first ply does not come after the last ply of the preceding unit, or if it has another result. So a game is never
+    taken for two as long as its units are consecutive in the file. Two games may be taken for one, which does no harm.
     """
     if not format.keeps_games or not len(block):
         return np.ones(len(block), np.bool_), before

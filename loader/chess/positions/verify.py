@@ -1,4 +1,5 @@
-"""Files and pipes of positions looked into: verify, dump. Damage is never skipped silently (I8)."""
+"""The work of `loader verify` and `loader dump`: checking and printing files and pipes of positions. Damage is never
+skipped silently (I8)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from loader.formats.parallel import map_in_order
 
 
 def verify(source: Source, threads: int = 1, tick: Tick = silent) -> Verdict:
-    """Reads and judges every entry, up to the first damage, of what was opened with COUNTED."""
+    """Decodes every entry of a source, up to the first damage, and counts legal and illegal ones. The source must be
+    opened with the rule COUNTED."""
 
     def judge(piece: Piece) -> Judged:
         file, chunk = piece
@@ -29,7 +31,8 @@ def verify(source: Source, threads: int = 1, tick: Tick = silent) -> Verdict:
 
 
 def dump(source: Source, limit: int | None = None) -> Iterator[bytes]:
-    """Blocks of whole lines, one line an entry. Raises DataError at damage, after the entries before it."""
+    """Yields the entries of a source as blocks of whole text lines, one line an entry, `limit` entries at most. Raises
+    DataError at damage, after the entries before the damage."""
     left = limit
     if left == 0:
         return
@@ -43,7 +46,8 @@ def dump(source: Source, limit: int | None = None) -> Iterator[bytes]:
 
 
 def _verdict(file: str, chunks: Iterable[Judged]) -> Verdict:
-    """Judges a file by its chunks, in order, up to the first damage, which may also be raised."""
+    """Sums up the numbers of all chunks into a verdict on the file, up to the first damage. Damage may be part of a
+    chunk's numbers or be raised by the iterator."""
     entries, kinds = 0, dict[str, Illegal]()
     damage: DataError | None = None
     try:
