@@ -1,4 +1,4 @@
-"""Filters of positions: keys of [data.chess.filters] that leave entries out of the stream."""
+"""Filters of positions, the keys of [data.chess.filters], which leave entries out of the training stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loader.chess.filters.viriformat import ViriformatRules, agrees_with_result,
 from loader.chess.filters.where import compile_condition
 from loader.section import Effect, Section, as_tuple
 
-# What an entry may lack, by the format of its file.
+# Parts of an entry that some formats do not store.
 MOVE, PLY, SIDE, CASTLING, EN_PASSANT, CLOCK, CHESS960 = PARTS = (
     "move",
     "ply",
@@ -24,16 +24,16 @@ MOVE, PLY, SIDE, CASTLING, EN_PASSANT, CLOCK, CHESS960 = PARTS = (
     "half-move clock",
     "Chess960",
 )
-NO_LIMIT = 1 << 15  # of a score
+NO_LIMIT = 1 << 15  # beyond every score, so that the filter is off
 
 
 @dataclass(frozen=True)
 class Need:
-    """Something that a filter needs and not every format has."""
+    """A part of a position (move, ply, ...) that a filter needs and that some formats do not store."""
 
     key: str  # of [data.chess.filters]
     part: str  # one of PARTS
-    name: str | None = None  # in an expression: what needs it
+    name: str | None = None  # the name in an expression that needs the part
 
     def __str__(self) -> str:
         return f"{'it' if self.name in (None, self.part) else self.name} needs the {self.part}"
@@ -163,7 +163,8 @@ class FilterConfig(Section):
         return given
 
     def conditions(self) -> Iterator[tuple[str, str]]:
-        """The filters that are an expression: key, and what must hold."""
+        """Yields key and expression of each filter that is set and that an expression can state. Positions for which it
+        does not hold are left out."""
         if self.where:
             yield "where", self.where
         if self.max_score < NO_LIMIT:
@@ -175,12 +176,12 @@ class FilterConfig(Section):
 
 
 def needed_parts(filters: FilterConfig) -> list[str]:
-    """Returns the parts of an entry that the filters which are on need."""
+    """Returns the parts of a position (move, ply, ...) that the active filters need, sorted."""
     return sorted({need.part for need in needs(filters)})
 
 
 def needs(filters: FilterConfig) -> list[Need]:
-    """Returns the needs of the filters that are on."""
+    """Returns a `Need` for each part of a position that an active filter needs."""
     found = [
         Need(key, part)
         for key, part, on in (

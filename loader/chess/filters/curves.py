@@ -1,18 +1,23 @@
-"""Curves of filters, worked out for each ply or number of pieces."""
+"""Curves of the filters `keep_by_ply` and `piece_count`, evaluated for each ply or number of pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-PIECES_APART = 8  # of the numbers of pieces that a curve of piece counts is given for
-COUNTED = 32 // PIECES_APART + 1  # of these numbers
+PIECES_APART = 8  # distance between the numbers of pieces for which a curve is given
+COUNTED = 32 // PIECES_APART + 1  # number of points of such a curve
 MOST_PLY = 65535
 
 
 def chances_by_ply(points: Sequence[float]) -> list[float]:
-    """[up to the last ply + 1]: straight lines between points (ply, chance, ply, chance, ...); before the first one its
-    chance. Raises ValueError for what are no such points."""
+    """Evaluates the chance to keep a position for each ply, by straight lines between points (ply, chance, ply, chance,
+    ...).
+
+    Returns chances for ply 0 up to the ply after the last point. Before the first point its chance holds. Returns an
+    empty list without points. Raises ValueError unless the points are pairs with ascending plies and chances from 0 to
+    1.
+    """
     plies, chances = points[::2], points[1::2]
     if len(plies) != len(chances):
         raise ValueError("an odd number of numbers; needed are pairs of ply and chance")
@@ -26,9 +31,11 @@ def chances_by_ply(points: Sequence[float]) -> list[float]:
 
 
 def shares_by_piece_count(given: Sequence[float]) -> list[float]:
-    """[33]: a cubic spline through the shares given for 0, 8, 16, 24 and 32 pieces, none below 0.
+    """Evaluates a cubic spline through the shares given for 0, 8, 16, 24 and 32 pieces. Returns shares for 0 to 32
+    pieces, 33 numbers, none below 0.
 
-    The spline is Hermite's; its slope at a point is that of the line between the points beside it (as nnue-pytorch's).
+    The spline is Hermite's. Its slope at a point is that of the line between the two neighbouring points (as in
+    nnue-pytorch).
     """
     last = COUNTED - 1
     slopes = [(given[min(i + 1, last)] - given[max(i - 1, 0)]) / (1 if i in (0, last) else 2) for i in range(COUNTED)]
@@ -44,6 +51,7 @@ def shares_by_piece_count(given: Sequence[float]) -> list[float]:
 
 
 def _between(plies: Sequence[float], chances: Sequence[float], ply: int) -> float:
+    """Interpolates the chance at a ply; outside the points it is that of the nearest point."""
     if ply <= plies[0]:
         return chances[0]
     for i in range(len(plies) - 1):

@@ -1,4 +1,4 @@
-"""Settings of filters as the native part takes them."""
+"""Converts the settings of filters to the form that native code takes."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _SAME = (
 
 
 def filter_settings(filters: FilterConfig) -> _native.FilterSettings:
+    """Converts the settings of [data.chess.filters] for native code: conditions are compiled, and curves become
+    tables."""
     settings = _native.FilterSettings()
     for name in _SAME:
         setattr(settings, name, getattr(filters, name))

@@ -24,7 +24,7 @@ _Coefficient = Annotated[float, Field(ge=-1e9, le=1e9)]
 _Cubic = Annotated[tuple[_Coefficient, _Coefficient, _Coefficient, _Coefficient], BeforeValidator(as_tuple)]
 _Chance = Annotated[float, Field(ge=0, le=1)]
 
-# What a file's `Filter` has where it does not say otherwise.
+# Values of keys that a file's `Filter` does not set, as viriformat has them.
 DEFAULTS: Mapping[str, Any] = {"min_ply": 16, "min_pieces": 4, "max_eval": 31339} | dict.fromkeys(
     ("filter_tactical", "filter_check"), True
 )
@@ -97,7 +97,8 @@ class ViriformatRules(Section):
         return self
 
     def conditions(self) -> Iterator[tuple[str, str]]:
-        """The fixed rules that are on: key and expression."""
+        """Yields key and expression of each rule that is set and does not draw at random. Positions for which the
+        expression does not hold are left out."""
         if self.min_ply:
             yield "min_ply", f"ply >= {self.min_ply}"
         if self.min_pieces:
@@ -115,14 +116,15 @@ class ViriformatRules(Section):
 
 
 def agrees_with_result(limit: int) -> str:
-    """An expression: the score is within the limit of a drawn game, and not below -limit for the winner of another; an
-    entry that lacks one of them passes."""
+    """Returns an expression that holds if a score agrees with the result of its game: within the limit in a drawn game,
+    and not below -limit for the winner in another game. It holds for an entry without score or result."""
     agrees = f"(result != 0 or abs(score) <= {limit}) and (result == 0 or score * result >= -{limit})"
     return f"not has_score or not has_result or {agrees}"
 
 
 def rules_of_file(path: str) -> dict[str, Any]:
-    """The keys of a TOML file of viriformat's `Filter`, all of them. Raises ValueError."""
+    """Reads the rules in a TOML file of viriformat's `Filter`. Returns all keys with viriformat's defaults for missing
+    ones. Raises ValueError."""
     try:
         rules = toml_of(read_user_file(Path(path)))
     except OSError as error:
@@ -141,11 +143,13 @@ def rules_of_file(path: str) -> dict[str, Any]:
 
 
 def table_or_file(value: Any) -> Any:
-    """For BeforeValidator: a text names a file."""
+    """Reads the rules from a file if `value` is text, its path; returns any other value unchanged. For a pydantic
+    BeforeValidator."""
     return rules_of_file(value) if isinstance(value, str) else value
 
 
 def _cubic(coefficients: tuple[float, ...], x: float) -> float:
+    """Evaluates a cubic polynomial; the first coefficient is that of x^3."""
     value = 0.0
     for coefficient in coefficients:
         value = value * x + coefficient

@@ -1,11 +1,11 @@
-"""Conditions of positions as text, `ply >= 16 and abs(score) < 3000`, compiled for the native filter.
+"""Compiles conditions on positions, given as text like `ply >= 16 and abs(score) < 3000`, for the native filter.
 
-The language is the part of Python's expressions that has numbers and conditions, in the order of precedence:
+The language is the subset of Python's expressions that has numbers and conditions, in this order of precedence:
 
     or      and      not      < <= > >= == !=  (as in a < b < c)      + -      * /      - +
     numbers, squares (a1 0 ... h8 63), names, abs(x), min(x, y), max(x, y), file(square), rank(square), ( )
 
-Numbers are numbers and conditions are conditions: neither stands for the other.
+Numbers and conditions are different types, and neither is converted to the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from loader import _native
 
 _LONGEST = 4096  # characters
-_DEEPEST = 100  # brackets within one another; signs and operands, too
+_DEEPEST = 100  # nested brackets; nested operators, too
 _IS_CONDITION = {name: is_condition for name, is_condition, _, _ in _native.where_names()}
 _ARGUMENTS = {"abs": 1, "min": 2, "max": 2, "file": 1, "rank": 1}
 _SQUARES = {f"{'abcdefgh'[square % 8]}{square // 8 + 1}": float(square) for square in range(64)}
@@ -43,7 +43,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
 _NUMBER = re.compile(r"(?:0+|[1-9]\d*|\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?", re.ASCII)
-_INSTEAD = {  # of what other languages write
+_INSTEAD = {  # what to write instead of operators of other languages
     "&": "and",
     "|": "or",
     "!": "not, or !=",
@@ -54,7 +54,8 @@ _INSTEAD = {  # of what other languages write
 
 
 def compile_condition(text: str) -> _native.Where:
-    """Compiles a condition. Raises ValueError: the column, from 1, and what is wrong there."""
+    """Compiles the text of a condition to a native program. Raises ValueError with the column, counted from 1, and the
+    fault there."""
     _check_tokens(text)
     try:
         return _native.Where(_Compiler(text).postfix)
@@ -63,11 +64,13 @@ def compile_condition(text: str) -> _native.Where:
 
 
 def _fault(at: int, why: str) -> ValueError:
+    """Returns an error that names the column; `at` counts from 0."""
     return ValueError(f"column {at + 1}: {why}")
 
 
 def _check_tokens(text: str) -> None:
-    """Raises ValueError for tokens that Python has and the language has not, and where there is more to say of one."""
+    """Raises ValueError for tokens that are valid in Python and not in this language, and for tokens that deserve a
+    better message than Python's parser gives."""
     if len(text) > _LONGEST:
         raise _fault(_LONGEST, f"an expression has {_LONGEST:,} characters at most")
     depth = 0
@@ -90,7 +93,7 @@ def _check_tokens(text: str) -> None:
 
 
 class _Compiler:
-    """A text whose tokens are those of the language, made a program in postfix order."""
+    """Compiles a text whose tokens have been checked to a program in postfix order, `postfix`."""
 
     def __init__(self, text: str) -> None:
         self.postfix: list[float | str] = []
@@ -104,6 +107,7 @@ class _Compiler:
         self._require(True, whole, 0, "a filter is a condition, as score > 0")
 
     def _syntax_fault(self, error: SyntaxError) -> ValueError:
+        """Converts a SyntaxError of Python's parser to an error with the column in the text."""
         if not error.offset:  # something is missing at the end
             return _fault(self._begin + len(self._source), "a number, a name or ( is expected, not the end")
         at = error.offset - 1
@@ -118,13 +122,15 @@ class _Compiler:
         return token[0] if token else ""
 
     def _require(self, is_condition: bool, node: ast.expr, depth: int, why: str) -> None:
-        """Appends the program of `node`. Raises ValueError if it is of the other kind."""
+        """Appends the program of `node`. Raises ValueError with the reason `why` if the node is a condition where a
+        number is required, or the reverse."""
         if self._append(node, depth) != is_condition:
             kind = "a number" if is_condition else "a condition"
             raise self._fault(node, f"{why}, and {self._token(node.col_offset)!r} begins {kind}")
 
     def _append(self, node: ast.expr, depth: int) -> bool:
-        """Appends the program of `node`, which lies in so many others; tells whether it is a condition."""
+        """Appends the program of `node` in postfix order. Returns True if the node is a condition, False if it is a
+        number. `depth` is its depth in the expression, which is limited."""
         if depth > _DEEPEST:
             raise RecursionError
         match node:
@@ -178,7 +184,7 @@ class _Compiler:
     def _append_joined(
         self, is_condition: bool, nodes: Sequence[ast.expr], signs: Sequence[ast.AST], depth: int
     ) -> None:
-        """Appends operands with the signs between them, joined from the left."""
+        """Appends the programs of operands with the operators between them, grouped from the left."""
         kind = "conditions" if is_condition else "numbers"
         words = [_SIGNS[type(sign)] for sign in signs]
         for number, node in enumerate(nodes):

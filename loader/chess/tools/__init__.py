@@ -1,1 +1,1 @@
-"""The work of `loader convert`, `split`, `shuffle`, `head`, `sample`, `count`, `filter` and `dedupe`."""
+"""The work of the commands `loader convert`, `head`, `sample`, `count`, `split`, `shuffle`, `filter` and `dedupe`."""

@@ -1,4 +1,5 @@
-"""`loader convert`: files of any formats as one file of another; `loader head` and `sample`."""
+"""The work of `loader convert`, which writes files of any formats as one file of another format, and of `loader head`
+and `sample`, which write some of their units."""
 
 from __future__ import annotations
 
@@ -29,14 +30,15 @@ from loader.files.pipes import OutputPipe
 
 @dataclass(frozen=True)
 class Change:
-    """Changes of entries on their way into another format."""
+    """The parts of a position (move, ply, castling rights, ...) that a conversion loses, and those that it makes up."""
 
     lost: Sequence[str]
     made_up: Sequence[str]
 
 
 def change_of(sources: Sequence[Source], target: PositionFormat, *, lossy: bool) -> Change:
-    """Raises UsageError if something would be lost that `lossy` does not allow, or the target can't be written."""
+    """Determines what a conversion to the target format loses and makes up. Raises UsageError if something would be
+    lost and `lossy` is not set, or if the target needs moves that a source does not have."""
     for source in sources:
         refuse_without_moves(source.path, source.format, target)
     gone = list(dict.fromkeys(part for source in sources for part in lost(source.format, target)))
@@ -50,10 +52,10 @@ def change_of(sources: Sequence[Source], target: PositionFormat, *, lossy: bool)
 def convert(
     sources: Sequence[Source], target: Target, output: Path | OutputPipe, threads: int = 1, tick: Tick = silent
 ) -> None:
-    """Writes all entries of the files, one file after another.
+    """Writes all entries of the sources in the target format, one source after another.
 
-    Units of the same format keep their bytes, unless scores are scaled. What was changed on the way is in the sources'
-    `changes`. Raises DataError at damage and for an entry that the target can't hold, OSError, UsageError.
+    Units of the same format keep their bytes, unless scores are scaled. What was changed is counted in the `changes` of
+    each source. Raises DataError at damage and for an entry that the target can't store, OSError, UsageError.
     """
     refuse_empty(sources)
     _check_free(output, expected_bytes(sources, target.format))
@@ -68,7 +70,7 @@ def convert(
 
 
 def _convert_file(source: Source, target: PositionFormat, out: Output, threads: int) -> Iterator[int]:
-    """Writes the entries of a file, and yields how many of its bytes are done, again and again."""
+    """Writes the entries of a source. Yields the number of its bytes that are done, after every block."""
     if target.chunk_header is not None:
         for block, chunk in units_from(source, target, threads):
             out.write(block)
@@ -81,8 +83,8 @@ def _convert_file(source: Source, target: PositionFormat, out: Output, threads: 
 
 
 def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | OutputPipe, needed: int = 0) -> int:
-    """Writes units to a file or pipe, and returns how many entries they have. `needed`: bytes that must be free on the
-    disk. Raises OSError, UsageError."""
+    """Writes blocks of units to a file or pipe, and returns the number of their entries. Checks first that the disk has
+    `needed` bytes free. Raises OSError, UsageError."""
     _check_free(output, needed)
     with Output(output, target) as out:
         for block in blocks:
@@ -92,7 +94,8 @@ def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | Outp
 
 
 def _check_free(output: Path | OutputPipe, needed: int) -> None:
-    """Raises UsageError if a file has the name of the output, OSError if the disk has too little space for it."""
+    """Checks that an output file can be written; accepts every pipe. Raises UsageError if its name is taken, OSError if
+    the disk has less than `needed` bytes left."""
     if isinstance(output, Path):
         check_free(output, needed)
 
@@ -100,7 +103,7 @@ def _check_free(output: Path | OutputPipe, needed: int) -> None:
 def first_units(
     sources: Sequence[Source], target: PositionFormat, count: int, tick: Tick = silent
 ) -> Iterator[UnitBlock]:
-    """The first `count` units of all files."""
+    """Yields the first `count` units of all sources."""
     left = count
     for block in all_units(sources, target, 1, tick):
         yield block.part(0, min(left, len(block)))
@@ -112,9 +115,10 @@ def first_units(
 def sampled_units(
     sources: Sequence[Source], target: PositionFormat, count: int, seed: int, threads: int = 1, tick: Tick = silent
 ) -> UnitBlock:
-    """`count` units of all files, each as likely as any other, in their order; all if there are fewer.
+    """Draws `count` units of all sources at random, each as likely as any other, and returns them in the order of the
+    input. Returns all units if there are fewer.
 
-    Those with the smallest draws, so memory is that of twice as many.
+    The units with the smallest random numbers are kept, so memory holds about twice `count` units at most.
     """
     draws = Draws(seed)
     keys, kept = np.empty(0, np.uint64), joined([])

@@ -1,6 +1,7 @@
-"""`loader dedupe`: each position once, the first in the order of the input, within a limit of memory.
+"""The work of `loader dedupe`, which writes each position once, the first in the order of the input, within a limit of
+memory.
 
-Which positions repeat an earlier one is found first (`repetitions.py`); then the input is read again and written
+Positions that repeat an earlier one are found first (`repetitions.py`). Then the input is read again and written
 without them.
 """
 
@@ -30,14 +31,14 @@ from loader.chess.tools.repetitions import ROW, Limits, Repetitions, keys_of
 from loader.errors import UsageError
 from loader.formats.parallel import map_in_order
 
-_FEWEST = 1 << 16  # keys that are worth a batch
-_CHUNK = 2 << 20  # bytes of a chunk of a file, and of what is made of it
-_COPIES = 4  # of keys that are held, while they are sorted or compared
+_FEWEST = 1 << 16  # keys that memory must hold at least
+_CHUNK = 2 << 20  # bytes of memory for a chunk of a file, decoded and encoded
+_COPIES = 4  # copies of the keys in memory, while they are sorted or compared
 
 
 @dataclass(frozen=True)
 class Deduped:
-    """How many positions."""
+    """The numbers of positions that were read and that were kept."""
 
     read: int
     kept: int
@@ -50,7 +51,7 @@ class Deduped:
 def dedupe(
     sources: Sequence[SourceFile], target: Target, output: Path, memory: int, threads: int = 1, tick: Tick = silent
 ) -> Deduped:
-    """Writes the positions that repeat no earlier one. `memory`: bytes that may be used.
+    """Writes the positions that repeat no earlier one, within `memory` bytes.
 
     Raises DataError, OSError, UsageError.
     """
@@ -75,9 +76,10 @@ def dedupe(
 
 
 def limits_of(memory: int, threads: int, chunk: int) -> Limits:
-    """`chunk`: bytes of the keys of one. Raises UsageError if the memory is too little."""
+    """Divides the memory between threads and sorting keys. `chunk` is the size in bytes of the keys of one chunk.
+    Raises UsageError if the memory is too little."""
     left = memory - anonymous_memory()
-    ahead = 2 * chunk + _CHUNK  # for one that is read ahead: keys grow by doubling
+    ahead = 2 * chunk + _CHUNK  # bytes for a chunk that is read ahead: the array of its keys grows by doubling
     threads = max(1, min(threads, left // (6 * ahead)))
     rows = (left - (2 * threads + 1) * ahead) // (_COPIES * ROW)
     if rows < _FEWEST:
@@ -87,7 +89,8 @@ def limits_of(memory: int, threads: int, chunk: int) -> Limits:
 
 
 def _key_bytes(sources: Sequence[SourceFile]) -> tuple[int, int]:
-    """Estimates the bytes of the keys of a chunk, and of all chunks, from the first chunk of each file."""
+    """Estimates the size of the sorting keys from the first chunk of each file. Returns the bytes of one chunk's keys,
+    the largest found, and the bytes of all keys."""
     largest, total = 0, 0.0
     for source in sources:
         if source.num_chunks:
@@ -98,14 +101,15 @@ def _key_bytes(sources: Sequence[SourceFile]) -> tuple[int, int]:
 
 
 class _Stays:
-    """Which positions repeat no earlier one, asked for in the order of the input."""
+    """Tells which positions repeat no earlier one, for consecutive runs of positions in the order of the input."""
 
     def __init__(self, repetitions: Repetitions) -> None:
         self._windows = repetitions.windows()
-        self._stays: Chosen = np.empty(0, np.uint8)  # of positions that were not asked for yet
+        self._stays: Chosen = np.empty(0, np.uint8)  # flags of the next positions, which `next` has not returned yet
 
     def next(self, count: int) -> Chosen:
-        """Returns 1 for each of the next `count` positions that stays, 0 for the others."""
+        """Returns a byte for each of the next `count` positions: 1 if the position stays, 0 if it repeats an earlier
+        one."""
         parts = []
         while count:
             if not len(self._stays):
@@ -120,7 +124,8 @@ class _Stays:
 def _without(
     sources: Sequence[SourceFile], target: PositionFormat, repetitions: Repetitions, threads: int
 ) -> Iterator[tuple[UnitBlock, int, int]]:
-    """Yields the units that stay of each chunk, the chunk's file, and the number of the chunk behind it."""
+    """Yields the units of each chunk without repeated positions, the number of the chunk's file, and the number of the
+    chunk that follows."""
     stays = _Stays(repetitions)
     chunks = [(file, chunk) for file, source in enumerate(sources) for chunk in range(source.num_chunks)]
 

@@ -1,7 +1,7 @@
-"""`loader filter`: the positions of files that pass filters.
+"""The work of `loader filter`, which writes the positions of files that pass filters.
 
-Chunk number i of all files is filtered as chunk i of a stream of these files is in its first epoch, so what is drawn
-depends on files, settings and seed alone.
+Random filters draw by the number of the chunk. Chunk i of all files is filtered as chunk i of the training stream of
+these files in its first epoch, so the same positions pass. The result depends only on files, settings and seed.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from loader.errors import UsageError
 from loader.files.pipes import OutputPipe
 from loader.formats.parallel import map_in_order
 
-# Of a chunk: how many entries it has, how many pass, what is written in the target's format, what that changes.
+# A filtered chunk: its number of entries, how many pass, their units in the target format, counts of what it changes.
 _Passing = tuple[int, int, UnitBlock, Changes]
 
 
 @dataclass(frozen=True)
 class Passed:
-    """How many positions."""
+    """The numbers of positions that were read and that passed the filters."""
 
     read: int
     kept: int
@@ -59,10 +59,11 @@ def filter_positions(
     *,
     marks: bool = False,
 ) -> Passed:
-    """Writes the positions that pass the filters, in the order of the input. Positions of the same format keep their
-    bytes; with `marks` those that do not pass are written, too, without their score.
+    """Writes the positions that pass the filters, in the order of the input. Positions whose format stays the same keep
+    their bytes.
 
-    Raises UsageError for what can't be done, DataError at damage and for an entry that the target can't hold, OSError.
+    With `marks`, positions that do not pass are written, too, without their score. Raises UsageError for options that
+    contradict a format, DataError at damage and for an entry that the target can't store, OSError.
     """
     if not marks:
         refuse_games(target.format)
@@ -75,7 +76,8 @@ def filter_positions(
 
 @dataclass
 class PassingUnits:
-    """Iterated once; `passed`: so far. Raises DataError at damage and for an entry that the target can't hold."""
+    """An iterable of the units that pass the filters, in the target format. Can be iterated once. `passed` counts the
+    positions so far. Raises DataError at damage and for an entry that the target can't store."""
 
     sources: Sequence[Source]
     target: PositionFormat
@@ -107,7 +109,8 @@ class PassingUnits:
 
 
 def refuse_lacking(sources: Sequence[Source], filters: FilterConfig) -> None:
-    """Raises UsageError for a filter that needs what a file's format does not have."""
+    """Raises UsageError for a filter that needs a part of a position (a move, a ply) that the format of a source does
+    not store."""
     for source in sources:
         for need in needs(filters):
             if need.part in source.format.lacks:
@@ -120,5 +123,7 @@ def refuse_lacking(sources: Sequence[Source], filters: FilterConfig) -> None:
 
 
 def _passing(filter_: _native.Filter, chunk: Chunk, number: int) -> _Passing:
+    """Filters chunk `number`. Returns the number of its entries, how many pass, the units to write, and counts of what
+    the target format changes."""
     chosen = filter_.choose(chunk.records(), number)
     return len(chosen), int(np.count_nonzero(chosen)), chunk.take(chosen), chunk.changes

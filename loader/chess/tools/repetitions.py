@@ -1,8 +1,9 @@
-"""Positions of some files that repeat an earlier one, within a limit of memory: the longer half of `loader dedupe`.
+"""Finds positions that repeat an earlier position of the input, within a limit of memory: the first half of `loader
+dedupe`.
 
-The keys of all positions are sorted into buckets on disk by their hashes. Bucket by bucket, repetitions are found in
-memory, and their numbers are sorted into windows of the input. Keys are compared as a whole, so no two positions are
-taken for one.
+The keys of all positions are sorted into buckets on disk by their hashes. Repetitions are then found in memory, bucket
+by bucket, and their numbers are sorted into windows of the input. Whole keys are compared, so two different positions
+are never taken for one.
 """
 
 from __future__ import annotations
@@ -24,28 +25,29 @@ from loader.chess.tools.external_sort.nameless_file import NamelessFile
 from loader.chess.tools.external_sort.row_spill import BUCKETS, Rows, RowSpill
 from loader.errors import DataError
 
-_WORDS = 4  # of a key; the last one has the position's number above _NUMBER_BIT
+_WORDS = 4  # 64-bit words of a key; the last one holds the position's number above _NUMBER_BIT
 ROW = 8 * _WORDS
 _NUMBER_BIT = np.uint64(24)
 _MOST = 1 << 40  # positions
-_BITS = 8  # of a hash, for one level of buckets
+_BITS = 8  # bits of the hash that choose the bucket on one level
 _FIRST_SHIFT = 64 - _BITS
 _PART = 1 << 16  # numbers read at once
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of memory, threads and disk."""
+    """Limits of memory and threads."""
 
-    rows: int  # keys that may be held
+    rows: int  # keys that memory may hold
     threads: int
 
 
 class Repetitions:
-    """Finds positions that repeat an earlier one. A context manager: what memory does not hold lies in files without
-    names in `folder`. Raises DataError, OSError.
+    """Finds positions that repeat an earlier one. A context manager: data for which memory is too small are put into
+    files without names in `folder`.
 
-    positions: read by `find`. counts: how many of them each chunk has, of all files.
+    `positions` is the number of positions that `find` has read. `counts` has the number of positions of each chunk,
+    over all files. Raises DataError, OSError.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -66,7 +68,8 @@ class Repetitions:
         self._files.close()
 
     def find(self, sources: Sequence[SourceFile], limits: Limits, tick: Callable[[int, int], None]) -> None:
-        """Reads all files, and finds their repetitions; `tick` gets file and chunk of what is read."""
+        """Reads all sources and finds the positions that repeat an earlier one. Calls `tick` with file and chunk as
+        reading goes on."""
         for batch, is_last in self._batches(sources, limits, tick):
             if is_last and self._keys.is_empty:
                 self._add(_repeats(batch))
@@ -77,7 +80,8 @@ class Repetitions:
             self._find_in_bucket(self._keys, bucket, _FIRST_SHIFT, limits.rows)
 
     def windows(self) -> Iterator[npt.NDArray[np.uint8]]:
-        """Yields, in the order of the input, 1 for each position that repeats no earlier one, 0 for the others."""
+        """Yields arrays with a byte for each position, in the order of the input: 1 if the position repeats no earlier
+        one, 0 if it does."""
         for window in range(BUCKETS):
             # Number n is in window n * BUCKETS // positions.
             begin, end = (-(-each * self.positions // BUCKETS) for each in (window, window + 1))
@@ -89,7 +93,8 @@ class Repetitions:
     def _batches(
         self, sources: Sequence[SourceFile], limits: Limits, tick: Callable[[int, int], None]
     ) -> Iterator[tuple[Rows, bool]]:
-        """Yields the keys of all positions, about as many at once as may be held, and whether they are the last."""
+        """Yields the keys of all positions in batches of about as many as memory may hold, each with a flag that marks
+        the last batch."""
         waiting: list[Rows] = []
         held = 0
 
@@ -117,6 +122,8 @@ class Repetitions:
         yield batch(), True
 
     def _find_in_bucket(self, spill: RowSpill, bucket: int, shift: int, most: int) -> None:
+        """Finds repetitions among the keys of a bucket. A bucket with more than `most` keys is first divided into finer
+        buckets on disk, by the next bits of the hash."""
         if spill.count(bucket) > most and shift > 0:
             with NamelessFile(self._folder) as file:
                 finer = RowSpill(file, _WORDS)
@@ -133,21 +140,23 @@ class Repetitions:
             first = together[chosen]
 
     def _add(self, numbers: Numbers) -> None:
-        """Keeps the numbers of positions that repeat one."""
+        """Records the numbers of positions that repeat an earlier one."""
         if len(numbers):
             self._repeated.add(numbers[:, None], numbers * np.uint64(BUCKETS) // np.uint64(self.positions))
 
 
 def keys_of(source: SourceFile, chunk: int) -> Rows:
+    """Returns the sorting keys of a chunk's positions, [positions, 4] uint64."""
     writer = _native.KeyWriter()
     source.copy_to(chunk, writer)
     return writer.take_keys()
 
 
 def _repeats(rows: Rows) -> Numbers:
-    """Returns the numbers of positions that repeat an earlier one."""
+    """Returns the numbers of positions whose key repeats an earlier one in `rows`."""
     return cast(Numbers, rows[_native.first_of_keys(rows) == 0, _WORDS - 1] >> _NUMBER_BIT)
 
 
 def _bucket_of(rows: Rows, shift: int) -> npt.NDArray[np.uint8]:
+    """Returns the bucket of each key: 8 bits of its hash from bit `shift` on."""
     return (_native.hash_keys(rows) >> np.uint64(shift)).astype(np.uint8)

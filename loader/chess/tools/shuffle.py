@@ -1,8 +1,9 @@
-"""`loader shuffle`: all units of some files in a random order, within a limit of memory.
+"""The work of `loader shuffle`, which writes all units (records, lines, games or chains) of files in a random order,
+within a limit of memory.
 
-Unit number i has draw number i of the seed; the order is that of the draws, and of equal draws that of the input. So it
-depends on the files and the seed alone. What memory does not hold is sorted into buckets on disk by the first bits of
-the draws, then bucket by bucket in memory.
+Unit i of the input gets random number i of the seed. The units are sorted by these numbers, equal ones in the order of
+the input, so the order depends only on the files and the seed. If memory is too small, units are first sorted into
+buckets on disk by the leading bits of their numbers, and then in memory, bucket by bucket.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ from loader.files.fingerprint import fingerprint
 from loader.files.journal import Settings, State
 from loader.files.work_file import WorkFile, bytes_begun, is_begun
 
-BLOCK = 4096  # units that are written at once: their number does not depend on the memory, so no packed byte does
-_READ_AHEAD = 2 << 20  # bytes of a chunk that is read ahead, and of its tables
-_COPIES = 3  # of what is held: units, then units with their draws in buckets; or those of a bucket and their order
-_SHIFT = 64 - BITS  # of the draws, for the first level of buckets
+BLOCK = 4096  # units that are written at once, independent of --memory, so that no compressed byte depends on it
+_READ_AHEAD = 2 << 20  # bytes of memory for a chunk that is read ahead, with its tables
+_COPIES = 3  # copies of units in memory: as read, then in buckets with their draws; or a bucket and its sorted units
+_SHIFT = 64 - BITS  # lowest bit of a draw that chooses the bucket on the first level
 
 # Keys of the work's state.
-_TABLES = "tables"  # of batches in the spill: where each lies
-_NEXT = "next"  # file and chunk behind them
-_UNITS = "units"  # in them
-_ENTRIES = "entries"  # in them
-_LEFT_OUT = "left out"  # of each source, by chunk
+_TABLES = "tables"  # offsets of the tables of the batches that are on disk
+_NEXT = "next"  # file and chunk with which the work continues
+_UNITS = "units"  # number of units on disk
+_ENTRIES = "entries"  # number of entries on disk
+_LEFT_OUT = "left out"  # what was left out of each source, by chunk
 _START: State = {_TABLES: [], _NEXT: (0, 0), _UNITS: 0, _ENTRIES: 0, _LEFT_OUT: []}
-_END = (-1, -1)  # there is no more
+_END = (-1, -1)  # value of _NEXT when all files are on disk
 
-OfBucket = Callable[[int], Iterator[UnitBlock]]  # its units in the new order
+OfBucket = Callable[[int], Iterator[UnitBlock]]  # yields the units of a bucket in the new order
 
 
 def shuffle(
@@ -55,10 +56,11 @@ def shuffle(
     threads: int = 1,
     tick: Tick = silent,
 ) -> int:
-    """Writes all units in a random order, and returns how many entries they have. What is sorted into buckets is kept
-    where the work is interrupted, and the same call goes on with it. Raises DataError, OSError, UsageError.
+    """Writes all units of the sources in a random order, and returns the number of their entries.
 
-    Two passes over the data, each half of the progress: into buckets (OUT.part), and bucket by bucket.
+    Makes two passes over the data, each half of the progress: into buckets (OUT.part), then from each bucket in order
+    to the output. Buckets are kept if the work is interrupted, and the same call continues with them. Raises DataError,
+    OSError, UsageError.
     """
     refuse_empty(sources)
     held, threads = _limits(memory, threads)
@@ -89,7 +91,8 @@ def shuffle(
 
 
 def _settings(sources: Sequence[SourceFile], target: Target, seed: int) -> Settings:
-    """Returns what the bytes of the output depend on, by the names of the options."""
+    """Returns everything that the bytes of the output depend on, by the names of the options. An interrupted work is
+    continued only if these are the same."""
     comments = next((source.format.comments for source in sources if source.format.comments is not None), NO_SETTINGS)
     return {
         "command": "shuffle",
@@ -103,8 +106,9 @@ def _settings(sources: Sequence[SourceFile], target: Target, seed: int) -> Setti
 
 @contextmanager
 def _kept_work(work: WorkFile) -> Iterator[None]:
-    """Removes the work if it ends in an error about the data, which would come again, or if there is nothing to go on
-    with; else adds to a signal or a full disk how much there is."""
+    """Decides what remains when the work ends in an error. Removes the work file after an error in the data, which
+    would come again, and when there is nothing to continue with. Else adds a note to the signal or the full disk that
+    says how much is kept."""
     try:
         yield
     except DataError:
@@ -121,8 +125,9 @@ def _kept_work(work: WorkFile) -> Iterator[None]:
 def _into_buckets(
     sources: Sequence[SourceFile], target: Target, work: WorkFile, seed: int, held: int, threads: int, tick: Tick
 ) -> tuple[OfBucket, int]:
-    """Sorts the units into buckets: in the work, or in memory if all fit there. Returns them, and how many entries
-    there are."""
+    """Sorts all units into buckets: in memory if all fit there, else in the work file. Continues after the batches that
+    the work file has already. Returns a function that yields the sorted units of a bucket, and the number of entries in
+    all buckets."""
     file = KeptFile(work)
     spill = Spill(file)
     for source, left_out in zip(sources, work.state[_LEFT_OUT], strict=False):
@@ -140,7 +145,8 @@ def _into_buckets(
 
 
 def _in_order(of_bucket: OfBucket, report: Callable[[int], None]) -> Iterator[UnitBlock]:
-    """Yields all units in the new order, by BLOCK; `report` gets the bucket that is read."""
+    """Yields all units in the new order, in blocks of 4096 units. Calls `report` with the number of the bucket that is
+    read."""
     waiting: list[UnitBlock] = []
     missing = BLOCK
     for bucket in range(BUCKETS):
@@ -159,7 +165,8 @@ def _in_order(of_bucket: OfBucket, report: Callable[[int], None]) -> Iterator[Un
 
 
 def _limits(memory: int, threads: int) -> tuple[int, int]:
-    """Bytes of units that may be held, and how many threads read: fewer where memory is short."""
+    """Divides the memory between reading threads and sorting. Returns the bytes of units that may be held, and the
+    number of threads, which is smaller if memory is short. Raises UsageError if the memory is too little."""
     left = memory - anonymous_memory()
     threads = max(1, min(threads, left // (8 * _READ_AHEAD)))
     held = (left - (2 * threads + 1) * _READ_AHEAD - 3 * GATHERED) // _COPIES
@@ -172,8 +179,8 @@ def _limits(memory: int, threads: int) -> tuple[int, int]:
 def _batches(
     sources: Sequence[SourceFile], target: Target, begin: State, seed: int, held: int, threads: int, tick: Tick
 ) -> Iterator[tuple[Buckets, State]]:
-    """Yields the batches behind the state `begin` of the work, each of as many units as may be held; and the state
-    after each."""
+    """Yields batches of units sorted into buckets, each as large as memory allows, and the state of the work after
+    each. Starts after the units that are counted in the state `begin`."""
     file, first = begin[_NEXT]
     state = dict(begin)
     draws = Draws(seed, state[_UNITS])
@@ -200,13 +207,15 @@ def _batches(
 
 
 def _in_buckets(blocks: list[tuple[UnitBlock, Numbers]]) -> Buckets:
-    """Empties the list."""
+    """Sorts the units of `blocks` into buckets, and empties the list to free its memory."""
     batch = Buckets.of_blocks(blocks, _SHIFT)
     blocks.clear()
     return batch
 
 
 def _of_bucket(spill: Spill, folder: Path, shift: int, held: int, bucket: int) -> Iterator[UnitBlock]:
+    """Yields the units of a bucket on disk in the order of their random numbers. A bucket of more than `held` bytes is
+    first divided into finer buckets, by the next bits of the numbers."""
     if spill.size(bucket) <= held or shift == 0:
         yield from by_draw(spill.read(bucket))
         return
@@ -219,4 +228,5 @@ def _of_bucket(spill: Spill, folder: Path, shift: int, held: int, bucket: int) -
 
 
 def _of_bucket_held(batch: Buckets, bucket: int) -> Iterator[UnitBlock]:
+    """Yields the units of a bucket in memory in the order of their random numbers."""
     return by_draw(batch.drawn(bucket))

@@ -1,4 +1,5 @@
-"""`loader split`: a file in two, so that no game is in both."""
+"""The work of `loader split`, which divides a file into a training and a validation file, so that no game is in
+both."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ PARTS = ("train", "validation")
 
 @dataclass(frozen=True)
 class Part:
-    """A file that was written."""
+    """One of the two files that were written, with the numbers of its units and entries."""
 
     path: Path
     units: int
@@ -28,7 +29,8 @@ class Part:
 
 
 def part_paths(path: Path, folder: Path | None) -> tuple[Path, Path]:
-    """NAME.train.ENDING and NAME.validation.ENDING, in the file's folder or another."""
+    """Returns the paths of the two files, NAME.train.ENDING and NAME.validation.ENDING, in `folder` or else in the
+    folder of the file."""
     stem, dot, endings = path.name.partition(".")
     train, validation = ((folder or path.parent) / f"{stem}.{part}{dot}{endings}" for part in PARTS)
     return train, validation
@@ -43,12 +45,14 @@ def split(
     threads: int = 1,
     tick: Tick = silent,
 ) -> Sequence[Part]:
-    """Writes each game to the second file with probability `share`, else to the first, by the draw of its first unit.
+    """Writes each game to the second file with probability `share`, else to the first. The random number of a game is
+    that of its first unit.
 
-    `begins_of_games` decides which units are of one game. Raises DataError, OSError, UsageError.
+    `begins_of_games` decides which units form a game. Returns both files as `Part`. Raises DataError, OSError,
+    UsageError.
     """
     refuse_empty([source])
-    expected = expected_bytes([source], target.format)  # of both: the disk may be one
+    expected = expected_bytes([source], target.format)  # of both files together, which may be on one disk
     for path in paths:
         check_free(path, expected)
     with Output(paths[0], target) as first, Output(paths[1], target) as second:
@@ -67,7 +71,8 @@ def split(
 def _choose_games(
     source: SourceFile, target: Target, share: float, seed: int, threads: int
 ) -> Iterator[tuple[UnitBlock, npt.NDArray[np.bool_], int]]:
-    """Yields units, which of them the second file gets, and the chunk of the file behind them."""
+    """Yields blocks of units, each with a boolean for every unit that is True if the second file gets it, and the
+    number of the chunk that follows."""
     limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
     draws = Draws(seed)
     last_unit, second = FIRST, False  # the unit before a block, and whether its game is in the second file

@@ -1,1 +1,1 @@
-"""Sorting with more rows than memory holds: files without names, sorted into buckets."""
+"""Sorting of more rows than memory holds, by way of buckets in temporary files."""

@@ -1,4 +1,4 @@
-"""A file that a tool writes besides its output, in a work file, so that a later process can go on with it."""
+"""A temporary file of a tool that survives an interruption, so that a later process can continue with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from loader.files.work_file import WorkFile
 
 
 class KeptFile:
-    """A NamelessFile whose content is committed as a whole, by `commit`."""
+    """Bytes in a work file (OUT.part), appended and committed together with the command's state. Has the interface of
+    `NamelessFile`."""
 
     def __init__(self, work: WorkFile) -> None:
         self._work = work
@@ -22,21 +23,22 @@ class KeptFile:
         return self._work.end + self._written
 
     def seek(self, offset: int) -> None:
-        """Moves the place where reading begins."""
+        """Sets the offset at which `fill` reads."""
         self._at = offset
 
     def fill(self, rest: memoryview) -> None:
-        """Reads as many bytes; the next ones are read next."""
+        """Reads bytes until `rest` is full, and moves the offset of reading behind them."""
         self._work.read(self._at, rest)
         self._at += len(rest)
 
     def write(self, rest: memoryview) -> None:
-        """Must not change until it is committed."""
+        """Appends bytes. The caller must not change them until `commit`."""
         self._parts.append(rest)
         self._written += len(rest)
 
     def commit(self, state: Mapping[str, Any]) -> None:
-        """All that was written since the last time, with the command's state after it. Raises OSError."""
+        """Makes all bytes that were written since the last commit durable, with the command's state after them. Raises
+        OSError."""
         parts, self._parts = self._parts, []
         self._work.commit_parts(self._written, parts, state)
         self._written = 0

@@ -1,4 +1,4 @@
-"""How much memory a tool may use."""
+"""Limits of the memory that a tool may use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _OWN = re.compile(rb"RssAnon:\s+(\d+) kB")
 
 
 def anonymous_memory() -> int:
-    """Bytes that this process has already."""
+    """Returns the bytes of memory that this process has allocated already (RssAnon); 32 MiB if the system does not
+    say."""
     with suppress(OSError):
         if found := _OWN.search(Path("/proc/self/status").read_bytes()):
             return int(found[1]) << 10

@@ -1,4 +1,4 @@
-"""A file without a name: nothing remains of it however the process ends."""
+"""A temporary file without a name, of which nothing remains however the process ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Self
 
 
 class NamelessFile:
-    """Written at its end, read anywhere. A context manager. Raises OSError, which names the folder."""
+    """A temporary file that is written at its end and read anywhere. A context manager. Raises OSError, which names the
+    folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -25,15 +26,16 @@ class NamelessFile:
         self._file.close()
 
     def seek(self, offset: int) -> None:
-        """Moves the place where reading begins."""
+        """Sets the offset at which `fill` reads."""
         self._file.seek(offset)
 
     def fill(self, rest: memoryview) -> None:
-        """Reads as many bytes; the next ones are read next."""
+        """Reads bytes until `rest` is full, and moves the offset of reading behind them."""
         while rest:
             rest = rest[self._file.readinto(rest) or 0 :]
 
     def write(self, rest: memoryview) -> None:
+        """Appends bytes."""
         try:
             while rest:
                 written = self._file.write(rest) or 0

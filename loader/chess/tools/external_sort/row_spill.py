@@ -1,4 +1,4 @@
-"""Rows of one size on disk, in buckets: in each in the order in which they came."""
+"""Buckets of rows in a temporary file. Rows of a bucket keep the order in which they were added."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rows = npt.NDArray[np.uint64]  # [rows, words]
 
 
 class RowSpill:
-    """A spill of rows of so many words. Raises OSError."""
+    """Rows of `words` 64-bit words each, sorted into 256 buckets on disk. Raises OSError."""
 
     def __init__(self, file: NamelessFile, words: int) -> None:
         self._file = file
@@ -27,7 +27,7 @@ class RowSpill:
         return not self._batches
 
     def add(self, rows: Rows, buckets: npt.NDArray[Any]) -> None:
-        """`buckets`: below BUCKETS, of each row."""
+        """Appends rows. `buckets` has the bucket of each row, below BUCKETS."""
         if not len(rows):
             return
         ends = np.cumsum(np.bincount(buckets, minlength=BUCKETS))
@@ -36,10 +36,11 @@ class RowSpill:
         self._file.write(np.ascontiguousarray(rows[order]).reshape(-1).view(np.uint8).data)
 
     def count(self, bucket: int) -> int:
+        """Returns the number of rows in a bucket."""
         return sum(end - begin for _, begin, end in self._segments(bucket))
 
     def parts(self, bucket: int, most: int) -> Iterator[Rows]:
-        """The bucket, up to `most` rows at once."""
+        """Yields the rows of a bucket, `most` rows at once."""
         waiting: list[tuple[int, int, int]] = []
         held = 0
         for offset, begin, end in self._segments(bucket):
@@ -54,13 +55,15 @@ class RowSpill:
             yield self._read(waiting, held)
 
     def _segments(self, bucket: int) -> Iterator[tuple[int, int, int]]:
-        """Yields each batch that has rows of the bucket: its offset in the file, and which of its rows."""
+        """Yields the parts of a bucket: for each batch that has rows of the bucket the batch's offset in the file, and
+        the first and last + 1 of these rows."""
         for offset, ends in self._batches:
             begin, end = int(ends[bucket - 1]) if bucket else 0, int(ends[bucket])
             if begin < end:
                 yield offset, begin, end
 
     def _read(self, segments: list[tuple[int, int, int]], count: int) -> Rows:
+        """Reads `count` rows of these segments from disk."""
         rows = np.empty((count, self._words), np.uint64)
         at, size = 0, 8 * self._words
         for offset, begin, end in segments:

@@ -1,4 +1,5 @@
-"""Units on disk, in buckets by the first bits of their draws: what `loader shuffle` does not hold in memory."""
+"""Buckets of units in a temporary file, by the leading bits of the units' random numbers (draws). `loader shuffle` puts
+there what memory can't hold."""
 
 from __future__ import annotations
 
@@ -15,61 +16,70 @@ from loader.chess.tools.external_sort.nameless_file import NamelessFile
 
 BITS = 8
 BUCKETS = 1 << BITS
-HEADER = 16  # bytes of a drawn unit before those of the unit: its draw, size, entries
-GATHERED = 4 << 20  # bytes of units gathered at once, more or less
+HEADER = 16  # bytes before each unit in a bucket: its draw, size and number of entries
+GATHERED = 4 << 20  # bytes of sorted units that are copied into one block, about
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """Drawn units in memory, by bits of their draws; those of a bucket in the order of the input."""
+    """Units with their draws in memory, sorted into 256 buckets by 8 bits of the draws. Units of a bucket keep the
+    order of the input."""
 
     units: Bytes
-    begin: Numbers  # of each bucket in `units`; the last one's end
+    begin: Numbers  # [257] offset of each bucket in `units`, then the end of the last one
 
     @classmethod
     def of_blocks(cls, blocks: Sequence[tuple[UnitBlock, Numbers]], shift: int) -> Buckets:
-        """Units and their draws; the bucket is bits `shift` to `shift` + 7 of a draw."""
+        """Sorts blocks of units with their draws into buckets. The bucket of a unit is bits `shift` to `shift` + 7 of
+        its draw."""
         parts = [(block.bytes, block.ends, block.entries, draws) for block, draws in blocks]
         return cls(*cast(tuple[Bytes, Numbers], _native.units_into_buckets(parts, shift)))
 
     @classmethod
     def of_drawn(cls, drawn: Bytes, shift: int) -> Buckets:
+        """Sorts drawn units (units with a header that holds their draw) into buckets, by bits `shift` to `shift` + 7 of
+        the draws."""
         return cls(*cast(tuple[Bytes, Numbers], _native.drawn_into_buckets(drawn, shift)))
 
     def drawn(self, bucket: int) -> Bytes:
+        """Returns the drawn units of a bucket."""
         return self.units[int(self.begin[bucket]) : int(self.begin[bucket + 1])]
 
 
 class Spill:
-    """Batches of drawn units in a file. Raises OSError."""
+    """Batches of units in a file, each sorted into buckets. Raises OSError."""
 
     def __init__(self, file: NamelessFile | KeptFile) -> None:
         self._file = file
-        self._begin: list[Numbers] = []  # of each batch: where its part of each bucket begins; the last one's end
+        self._begin: list[Numbers] = []  # for each batch [257] file offsets of its buckets, then the last one's end
 
     def add(self, batch: Buckets) -> None:
+        """Appends a batch to the file."""
         self._begin.append(batch.begin + np.uint64(self._file.size))
         self._file.write(batch.units.data)
 
     def write_table(self) -> int:
-        """Writes down where the last batch lies, behind it; where that is written."""
+        """Appends a table that says where the buckets of the last batch begin. Returns the table's offset in the file,
+        for `read_table`."""
         place = self._file.size
         self._file.write(self._begin[-1].view(np.uint8).data)
         return place
 
     def read_table(self, place: int) -> None:
-        """Takes a batch that an earlier process has written; `place`: as `write_table` said."""
+        """Adds a batch that an earlier process has written. `place` is the offset of its table, as `write_table`
+        returned it."""
         begin = np.empty(BUCKETS + 1, np.uint64)
         self._file.seek(place)
         self._file.fill(begin.view(np.uint8).data)
         self._begin.append(begin)
 
     def size(self, bucket: int) -> int:
-        """Bytes of its drawn units."""
+        """Returns the bytes of a bucket's drawn units."""
         return sum(size for _, size in self._segments(bucket))
 
     def parts(self, bucket: int, held: int) -> Iterator[Bytes]:
-        """Its drawn units in the order of the input; at once up to `held` bytes, or one batch's part of them."""
+        """Yields the drawn units of a bucket in the order of the input, up to `held` bytes at once, and at least one
+        batch's part of the bucket."""
         together: list[tuple[int, int]] = []
         for segment in self._segments(bucket):
             if together and sum(size for _, size in together) + segment[1] > held:
@@ -80,11 +90,11 @@ class Spill:
             yield self._read(together)
 
     def read(self, bucket: int) -> Bytes:
-        """All of it."""
+        """Returns all drawn units of a bucket."""
         return self._read(list(self._segments(bucket)))
 
     def _segments(self, bucket: int) -> Iterator[tuple[int, int]]:
-        """Offset in the file, bytes."""
+        """Yields offset in the file and size in bytes of each batch's part of a bucket."""
         for begin in self._begin:
             if size := int(begin[bucket + 1] - begin[bucket]):
                 yield int(begin[bucket]), size
@@ -100,7 +110,7 @@ class Spill:
 
 
 def by_draw(drawn: Bytes) -> Iterator[UnitBlock]:
-    """Drawn units, some at once, by ascending draws; equal ones in the order of the input."""
+    """Sorts drawn units by their draws, equal ones in the order of the input. Yields them in blocks of about 4 MiB."""
     places = cast(Numbers, _native.places_by_draw(drawn))
     if not len(places):
         return
