@@ -78,6 +78,7 @@ def bench_files(
 
 
 def check_features(config: DataConfig) -> None:
+    """Reports settings that make no batch as a bad value of --features."""
     from loader.stream.data import Data
 
     try:
@@ -87,6 +88,7 @@ def check_features(config: DataConfig) -> None:
 
 
 def report(result: BenchResult, as_json: bool) -> None:
+    """Prints the measured rates as a table or as JSON."""
     if as_json:
         sys.stdout.write(json_line(asdict(result)))
         return

@@ -81,20 +81,22 @@ RandomPlies = Annotated[
 
 
 def check_chess(command: str) -> None:
-    """Raises UsageError if python-chess is not installed, which plays by the rules."""
+    """Raises UsageError if python-chess is not installed, which `command` needs for the rules of chess."""
     if importlib.util.find_spec("chess") is None:
         raise UsageError(f"loader {command} needs python-chess: pip install 'sparsepool[generate]'")
 
 
 def plies_of(random_plies: int | None, book: Path | None) -> int:
-    """Returns the random plies that a game begins with."""
+    """Returns the number of random plies at the beginning of a game: as given, else 0 with an opening book and
+    DEFAULT_PLIES without."""
     if random_plies is not None:
         return random_plies
     return DEFAULT_PLIES if book is None else 0
 
 
 def units_of(format: PositionFormat, given: int | None) -> int:
-    """Returns the score that is stored for 100 centipawns: the format's, if none is given."""
+    """Returns the number that is stored for a score of 100 centipawns: as given, else that of the format's usual
+    unit."""
     from loader.chess.engines.engine import UNITS_PER_100CP
 
     if given is not None:
@@ -103,7 +105,8 @@ def units_of(format: PositionFormat, given: int | None) -> int:
 
 
 def describe_scores(format: PositionFormat, units_per_100cp: int) -> str:
-    """Describes the unit of the scores that were written, and what training needs where it is not the format's."""
+    """Describes the unit of the scores in a written file. If it is not the usual one of the format, also says which
+    setting training needs."""
     unit = {100: "centipawns", units_of(format, None): format.score_unit}.get(units_per_100cp, "a unit of their own")
     line = f"scores: {unit}, {units_per_100cp} for 100 centipawns of the engine"
     if unit == format.score_unit:
@@ -113,8 +116,11 @@ def describe_scores(format: PositionFormat, units_per_100cp: int) -> str:
 
 
 def parse_options(given: list[str], more: str) -> tuple[tuple[str, str], ...]:
-    """Names and values. A search is a function of its position with one thread only; `more`: the option that makes more
-    engines."""
+    """Splits values of --option into names and values.
+
+    Raises BadParameter for a text without a name, for an option given twice, and for Threads other than 1, because a
+    search gives the same result each time only with one thread. `more` is the option for more engines, for the message.
+    """
     from loader.chess.engines.uci import parse_setting
 
     try:

@@ -1,4 +1,4 @@
-"""What the program `loader` can do with files of positions; as `loader.formats.file_tools.Family`."""
+"""The part of the program `loader` that works on files of positions. Implements `loader.formats.file_tools.Family`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ OPTIONS: Mapping[str, Mapping[str, Options]] = {
 
 
 class PositionTools:
-    """`loader.formats.file_tools.FileTools` of positions."""
+    """The commands verify, dump and inspect for files of positions. Implements
+    `loader.formats.file_tools.FileTools`."""
 
     def __init__(
         self,
@@ -60,7 +61,8 @@ class PositionTools:
         seed: int = 0,
         **filters: Any,
     ) -> None:
-        """Raises UsageError. `filters`: the values of `filter_options.OPTIONS`."""
+        """Checks the options of a command for `num_files` files. `filters` are the values of `filter_options.OPTIONS`.
+        Raises UsageError."""
         self._comments = comments_of(pgn_view, pgn_unit)
         self._skips_bad_data = on_bad_data is BadData.SKIP
         self._king_buckets = parse_king_buckets(king_buckets)
@@ -114,7 +116,7 @@ make_tools = PositionTools
 
 @dataclass(frozen=True)
 class PositionReport(Statistics):
-    """Statistics of positions, as text and pictures."""
+    """The statistics of a file of positions, as rows and charts of text, as JSON and as pictures."""
 
     counted: FileStatistics
     pictures: Path | None  # the folder, if pictures are asked for

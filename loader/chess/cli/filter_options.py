@@ -1,6 +1,7 @@
-"""Options that say which positions are left out: each is a key of [data.chess.filters], with its name and meaning.
+"""Command-line options that choose which positions are left out. Each is a key of [data.chess.filters], with its name
+and meaning.
 
-A command takes them all by one parameter `filters`.
+A command gets all of them in one parameter `filters`.
 """
 
 from __future__ import annotations
@@ -106,29 +107,31 @@ OPTIONS: Options = {
 
 
 class FilterOptions:
-    """The filter options of a command line."""
+    """The filter options as given on a command line."""
 
     def __init__(self, **given: Any) -> None:
         self._given = given
 
     @property
     def any(self) -> bool:
+        """Returns True if an option is given that is not at its default."""
         return any(value != OPTIONS[name][1] for name, value in self._given.items())
 
     def config(self) -> FilterConfig:
-        """Raises UsageError."""
+        """Returns the options as settings of filters. Raises UsageError."""
         return filters_of(**self._given)
 
 
 def with_filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with all OPTIONS in place of its parameter `filters`, which gets FilterOptions."""
+    """Decorates a command: gives it all options of OPTIONS, and passes their values as FilterOptions in its parameter
+    `filters`."""
     return with_options(command, "filters", {"filters": OPTIONS}, FilterOptions)
 
 
 def filters_of(
     *, keep_no_score: bool, keep_by_ply: str, piece_count_curve: str, viriformat: Path | None, **given: Any
 ) -> FilterConfig:
-    """Makes the settings of the options. Raises UsageError."""
+    """Makes settings of filters from the values of the options. Raises UsageError."""
     from pydantic import ValidationError
 
     from loader.chess.filters import FilterConfig

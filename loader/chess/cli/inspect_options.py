@@ -1,4 +1,4 @@
-"""Options of `loader inspect` that are of positions alone, besides filters and those of PGN."""
+"""Options of `loader inspect` that only files of positions have, except filters and options of PGN."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ READ: Options = {"on_bad_data": (OnBadData, BadData.STOP)}
 
 
 def check_pictures(pictures: Path | None, num_files: int) -> Path | None:
-    """Returns the folder of --pictures. Raises UsageError if it can't get those of so many files."""
+    """Returns the folder of --pictures. Raises UsageError if matplotlib is missing, if there are several files, or if
+    pictures or a file are in the way."""
     if pictures is None:
         return None
     from loader.pictures import need_matplotlib
@@ -51,7 +52,8 @@ def check_pictures(pictures: Path | None, num_files: int) -> Path | None:
 
 
 def parse_king_buckets(text: str) -> Sequence[int]:
-    """Returns the layout that --king-buckets names; empty without it. Raises UsageError."""
+    """Parses --king-buckets, 32 or 64 numbers or the path of a config that has them. Returns the layout; empty without
+    the option. Raises UsageError."""
     if not text:
         return ()
     from pydantic import ValidationError
@@ -74,6 +76,7 @@ def parse_king_buckets(text: str) -> Sequence[int]:
 
 
 def _layout_in(path: Path) -> object:
+    """Returns `data.chess.king_buckets` of a config file, not validated. Raises UsageError."""
     from loader.files.text import toml_of
     from loader.files.user_file import read_user_file
 

@@ -141,6 +141,7 @@ def play_match(
 
 
 def _parse_sprt(text: str) -> Sprt:
+    """Parses the two Elo differences of --sprt. Raises BadParameter."""
     from loader.chess.engines.sprt import MAX_ELO, Sprt
 
     try:
@@ -155,7 +156,7 @@ def _parse_sprt(text: str) -> Sprt:
 
 
 def in_words(standing: Standing, test: Sprt | None = None) -> str:
-    """Returns the standing in three lines, and the test in a fourth."""
+    """Describes a standing in three lines of text, and the state of a sequential test in a fourth."""
     counts = f"{standing.wins} won, {standing.draws} drawn, {standing.losses} lost of {standing.games} games"
     pairs = ", ".join(
         f"{count} with {points}" for count, points in zip(standing.pairs, ("0", "1/2", "1", "3/2", "2"), strict=True)
@@ -166,6 +167,7 @@ def in_words(standing: Standing, test: Sprt | None = None) -> str:
 
 
 def _test_in_words(standing: Standing, test: Sprt) -> str:
+    """Describes the state of a sequential test in one line."""
     from loader.chess.engines.sprt import LOWER, UPPER
 
     accepted = test.accepted(standing.pairs)
@@ -181,7 +183,8 @@ def _with_error(standing: Standing) -> str:
 
 
 def as_json(standing: Standing, test: Sprt | None = None) -> str:
-    """Returns the numbers as one JSON object; those that need an error if there is one, those of a test likewise."""
+    """Returns the standing as one line of JSON. Keys about the error are omitted if there is none, and keys about the
+    test without one."""
     from loader.chess.engines.sprt import LOWER, UPPER
 
     by_error = {"elo_error": standing.elo_error, "superiority": standing.superiority} if standing.error else {}

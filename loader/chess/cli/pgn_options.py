@@ -1,5 +1,5 @@
-"""Options that say what scores in comments of PGN mean: keys of [data.chess.pgn]. A command takes them by one parameter
-`comments`."""
+"""Command-line options for the meaning of scores in comments of PGN, the keys of [data.chess.pgn]. A command gets them
+in one parameter `comments`."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ OPTIONS: Options = {
 
 
 def with_pgn_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with OPTIONS in place of its parameter `comments`, which gets PgnComments."""
+    """Decorates a command: gives it the options of OPTIONS, and passes their values as PgnComments in its parameter
+    `comments`."""
     return with_options(command, "comments", {"comments": OPTIONS}, comments_of)
 
 
 def comments_of(pgn_view: View | None, pgn_unit: Unit | None) -> PgnComments:
-    """Returns the settings that the options stand for."""
+    """Returns the settings for comments that the options stand for."""
     return PgnComments(None if pgn_view is None else pgn_view.value, None if pgn_unit is None else pgn_unit.value)

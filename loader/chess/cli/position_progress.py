@@ -1,5 +1,5 @@
-"""Progress of commands that make positions or play games: a bar on a terminal, a line now and then elsewhere; both on
-stderr."""
+"""Progress of commands that make positions or play games, on stderr. A terminal shows a bar, anything else gets a line
+every 10 seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ LINE_SECONDS = 10.0
 
 
 class Rate:
-    """Positions a second since the first call of `update`, and how long the rest takes; `what`: else than positions."""
+    """Measures the rate of a command in positions a second (or in the noun `what` a second), from the first call of
+    `update` on."""
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic, what: str = "positions") -> None:
         self._total = total
@@ -27,7 +28,8 @@ class Rate:
         self._first: tuple[float, int] | None = None
 
     def update(self, positions: int, more: str = "") -> str:
-        """All of it in words; `more`: what else there is to say."""
+        """Describes the progress as text: positions done, rate, remaining time. `more` is added after the number of
+        positions."""
         now = self._clock()
         if self._first is None:
             self._first = now, positions
@@ -40,14 +42,14 @@ class Rate:
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds, as 1:02:03."""
+    """Formats seconds as hours, minutes and seconds, as 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:,}:{minutes:02}:{rest:02}"
 
 
 class LineReport:
-    """A line every LINE_SECONDS."""
+    """A progress report that writes a line every LINE_SECONDS."""
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic, what: str = "positions") -> None:
         self._rate = Rate(total, clock, what)
@@ -55,17 +57,19 @@ class LineReport:
         self._next = clock() + LINE_SECONDS
 
     def progress(self, positions: int, more: str = "") -> None:
+        """Writes the progress, if LINE_SECONDS have passed since the last line."""
         text = self._rate.update(positions, more)
         if self._clock() >= self._next:
             self._next = self._clock() + LINE_SECONDS
             self.tell(text)
 
     def tell(self, line: str) -> None:
+        """Writes a message."""
         sys.stderr.write(f"loader: {line}\n")
 
 
 class BarReport:
-    """A bar that is redrawn; lines go above it."""
+    """A progress bar that is redrawn in place. Messages appear above it."""
 
     def __init__(self, bar: Progress, total: int, what: str) -> None:
         self._bar = bar
@@ -73,15 +77,18 @@ class BarReport:
         self._task = bar.add_task("", total=total)
 
     def progress(self, positions: int, more: str = "") -> None:
+        """Redraws the bar."""
         self._bar.update(self._task, completed=positions, description=self._rate.update(positions, more))
 
     def tell(self, line: str) -> None:
+        """Writes a message above the bar."""
         self._bar.console.print(f"loader: {line}", markup=False, highlight=False)
 
 
 @contextmanager
 def position_progress(total: int, what: str = "positions") -> Iterator[LineReport | BarReport]:
-    """Yields the report of a command that makes so many positions, or plays so many games."""
+    """Yields the progress report of a command that makes `total` positions (or `what`). It is a bar on a terminal, else
+    lines."""
     if not sys.stderr.isatty():
         yield LineReport(total, what=what)
         return

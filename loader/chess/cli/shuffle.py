@@ -117,7 +117,7 @@ def shuffle_files(
 
 
 def _plain(path: Path) -> Path:
-    """Parts are not compressed."""
+    """Returns the path without the ending of a compressed file, because the two files of a split are not compressed."""
     from loader.files.compression import READ_ENDINGS
 
     return path.with_suffix("") if path.suffix in READ_ENDINGS[1:] else path

@@ -1,7 +1,8 @@
-"""How fast batches are made of files on this machine: the whole stream, without training.
+"""Measures how fast this machine makes batches of positions from files, with the whole training stream and without
+training.
 
-Slots are given back as soon as they are filled. Counts are of the native threads since the stream was opened, so the
-decoding before the first window is included.
+Each batch's memory (slot) is given back as soon as it is filled. Rates are counted by the native threads from the
+opening of the stream on, so they include the decoding of the first window.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NUM_SLOTS = 8
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Rates are positions a second."""
+    """The measured rates, in positions a second, and the settings of the measurement."""
 
     files: list[str]
     features: str
@@ -32,19 +33,20 @@ class BenchResult:
     seconds: float
     batches: int
     read: float
-    kept: float  # what the filters let pass
+    kept: float  # positions that pass the filters
     batched: float
-    bytes_per_position: float  # written to a slot; unused room is not counted
+    bytes_per_position: float  # bytes in a slot that belong to the batch, without unused space
 
 
 def bytes_used(batch: SparseBatch) -> int:
-    """Bytes of a slot that mean something."""
+    """Returns the number of bytes in a slot that belong to the batch, without unused space."""
     sparse: int = sum(array.nbytes for view in batch.sparse.values() for array in view.arrays().values())
     return sparse + sum(array.nbytes for array in batch.dense.values()) + batch.bucket_offsets.nbytes
 
 
 def bench(config: DataConfig, files: Sequence[Path], seed: int, seconds: float) -> BenchResult:
-    """Runs the stream for so many seconds, and for one batch at least. Raises DataError for damaged files."""
+    """Runs the training stream for `seconds`, and at least until one batch is complete. Raises DataError for damaged
+    files."""
     with ChessSource().open(config, identify(files), seed) as stream:
         slots = allocate_slots(stream.schema, NUM_SLOTS)
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Options that the commands share which write files of positions, and what a long command does while it works."""
+"""Options shared by commands that write files of positions, and helpers for their output, progress and messages."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ OnBadData = Annotated[
 
 @contextmanager
 def working(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
-    """Shows progress as `interruptible_progress`, and in the end what has been changed and left out of the sources."""
+    """Shows progress as `interruptible_progress`. At the end reports what was changed and left out of the sources."""
     from loader.cli.terminal import interruptible_progress
 
     with interruptible_progress(title, sources) as tick:
@@ -86,7 +86,7 @@ def working(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
 
 
 def _say_changes(sources: Sequence[Source]) -> None:
-    """Says on stderr what has been written otherwise than the files have it, and what has been left out."""
+    """Reports on stderr how many positions were changed while they were written, and what was left out."""
     if not sources:
         return
     from loader.chess.positions.input import changes_of, left_out_of_all
@@ -98,15 +98,18 @@ def _say_changes(sources: Sequence[Source]) -> None:
 
 
 def rule_of(on_bad_data: BadData) -> BadDataRule:
-    """Returns the rule of --on-bad-data. All positions are judged."""
+    """Returns the rule for bad data that --on-bad-data stands for. All positions are checked for legality."""
     from loader.chess.positions.file import BadDataRule
 
     return BadDataRule(on_bad_data.value, every=True)
 
 
 def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool, keeps_scores: bool = True) -> None:
-    """Says on stderr what becomes of entries in another format. Raises UsageError if `lossy` does not allow it.
-    `keeps_scores`: the numbers stay as they are."""
+    """Reports on stderr what the target format loses and makes up, and scores whose unit is not the usual one there.
+    Raises UsageError if something is lost and `lossy` is not set.
+
+    `keeps_scores` says that scores are written with their numbers unchanged.
+    """
     from loader.chess.tools.convert import change_of
 
     change = change_of(sources, target, lossy=lossy)
@@ -124,7 +127,7 @@ def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool, 
 
 
 def output_of(path: Path | None) -> Path | OutputPipe:
-    """Returns the output that the user has named: a file's path, or the pipe that is open. Raises OSError."""
+    """Returns the output that the user has named: the path of a file, or an open pipe. Raises OSError."""
     from loader.files.pipes import output_pipe
 
     if pipe := output_pipe(path):
@@ -134,7 +137,7 @@ def output_of(path: Path | None) -> Path | OutputPipe:
 
 
 def file_target(output: Path, to: str | None) -> Target:
-    """Decides the format of an output that must be a file, by its name. Raises UsageError."""
+    """Determines format and compression of an output by its name and --to. Raises UsageError, also for a pipe."""
     from loader.chess.positions.format import target_of
     from loader.files.pipes import is_stream
 
@@ -144,7 +147,8 @@ def file_target(output: Path, to: str | None) -> Target:
 
 
 def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | None) -> Target:
-    """Decides the format of an output: by a file's name; of a pipe the inputs' own format. Raises UsageError."""
+    """Determines the format of an output: for a file by its name and --to, for a pipe by --to or else that of the
+    inputs. Raises UsageError."""
     from loader.chess.positions.format import Target, target_of, written_format
 
     if isinstance(output, Path):
@@ -161,7 +165,7 @@ def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | N
 
 
 def memory_of(text: str) -> int:
-    """Bytes of --memory. Raises UsageError."""
+    """Parses --memory. Returns bytes. Raises UsageError if they are fewer than 64 MiB."""
     from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY
 
     allowed = parse_bytes(text, "--memory")

@@ -1,1 +1,1 @@
-"""UCI engines: run as processes, made to play games, asked for scores."""
+"""UCI engines: running them as processes, playing games with them, and scoring positions with them."""

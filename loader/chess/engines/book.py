@@ -1,4 +1,4 @@
-"""Opening books: positions that games begin with, from EPD, FEN or PGN."""
+"""Opening books: the positions with which games begin, read from files of EPD, FEN or PGN."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ from loader.files.user_file import read_user_file
 
 @dataclass(frozen=True)
 class Book:
-    """Positions with a move to be made; at least one."""
+    """An opening book: at least one position, in each of which the side to move has moves to make."""
 
     path: Path
     digest: str  # SHA-256 of the file
     positions: tuple[str, ...]  # FEN or EPD
-    lines: tuple[int, ...]  # of each, in the file
-    empty: int = 0  # games that have no move, and are left out
+    lines: tuple[int, ...]  # line of the file in which each position stands
+    empty: int = 0  # number of games without moves, which are left out
 
     def order(self, seed: str) -> list[int]:
-        """All positions in the order in which games take them."""
+        """Returns the numbers of all positions in the random order in which games use them."""
         numbers = list(range(len(self.positions)))
         random.Random(f"{seed}/book").shuffle(numbers)
         return numbers
 
     def board(self, number: int, *, chess960: bool = False) -> chess.Board:
+        """Returns position `number` as a board. Raises ValueError for a text that is no position."""
         board = parse_position(self.positions[number])
         board.chess960 = chess960
         return board
 
     def check(self, max_ply: int, *, chess960: bool = False) -> None:
-        """Raises DataError that names the line of a position that is wrong, over, or at `max_ply` or beyond."""
+        """Raises DataError, with the line of the book, if a position is invalid, if its game is over, or if it is at
+        ply `max_ply` or later."""
         for number, line in enumerate(self.lines):
             try:
                 fault = why_no_opening(self.board(number, chess960=chess960), max_ply)
@@ -52,9 +54,10 @@ class Book:
 
 
 def read_book(path: Path) -> Book:
-    """A PGN file by its name or its first character, else a position a line. In PGN the end of each game counts.
+    """Reads an opening book. A file is PGN if its name ends in .pgn or its first character is [, and else has one
+    position a line. A game of PGN gives its last position.
 
-    Raises DataError that names the line of what is no text or no game; positions are not looked at.
+    Raises DataError with the line of a text or game that can't be read. Positions themselves are not checked.
     """
     try:
         content = read_user_file(path)
@@ -73,14 +76,14 @@ def read_book(path: Path) -> Book:
 
 
 def positions_of_epd(text: str) -> Iterator[tuple[int, str]]:
-    """Line number and line. Empty lines and those that begin with # are left out."""
+    """Yields number and text of each line, without empty lines and those that begin with #."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
             yield number, line.strip()
 
 
 def parse_position(text: str) -> chess.Board:
-    """A FEN with its two counters, or an EPD with operations."""
+    """Parses a FEN with its two counters, or an EPD with operations, to a board. Raises ValueError."""
     fields = text.split()
     if len(fields) >= 6 and fields[4].isdecimal() and fields[5].rstrip(";").isdecimal():
         return chess.Board(" ".join([*fields[:5], fields[5].rstrip(";")]))
@@ -90,8 +93,8 @@ def parse_position(text: str) -> chess.Board:
 
 
 def positions_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str | None]]:
-    """The line that each game begins in, and its last position; None for a game without a move or a position of its
-    own."""
+    """Yields for each game of a PGN text the line in which it begins, and its last position as a FEN. The position is
+    None for a game without moves that starts at the usual position. Raises DataError."""
     for begin, lines in games_of_pgn(path, text):
         game = chess.pgn.read_game(io.StringIO(_with_known_variant(path, begin, lines)), Visitor=_QuietBuilder)
         if game is None:
@@ -103,8 +106,8 @@ def positions_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str | None]]:
 
 
 def _with_known_variant(path: Path, begin: int, lines: str) -> str:
-    """Returns a game's text with the name of its variant as python-chess knows it, chess or Chess960. Raises DataError
-    for any other."""
+    """Returns the text of a game with the name of its variant changed to one that python-chess knows, Standard or
+    Chess960. Raises DataError for any other variant."""
     found = _VARIANT.search(lines)
     if found is None:
         return lines
@@ -115,10 +118,11 @@ def _with_known_variant(path: Path, begin: int, lines: str) -> str:
 
 
 def games_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """The line that each game begins in, and its text as python-chess wants it: an empty line ends tags, and no other.
+    """Splits a PGN text into games. Yields for each game the line in which it begins, and its text as python-chess
+    expects it, with one empty line, between tags and moves.
 
-    PGN itself gives empty lines no meaning. A game ends before a tag, behind its result, and before a first move that
-    an empty line stands before. Lines that begin with % or ; count for nothing. Raises DataError.
+    In PGN itself empty lines have no meaning. A game ends before a tag, after its result, and before a move number 1
+    that follows an empty line. Lines that begin with % or ; are ignored. Raises DataError for a comment without an end.
     """
     begin, tags, moves = 0, list[str](), list[str]()
     in_comment, blank, ended = 0, False, False  # in_comment: the line in which it begins
@@ -155,7 +159,8 @@ _FIRST_MOVE = re.compile(r"1\s*\.(?!\s*\.)")
 
 
 def _outside_comments(line: str, *, inside: bool) -> tuple[str, bool]:
-    """Returns what of a line stands in no comment, and whether one goes on behind it."""
+    """Returns the part of a line that is outside of comments, and whether a comment is open at the end of the line.
+    `inside` says that a comment is open at its beginning."""
     outside = ""
     while line:
         if inside:
@@ -169,14 +174,14 @@ def _outside_comments(line: str, *, inside: bool) -> tuple[str, bool]:
 
 
 class _QuietBuilder(chess.pgn.GameBuilder[chess.pgn.Game]):
-    """Keeps errors; the base class logs them as well."""
+    """A builder of games that keeps errors in the game, and does not log them as its base class does."""
 
     def handle_error(self, error: Exception) -> None:
         self.game.errors.append(error)
 
 
 def why_no_opening(board: chess.Board, max_ply: int) -> str:
-    """Why no game can begin there, or an empty text."""
+    """Returns the reason why no game can begin at a position, or an empty text if one can."""
     if not board.is_valid():
         chess960 = board.copy(stack=False)
         chess960.chess960 = True

@@ -1,7 +1,7 @@
-"""A UCI engine, asked for one search at a time.
+"""A client for UCI engines that runs one search at a time.
 
-A thin client rather than python-chess's: a search of 100 nodes costs 1.5 ms of processor time there, which the engines
-of one process share, and 0.3 here; and there a bound replaces an exact score.
+It replaces python-chess's client for two reasons. A search of 100 nodes costs 1.5 ms of processor time there, shared by
+all engines of a process, and 0.3 ms here. And there an inexact score (a bound) can replace an exact one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from loader.errors import EngineError, EngineStartError, UsageError
 from loader.files.journal import Settings
 
 UNITS_PER_100CP = 361  # Stockfish 15.1: internal units of a score it prints as 100 centipawns
-DEFAULTS = {"Threads": "1", "Hash": "16"}  # set if the engine takes them and nothing else is asked for
+DEFAULTS = {"Threads": "1", "Hash": "16"}  # options that are set if the engine has them and the user gives none
 
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """How an engine is run."""
+    """Settings with which a UCI engine is started."""
 
     program: str
     options: tuple[tuple[str, str], ...] = ()  # name and value
@@ -34,7 +34,8 @@ class EngineSettings:
     timeout: float = 60.0  # seconds for each answer
 
     def identity(self) -> Settings:
-        """All of it that a score depends on, by option; files by their content. Not the timeout."""
+        """Returns all settings on which a score depends, by the names of the options. Files (program, networks) are
+        identified by their content. The timeout is not among them."""
         program = shutil.which(self.program) or self.program
         options = [f"{name}={value}{digest_of(value)}" for name, value in sorted(self.options)]
         return {
@@ -45,8 +46,8 @@ class EngineSettings:
 
 
 def digest_of(value: str) -> str:
-    """Describes the content of a file that a value names (a program, a network): ` (sha256 ...)`; else an empty
-    text."""
+    """Returns " (sha256 ...)" with the digest of a file's content, if `value` is the path of a readable file, as of a
+    program or a network; else an empty text."""
     try:
         if not Path(value).is_file():
             return ""
@@ -58,12 +59,13 @@ def digest_of(value: str) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a search: whichever comes first ends it; at least one is set."""
+    """Limits of a search, at least one. The search ends at the first that is reached."""
 
     nodes: int | None = None
     depth: int | None = None
 
     def command(self) -> str:
+        """Returns the UCI command `go` with these limits."""
         given = (("depth", self.depth), ("nodes", self.nodes))
         return " ".join(["go", *(f"{name} {value}" for name, value in given if value is not None)])
 
@@ -83,10 +85,11 @@ class Search:
 
 
 class Engine:
-    """A running engine with its options set. A context manager; one thread uses it.
+    """A running UCI engine whose options are set. A context manager, for use by one thread.
 
-    Raises EngineError if it can't be started, ends, or does not answer in time; UsageError for an option that it does
-    not have; StoppedError when the descriptor `stop` becomes readable. `name` is what it calls itself.
+    Raises EngineError if the engine can't be started, ends, or does not answer in time; UsageError for an option that
+    the engine does not have; StoppedError when the descriptor `stop` becomes readable. `name` is the name that the
+    engine reports.
     """
 
     def __init__(self, settings: EngineSettings, stop: int | None = None) -> None:
@@ -108,11 +111,13 @@ class Engine:
         self.close()
 
     def new_game(self) -> None:
-        """Forgets everything, so that a game does not depend on the games before it."""
+        """Tells the engine to forget its hash table and all else that it has learned, so that a game does not depend on
+        earlier games."""
         self._ready("ucinewgame")
 
     def search(self, fen: str, moves: list[str], limits: Limits) -> Search:
-        """The best move after `moves` from `fen`, and its score: the last exact one; None if there are bounds alone."""
+        """Searches the position after `moves` from `fen`. Returns the best move, and the last exact score that the
+        engine printed. The score is None if the engine printed none or only bounds."""
         played = f" moves {' '.join(moves)}" if moves else ""
         deadline = self._send(f"position fen {fen}{played}\n{limits.command()}")
         reported: list[Info] = []
@@ -136,14 +141,15 @@ class Engine:
         )
 
     def fault(self, reason: str) -> EngineError:
-        """An error that names the engine."""
+        """Makes an EngineError that names the engine and its last output."""
         return self._process.fault(reason)
 
     def close(self) -> None:
-        """Ends the process; no answer is waited for."""
+        """Kills the engine's process without waiting for an answer."""
         self._process.close()
 
     def _shake_hands(self) -> list[Option]:
+        """Sends `uci`, and returns the options that the engine offers. Sets `name`."""
         offered = []
         deadline = self._send("uci")
         while (line := self._process.receive(deadline, "uciok")) != "uciok":
@@ -155,6 +161,8 @@ class Engine:
         return offered
 
     def _set_options(self, offered: list[Option]) -> None:
+        """Sends the options of the settings, and defaults for others. Raises UsageError for an option that the engine
+        does not have, EngineStartError if the engine complains of one."""
         given = {name.lower() for name, _ in self._settings.options}
         lines = []
         for name, value in DEFAULTS.items():
@@ -170,7 +178,8 @@ class Engine:
             raise EngineStartError(f"{self._settings.program}: complains of its options: {' '.join(problems)}")
 
     def _ready(self, text: str) -> Sequence[str]:
-        """Sends lines, waits until they have been dealt with, and returns what the engine prints meanwhile."""
+        """Sends lines, waits until the engine has processed them (`isready`), and returns the lines that the engine
+        prints until then."""
         deadline = self._send(f"{text}\nisready" if text else "isready")
         answers = []
         while (line := self._process.receive(deadline, "readyok")) != "readyok":
@@ -178,7 +187,7 @@ class Engine:
         return answers
 
     def _send(self, text: str) -> Deadline:
-        """Gives back the deadline of the answer."""
+        """Sends lines. Returns the deadline for the engine's answer."""
         deadline = Deadline(self._settings.timeout)
         self._process.send(text, deadline)
         return deadline

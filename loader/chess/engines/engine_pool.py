@@ -1,4 +1,4 @@
-"""Tasks done by several engines at once, and their results in order of the tasks' numbers: games, say."""
+"""Runs numbered tasks (games, say) on several engines at once, and returns the results in the order of the numbers."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from loader.chess.engines.line_process import StoppedError
 from loader.errors import EngineError, EngineStartError
 from loader.files.interruption import Interruption
 
-TRIES = 2  # of a task: an engine that crashes may do so by chance
+TRIES = 2  # attempts at a task, because an engine may crash by chance
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
-AHEAD = 4  # tasks an engine may be ahead of the oldest that is not done
+AHEAD = 4  # tasks for each thread that may be started before the oldest one is done
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Attempt(Generic[T]):
-    """Something that an engine has done, or that was given up because it failed TRIES times."""
+    """The result of a task, or the record that it failed TRIES times and was given up."""
 
     value: T | None  # None: given up
-    faults: tuple[str, ...]  # of each try that failed; the engine was started anew
+    faults: tuple[str, ...]  # one for each attempt that failed, after which the engine was started again
 
 
 class RestartedEngines:
-    """A thread's engines: started when they are needed, and anew after a fault of one of them."""
+    """The engines of one thread, started when a task needs them, and started again after one of them has failed."""
 
     def __init__(self, settings: Sequence[EngineSettings], stop: int) -> None:
         self._settings = settings
@@ -40,7 +40,8 @@ class RestartedEngines:
         self._engines: list[Engine] = []
 
     def attempt(self, do: Callable[..., T]) -> Attempt[T]:
-        """Raises EngineStartError: no task is to blame for that."""
+        """Calls `do` with the engines, at most TRIES times if it raises EngineError, each time with new engines.
+        Returns its value and the faults. Raises EngineStartError, which is not the fault of a task."""
         faults: list[str] = []
         while len(faults) < TRIES:
             try:
@@ -55,14 +56,17 @@ class RestartedEngines:
         return Attempt(None, tuple(faults))
 
     def close(self) -> None:
+        """Ends all engines of the thread."""
         while self._engines:
             self._engines.pop().close()
 
 
 class EnginePool(Generic[T]):
-    """Threads with an engine each, or with several. A context manager; leaving it ends the engines, whatever they do.
+    """Threads that run tasks, each with an engine or several of its own. A context manager that ends all engines when
+    it is left, whatever they are doing.
 
-    `option`: what the user calls the number of threads. `do`: does task number n.
+    `do` runs the task with a given number. `option` is the name of the option for the number of threads, for an error
+    message.
     """
 
     def __init__(
@@ -91,11 +95,12 @@ class EnginePool(Generic[T]):
         self._end()
 
     def wake(self) -> None:
-        """Lets `results` call its `check`. For a signal handler."""
+        """Makes `results` call its `check` soon. Can be called from a signal handler."""
         self._results.put(None)
 
     def results(self, first: int, check: Callable[[], None]) -> Iterator[tuple[int, T]]:
-        """Number and result of task `first` and all after it, without end; once only. What `check` raises ends it."""
+        """Yields number and result of task `first` and of all later tasks, in order and without end. Can be called
+        once. `check` is called before each result and after `wake`, and ends the work by raising an exception."""
         done: dict[int, T] = {}
         for number in range(first, first + AHEAD * len(self._threads)):
             self._numbers.put(number)
@@ -113,6 +118,7 @@ class EnginePool(Generic[T]):
             self._numbers.put(number + AHEAD * len(self._threads))
 
     def _end(self) -> None:
+        """Stops all engines and waits for their threads."""
         os.eventfd_write(self._stop, 1)
         started = [thread for thread in self._threads if thread.ident is not None]
         for _ in started:
@@ -122,6 +128,8 @@ class EnginePool(Generic[T]):
         os.close(self._stop)
 
     def _run(self) -> None:
+        """Runs tasks in a thread until it is stopped. Puts each result, or the exception that ends the thread, into the
+        queue of results."""
         engines = RestartedEngines(self._settings, self._stop)
         try:
             while (number := self._numbers.get()) is not None:
@@ -137,8 +145,9 @@ class EnginePool(Generic[T]):
 def try_engine(
     settings: EngineSettings, limits: Limits, interruption: Interruption, tell: Callable[[str], object]
 ) -> None:
-    """Starts one engine, lets it search the start position, and ends it, so that what is wrong with every engine is
-    said once: an option that it does not have, or no network. Tells of limits that it does not keep."""
+    """Starts one engine and lets it search the start position, so that an unknown option or a missing network is
+    reported once, before many engines are started. Warns through `tell` if the engine does not keep its search
+    limits."""
     asked = _trial_limits(limits)
     try:
         with Engine(settings, interruption.descriptor) as engine:
@@ -156,7 +165,7 @@ def try_engine(
 
 
 def _trial_limits(limits: Limits) -> Limits:
-    """Returns limits of the same kind, within which any engine has a score soon."""
+    """Returns search limits of the same kind, within which any engine soon has a score."""
     return Limits(
         None if limits.nodes is None else min(max(limits.nodes, 100), 10_000),
         None if limits.depth is None else min(limits.depth, 6),
@@ -164,8 +173,9 @@ def _trial_limits(limits: Limits) -> Limits:
 
 
 def _limit_problem(asked: Limits, search: Search) -> str | None:
-    """Returns how a search of the start position missed its limit by more than a factor of two; None if it kept it, or
-    if the engine does not report that. Of two limits either may end a search."""
+    """Describes how a search of the start position missed its limit by more than a factor of two. Returns None if the
+    search kept it, or if the engine does not report nodes or depth. If both limits are set, a short search is no
+    problem, because either limit may end it."""
     for name, limit, reported in (("nodes", asked.nodes, search.nodes), ("depth", asked.depth, search.depth)):
         if limit is None or reported is None:
             continue

@@ -1,7 +1,7 @@
-"""One game of an engine against itself or another: a pure function of engines, settings and opening.
+"""Plays one game of an engine against itself or another engine. The game depends only on engines, settings and opening.
 
-From the opening on each position is recorded with the engine's move and score, so that a game is one chain of a
-binpack. The result is filled in at the end.
+Each position after the opening is recorded with the engine's move and score, so that a game can be stored as one chain
+of a binpack file. The result is added to all positions at the end.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from loader.errors import EngineError
 
 
 class Player(Protocol):
-    """An engine, as far as a game needs it."""
+    """The part of an engine's interface that a game needs."""
 
     def new_game(self) -> None:
-        """Forgets the games before."""
+        """Forgets all earlier games."""
 
     def search(self, fen: str, moves: list[str], limits: Limits) -> Search:
-        """Best move and score after `moves` from `fen`."""
+        """Returns the best move and the score of the position after `moves` from `fen`."""
 
     def fault(self, reason: str) -> EngineError:
-        """Makes the error to raise when an answer can't be."""
+        """Makes the error for an answer that is not possible, such as an illegal move."""
 
 
 @dataclass(frozen=True)
 class GameSettings:
-    """How games are played. Scores in internal units of the engine."""
+    """Settings for playing and adjudicating games. Scores are in the engine's internal units."""
 
     limits: Limits = field(default_factory=lambda: Limits(nodes=150))
-    opening_score: int = 1000  # openings beyond this for either side are drawn again
-    win_score: int = 2500  # beyond this for `win_plies` plies in a row: won
+    opening_score: int = 1000  # an opening with a score beyond this for either side is replaced by another
+    win_score: int = 2500  # a game is won with a score of at least this for `win_plies` plies in a row
     win_plies: int = 4  # 0: never
-    draw_score: int = 8  # within this for `draw_plies` plies in a row from `draw_from_ply` on: drawn
+    draw_score: int = 8  # a game is drawn with scores within this for `draw_plies` plies in a row
     draw_plies: int = 10  # 0: never
-    draw_from_ply: int = 80
-    max_ply: int = 400  # then drawn
+    draw_from_ply: int = 80  # the first ply at which scores may end a game as drawn
+    max_ply: int = 400  # a game that reaches this ply is drawn
 
 
 @dataclass(frozen=True)
 class Played:
-    """A position of a game, before its result is known."""
+    """A position of a game with the engine's move and score, recorded before the result is known."""
 
     fen: str
     move: str
@@ -57,7 +57,8 @@ class Played:
 
 
 def adjudicate(played: list[Played], settings: GameSettings) -> int | None:
-    """The result for white that the scores have settled, or None."""
+    """Ends a game early by its scores or its length. Returns the result for White (1, 0 or -1), or None if the game
+    goes on."""
     last = played[-1]
     decisive = white_scores(played, settings.win_plies)
     if decisive and min(decisive) >= settings.win_score:
@@ -70,14 +71,15 @@ def adjudicate(played: list[Played], settings: GameSettings) -> int | None:
 
 
 def white_scores(played: list[Played], plies: int) -> list[int]:
-    """Returns the last so many scores, from white's point of view; none if there are not so many. A ply without a score
-    says nothing about the game."""
+    """Returns the last `plies` scores of a game from White's point of view, without plies that have no score. Returns
+    an empty list if there are fewer."""
     scores = [one.score if one.white_to_move else -one.score for one in played if one.score is not None]
     return scores[-plies:] if 0 < plies <= len(scores) else []
 
 
 def result_by_rules(board: chess.Board, seen: Counter[str]) -> int | None:
-    """The result for white if the game is over, or None. A position seen three times is a draw."""
+    """Returns the result for White (1, 0 or -1) if the game is over by the rules, else None. A position that occurred
+    three times (`seen`) is a draw."""
     if not any(board.generate_legal_moves()):
         return 0 if not board.is_check() else (-1 if board.turn == chess.WHITE else 1)
     drawn = board.halfmove_clock >= 100 or board.is_insufficient_material() or max(seen.values(), default=0) >= 3
@@ -85,9 +87,10 @@ def result_by_rules(board: chess.Board, seen: Counter[str]) -> int | None:
 
 
 def play_game(player: Player, settings: GameSettings, openings: Iterable[chess.Board]) -> list[Entry]:
-    """The entries of one game, from the first opening that is not lost for a side.
+    """Plays a game from the first opening that is not lost for either side. Returns its positions with moves, scores
+    and the result for the side to move.
 
-    Raises EngineError, also for a move that is not legal.
+    Raises EngineError, also if no opening is balanced and for an illegal move.
     """
     opening = fair_opening(player, settings, openings)
     played, result = play_on(player, player, settings, opening)
@@ -104,7 +107,8 @@ def play_game(player: Player, settings: GameSettings, openings: Iterable[chess.B
 
 
 def fair_opening(player: Player, settings: GameSettings, openings: Iterable[chess.Board]) -> chess.Board:
-    """The first opening that is not lost for a side. Raises EngineError."""
+    """Returns the first opening whose score is within `opening_score` for both sides, or has no score. Raises
+    EngineError if there is none."""
     player.new_game()
     for opening in openings:
         score = player.search(fen_of(opening), [], settings.limits).score
@@ -114,7 +118,7 @@ def fair_opening(player: Player, settings: GameSettings, openings: Iterable[ches
 
 
 def play_on(white: Player, black: Player, settings: GameSettings, board: chess.Board) -> tuple[list[Played], int]:
-    """Plays a new game from `board` to its end: the positions and the result for white."""
+    """Plays a new game from `board` to its end. Returns the recorded positions and the result for White."""
     for each in (white, black):
         each.new_game()
     start = fen_of(board)
@@ -139,12 +143,12 @@ def play_on(white: Player, black: Player, settings: GameSettings, board: chess.B
 
 
 def fen_of(board: chess.Board) -> str:
-    """The position as a FEN; of Chess960 castling rights are the files of their rooks."""
+    """Returns the position as a FEN. Castling rights of Chess960 are written as files of rooks."""
     return board.shredder_fen() if board.chess960 else board.fen()
 
 
 def legal_move(player: Player, board: chess.Board, text: str | None) -> chess.Move:
-    """Raises EngineError if the engine has given up, or made a move that is not legal."""
+    """Parses the move of an engine. Raises EngineError if the engine made no move or an illegal one."""
     try:
         move = chess.Move.null() if text is None else board.parse_uci(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Many games into one file: a function of engine, settings and seed, whatever happens on the way.
+"""The work of `loader generate`, which plays many games of an engine into one file. The file depends only on engine,
+settings and seed, also if the work is interrupted and continued.
 
-Games are numbered and recorded in order of their numbers, so the file depends neither on how many engines played
-them nor on how often the work was interrupted. Each game is a chunk of FILE.part; at the end they are packed into
-chunks of the usual size.
+Games are numbered and recorded in the order of their numbers, so the number of engines changes nothing. Each game is a
+chunk of FILE.part. In the end the games are packed into chunks of the usual size.
 """
 
 from __future__ import annotations
@@ -31,32 +31,33 @@ from loader.files.work_file import WorkFile, is_begun
 
 Game = Attempt[list[Entry]]
 
-FAILURES = 5  # dropped games in a row that end the command
+FAILURES = 5  # number of games dropped in a row that ends the command
 
 # Keys of the work's state.
-GAMES = "games"  # numbers used up, those of dropped games included
+GAMES = "games"  # number of games, dropped ones included
 POSITIONS = "positions"
-DROPPED = "dropped"  # games
-DROPPED_BEFORE = "dropped before this"  # numbers of games
-AFTER = "after"  # bytes of the file when the work began, with --append
+DROPPED = "dropped"  # number of dropped games
+DROPPED_BEFORE = "dropped before this"  # numbers of the games dropped just before the last one
+AFTER = "after"  # with --append: size of the file in bytes when the work began
 
 
 class Report(Protocol):
-    """The report that the user sees meanwhile."""
+    """The progress display of `loader generate`."""
 
     def progress(self, positions: int, more: str) -> None:
-        """Says that so many positions are in the file now, and what else there is to say."""
+        """Shows the number of positions that are in the file now, and a text with more numbers."""
 
     def tell(self, line: str) -> None:
-        """Something to know, while the work goes on."""
+        """Shows a message while the work goes on."""
 
 
 def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str, Any]:
-    """Makes `out`, or goes on making it; gives back the last state, see the keys above.
+    """Plays games until `out` has all positions, or continues an interrupted work. Returns the last state, with the
+    keys defined above.
 
-    Raises UsageError if `out` exists, or its work can't be gone on with; EngineError if the engine can't be used or
-    FAILURES games in a row are dropped; InterruptedBySignalError; DataError; OSError. Whole games are kept in its work
-    file.
+    Raises UsageError if `out` exists or its work file can't be continued; EngineError if the engine can't be used, or
+    if FAILURES games in a row are dropped; InterruptedBySignalError; DataError; OSError. Finished games are kept in the
+    work file after an error.
     """
     if not settings.append and not is_begun(out):
         refuse_existing(out)
@@ -78,12 +79,14 @@ def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str,
 
 
 def refuse_existing(out: Path) -> None:
+    """Raises UsageError if the output exists."""
     if os.path.lexists(out):
         raise UsageError(f"{out}: exists, and is never replaced; give another name, --append, or move it away")
 
 
 def refuse_output(settings: GenerateSettings, work: WorkFile) -> None:
-    """An output that could not be delivered to."""
+    """Raises an error if the output can't be written: an existing file without --append, or one that can't be appended
+    to."""
     if not settings.append:
         refuse_existing(work.path)
     elif os.path.lexists(work.path) and APPENDED_AT not in work.state:
@@ -91,7 +94,8 @@ def refuse_output(settings: GenerateSettings, work: WorkFile) -> None:
 
 
 def check_appendable(path: Path, format: str) -> None:
-    """A file of the format whose chunks are whole and that may be written to."""
+    """Checks that games can be appended to a file. Raises DataError if the file's last chunk is not whole or not of the
+    format, OSError if the file can't be written."""
     file = _native.open_entries(named_format(format).codec, path)
     if file.num_chunks:  # what is no chunk is the last one
         raise_fault(fault_behind(_native.ChunkWalk(file, file.num_chunks - 1)))
@@ -99,12 +103,13 @@ def check_appendable(path: Path, format: str) -> None:
 
 
 def size_of(path: Path) -> int:
+    """Returns the size of a file in bytes; 0 if there is none."""
     return path.stat().st_size if path.exists() else 0
 
 
 @contextmanager
 def work_left(settings: GenerateSettings, work: WorkFile) -> Iterator[None]:
-    """Adds to what ends the command how much there is to go on with."""
+    """Adds a note to an error or signal that ends the command: how many positions and games are kept."""
     try:
         yield
     except (EngineError, InterruptedBySignalError, OSError) as error:
@@ -116,8 +121,8 @@ def work_left(settings: GenerateSettings, work: WorkFile) -> Iterator[None]:
 
 
 def openings(settings: GenerateSettings, book: Book | None, after: int) -> Openings:
-    """Returns the openings. The same command, given again to append, makes other games: the seed is mixed with the
-    bytes that were there."""
+    """Returns the openings of the games. With --append the number of bytes that the file had is mixed into the seed, so
+    that the same command makes other games each time."""
     seed = f"{settings.seed}+{after}" if after else f"{settings.seed}"
     return Openings(seed, settings.random_plies, book, settings.variant)
 
@@ -125,7 +130,7 @@ def openings(settings: GenerateSettings, book: Book | None, after: int) -> Openi
 def play(
     settings: GenerateSettings, book: Book | None, work: WorkFile, report: Report, interruption: Interruption
 ) -> None:
-    """Games until the work holds all positions."""
+    """Plays games until the work file has all positions, and reports progress."""
     report.progress(work.state[POSITIONS], f"{work.state[GAMES]:,} games")
     if work.state[POSITIONS] >= settings.positions:
         return
@@ -154,7 +159,8 @@ def play(
 
 
 def record(work: WorkFile, number: int, game: list[Entry], dropped: list[int], settings: GenerateSettings) -> None:
-    """A game and the numbers of those dropped before it; of the last one as much as is needed."""
+    """Commits a game to the work file, with the numbers of the games that were dropped before it. The last game is cut
+    to the number of positions that is missing."""
     entries = game[: settings.positions - work.state[POSITIONS]]
     state = {key: value for key, value in work.state.items() if key != DROPPED_BEFORE}
     state |= {GAMES: number + 1, POSITIONS: state[POSITIONS] + len(entries)}
@@ -168,6 +174,7 @@ def record(work: WorkFile, number: int, game: list[Entry], dropped: list[int], s
 
 
 def tell_faults(number: int, game: Game, report: Report) -> None:
+    """Reports the faults of the engine in a game, and whether the game is dropped."""
     for fault in game.faults:
         report.tell(f"game {number}: {fault}; the engine is started again")
     if game.value is None:
@@ -175,13 +182,14 @@ def tell_faults(number: int, game: Game, report: Report) -> None:
 
 
 def give_up_after(dropped: list[int], last: Game) -> None:
-    """Failing games in a row are not recorded: when the command goes on, perhaps with the cause mended, they count."""
+    """Raises EngineError after FAILURES failed games in a row. These games are not recorded, so that they are played
+    again when the command continues, perhaps with the cause removed."""
     if len(dropped) == FAILURES:
         raise EngineError(f"{FAILURES} games in a row have failed, at last with: {last.faults[-1]}")
 
 
 def deliver(settings: GenerateSettings, work: WorkFile, interruption: Interruption) -> None:
-    """To a new file, or to the end of the one that is there."""
+    """Writes the games of the work file to a new output, or appends them to the existing one."""
 
     def blocks() -> Iterator[bytes]:
         for block in rechunk(work.part, settings.format):

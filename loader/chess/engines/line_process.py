@@ -1,4 +1,5 @@
-"""A child process that is spoken to in lines. Every wait has a deadline, and ends when the caller is to stop."""
+"""A child process with which a program exchanges lines of text. Every wait has a deadline, and ends early when the
+caller is stopped."""
 
 from __future__ import annotations
 
@@ -14,33 +15,34 @@ from pathlib import Path
 from loader.errors import EngineError, EngineStartError
 
 LONGEST_LINE = 1 << 20
-KEPT_ERRORS = 2000  # bytes of what it wrote to its stderr
+KEPT_ERRORS = 2000  # bytes of the program's stderr that are kept for error messages
 KEPT_LINES = 8
-SHOWN = 500  # characters of its last words
+SHOWN = 500  # characters of the program's last output that an error message shows
 MILLISECONDS = 1000
-ENDING_SECONDS = 5.0  # from its last pipe's closing to its end: on a busy machine the kernel takes a while
+ENDING_SECONDS = 5.0  # wait for the end of a process that has closed its pipes; a busy kernel takes a while
 
 
 class StoppedError(Exception):
-    """The caller's `stop` descriptor has become readable."""
+    """The descriptor `stop` became readable, so the caller is to stop."""
 
 
 class Deadline:
-    """A moment so many seconds from now."""
+    """A moment a given number of seconds from now."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:
-        """Seconds, not below 0."""
+        """Returns the seconds until the deadline, at least 0."""
         return max(0.0, self._end - time.monotonic())
 
 
 class LineProcess:
-    """A running program. One thread uses it.
+    """A running program that reads and writes lines. For use by one thread.
 
-    Raises EngineStartError; EngineError, with the program's last words, if it ends or misses a deadline; StoppedError.
+    Raises EngineStartError if the program can't be started; EngineError, with the program's last output, if it ends or
+    misses a deadline; StoppedError when the descriptor `stop` becomes readable.
     """
 
     def __init__(self, program: str, stop: int | None = None) -> None:
@@ -78,7 +80,7 @@ class LineProcess:
         self._stop = stop
 
     def send(self, text: str, deadline: Deadline) -> None:
-        """Writes lines; they need no answer."""
+        """Writes lines to the program. Waits only until the program's input has room, not for an answer."""
         rest = f"{text}\n".encode()
         while rest:
             try:
@@ -91,14 +93,16 @@ class LineProcess:
                 raise self._ended("") from None
 
     def receive(self, deadline: Deadline, expected: str) -> str:
-        """The next line; `expected` says in an error what it was waited for."""
+        """Returns the next line that the program writes. `expected` is the name of the awaited answer, for an error
+        message."""
         while not self._lines:
             self._wait(deadline, f"no {expected}")
         self._read.append(self._lines.popleft())
         return self._read[-1].decode(errors="replace").rstrip()
 
     def fault(self, reason: str) -> EngineError:
-        """An error that names the program, and what it said last: the errors among it, if there are any."""
+        """Makes an EngineError with the program's name, the reason, and the last output: lines that contain "error" if
+        there are any, else the last line."""
         lines = [*self._read, *self._lines, self._rest, *self._errors.splitlines()][-KEPT_LINES:]
         texts = [text for line in lines if (text := _printable(line))]
         errors = [text for text in texts if "error" in text.lower()]
@@ -106,7 +110,7 @@ class LineProcess:
         return EngineError(f"{self.program}: {reason}" + (f"; its last words: {said}" if said else ""))
 
     def close(self) -> None:
-        """Kills it and what it has started; no answer is waited for."""
+        """Kills the program and all processes that it has started, without waiting for an answer."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -116,7 +120,8 @@ class LineProcess:
                 pipe.close()
 
     def _wait(self, deadline: Deadline, otherwise: str) -> None:
-        """Until the process has written something, or can be written to."""
+        """Waits until the program has written something or can be written to, and reads what it wrote. Raises
+        EngineError with the text `otherwise` at the deadline."""
         left = deadline.left()
         ready = [descriptor for descriptor, _ in self._poll.poll(left * MILLISECONDS)] if left else []
         if not ready:
@@ -129,6 +134,8 @@ class LineProcess:
             self._read_lines(otherwise)
 
     def _read_lines(self, otherwise: str) -> None:
+        """Reads lines from the program's output. Raises EngineError if the output is closed, or if a line is longer
+        than 1 MiB."""
         more = os.read(self._stdout, 1 << 16)
         if not more:
             raise self._ended(f", {otherwise}")
@@ -138,12 +145,15 @@ class LineProcess:
             raise self.fault("a line without an end")
 
     def _read_errors(self) -> None:
+        """Reads from the program's stderr, of which the last 2000 bytes are kept."""
         more = os.read(self._stderr, 1 << 16)
         self._errors = (self._errors + more)[-KEPT_ERRORS:]
         if not more:
             self._poll.unregister(self._stderr)
 
     def _ended(self, without: str) -> EngineError:
+        """Makes the error for a program that has ended or closed its pipes, with its exit code or signal. `without`
+        says what is missing."""
         with contextlib.suppress(OSError):  # its last words may still be in the pipes
             self._lines.extend((self._rest + os.read(self._stdout, 1 << 16)).split(b"\n"))
         with contextlib.suppress(OSError):
@@ -159,7 +169,8 @@ class LineProcess:
 
 
 def _status(pid: int) -> os.waitid_result | None:
-    """How a process has ended, without reaping it: its number stays its own until it is killed with its group."""
+    """Returns how a process has ended, or None if it still runs after 5 seconds. The process is not reaped, so that its
+    number is not reused before its process group is killed."""
     descriptor = os.pidfd_open(pid)
     try:
         poll = select.poll()
@@ -171,5 +182,6 @@ def _status(pid: int) -> os.waitid_result | None:
 
 
 def _printable(line: bytes) -> str:
+    """Decodes a line, with spaces in place of characters that can't be printed."""
     text = "".join(c if c.isprintable() else " " for c in line.decode(errors="replace"))
     return text.strip()

@@ -1,5 +1,5 @@
-"""A match of two engines: pairs of games from the same opening, each side once. A function of engines, settings and
-seed, whatever number of threads plays."""
+"""The work of `loader match`, in which two engines play pairs of games, both sides of each opening. The result depends
+only on engines, settings and seed, not on the number of threads."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from loader.chess.engines.sprt import Sprt
 from loader.errors import EngineError, UsageError
 from loader.files.interruption import interruptible
 
-_SURE = NormalDist().inv_cdf(0.975)  # deviations to either side that hold 95 %
+_SURE = NormalDist().inv_cdf(0.975)  # half the width of the 95 % interval, in standard deviations
 
 
 @dataclass(frozen=True)
 class MatchSettings:
-    """How a match is played."""
+    """Settings of a match between two engines."""
 
     engines: tuple[EngineSettings, EngineSettings]
     pairs: int
@@ -32,20 +32,20 @@ class MatchSettings:
     random_plies: int = 8
     book: Path | None = None
     threads: int = 1
-    sprt: Sprt | None = None  # ends the match before all pairs are played
+    sprt: Sprt | None = None  # sequential test that may end the match early
 
 
 @dataclass(frozen=True)
 class Standing:
-    """The results of the first engine so far."""
+    """The results of a match so far, from the first engine's point of view."""
 
     wins: int = 0
     draws: int = 0
     losses: int = 0
-    pairs: tuple[int, ...] = (0, 0, 0, 0, 0)  # with 0, 1/2, 1, 3/2 and 2 points
+    pairs: tuple[int, ...] = (0, 0, 0, 0, 0)  # number of pairs with 0, 1/2, 1, 3/2 and 2 points
 
     def after(self, results: Sequence[int]) -> Standing:
-        """Returns it with one pair of games more: 1, 0 or -1 each."""
+        """Returns the standing after one more pair of games, given their results: 1, 0 or -1 each."""
         pairs = list(self.pairs)
         pairs[sum(results) + 2] += 1
         counts = (results.count(result) for result in (1, 0, -1))
@@ -54,53 +54,55 @@ class Standing:
 
     @property
     def games(self) -> int:
+        """Returns the number of games played."""
         return 2 * sum(self.pairs)
 
     @property
     def score(self) -> float:
-        """Points a game."""
+        """Returns the mean number of points a game, 0 to 1."""
         return sum(points * count for points, count in enumerate(self.pairs)) / (2 * self.games)
 
     @property
     def error(self) -> float:
-        """The standard deviation of the score, by the pairs: games of one opening depend on each other. 0 if all pairs
-        ended alike, which says nothing."""
+        """Returns the standard deviation of the score, computed from pairs, because the two games of an opening depend
+        on each other. It is 0 if all pairs ended alike, and then says nothing."""
         number = sum(self.pairs)
         squares = sum(count * (points / 4 - self.score) ** 2 for points, count in enumerate(self.pairs))
         return math.sqrt(squares) / number
 
     @property
     def elo(self) -> float:
-        """How much stronger the first engine is."""
+        """Returns the Elo difference, positive if the first engine is stronger."""
         return self._elo_of(self.score)
 
     @property
     def elo_error(self) -> float:
-        """Half the width of the interval that holds 95 %."""
+        """Returns half the width of the 95 % interval of the Elo difference."""
         reach = _SURE * self.error
         return (self._elo_of(self.score + reach) - self._elo_of(self.score - reach)) / 2
 
     @property
     def superiority(self) -> float:
-        """The likelihood that the first engine is the stronger one (LOS), where there is an error."""
+        """Returns the likelihood that the first engine is the stronger one (LOS), 0 to 1. Defined only where `error` is
+        not 0."""
         distance = self.score - 0.5
         return NormalDist().cdf(distance / self.error)
 
     def _elo_of(self, score: float) -> float:
-        """The difference that this score is expected for: as if a quarter of a point more, or less, was won where it is
-        all or nothing."""
+        """Returns the Elo difference for which this score is expected. A score of 0 or 1 is moved by a quarter of a
+        point, so that the difference stays finite."""
         least = 0.25 / self.games
         kept = min(max(score, least), 1 - least)
         return 400 * math.log10(kept / (1 - kept))
 
 
 def match(settings: MatchSettings, tell: Callable[[str], object]) -> Iterator[Standing]:
-    """Plays, and yields the standing after each pair of games, in the order of their openings: so a test ends the
-    match behind the same pair, whichever games are done first.
+    """Plays a match, and yields the standing after each pair of games, in the order of the openings. So a sequential
+    test ends the match after the same pair, whichever games finish first.
 
-    Raises EngineError if an engine can't be used, or fails twice in the same pair; InterruptedBySignalError; DataError
-    for a book; UsageError for an option that an engine does not have, and for a book with fewer openings than pairs.
-    `tell`: of an engine that was started again.
+    Reports an engine that was started again to `tell`. Raises EngineError if an engine can't be used, or fails twice in
+    the same pair; InterruptedBySignalError; DataError for a book; UsageError for an option that an engine does not
+    have, and for a book with fewer openings than pairs if no random plies make games differ.
     """
     book = None if settings.book is None else read_book(settings.book)
     if book is not None:

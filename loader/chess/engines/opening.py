@@ -1,4 +1,4 @@
-"""Openings: the position where a game begins is a function of seed and game number."""
+"""Openings of games: the first position of a game, drawn at random from the seed and the game's number."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ import chess
 
 from loader.chess.engines.book import Book
 
-TRIES = 1000  # openings of one game
-_ARRANGEMENTS = 960  # of the pieces on a first rank
+TRIES = 1000  # candidates for the opening of one game
+_ARRANGEMENTS = 960  # number of arrangements of the pieces on the first rank
 
 
 class Variant(StrEnum):
-    """The rules of castling, and the positions that games without a book begin with."""
+    """A variant of chess: its rules of castling, and the start positions of games without a book."""
 
     CHESS = "chess"
-    CHESS960 = "chess960"  # pieces arranged at random, the same for both sides
-    DFRC = "dfrc"  # for each side by itself: double Fischer random chess
+    CHESS960 = "chess960"  # Fischer random chess: pieces arranged at random, alike for both sides
+    DFRC = "dfrc"  # double Fischer random chess: pieces arranged at random for each side
 
     @property
     def shows_rooks(self) -> bool:
-        """True if a castling right says which file its rook is on."""
+        """Returns True if castling rights name the files of their rooks."""
         return self is not Variant.CHESS
 
 
 @dataclass(frozen=True)
 class Openings:
-    """The start position, one of the variant's, or a book's, and random plies on top."""
+    """The openings of all games: positions of a book, or else start positions of the variant, followed by random
+    moves."""
 
     seed: str
     random_plies: int
@@ -40,14 +41,14 @@ class Openings:
 
     @cached_property
     def order(self) -> Sequence[int]:
-        """The book's positions in the order in which games take them."""
+        """Returns the numbers of the book's positions in the order in which games use them; empty without a book."""
         return () if self.book is None else self.book.order(self.seed)
 
     def of_game(self, number: int) -> Iterator[chess.Board]:
-        """Openings to try one after another; each has a game still to be played.
+        """Yields openings for game `number`, one after another, as candidates. Each of them has legal moves.
 
-        The first is the book's in turn, so that all are used before one comes again. Without a book every second game
-        has a random ply more, so that either side begins.
+        The first candidate is the book's position whose turn it is, so that all are used before one is repeated.
+        Without a book every second game has one more random ply, so that either side begins.
         """
         rng = random.Random(f"{self.seed}/{number}")
         plies = self.random_plies + (number % 2 if self.book is None else 0)
@@ -57,6 +58,8 @@ class Openings:
                 yield board
 
     def _begin(self, rng: random.Random, number: int, attempt: int) -> chess.Board:
+        """Returns the position from which the random moves of an opening start: of the variant, or of the book. The
+        first attempt takes the book's position whose turn it is, later ones a random position."""
         if self.book is None:
             return start_position(self.variant, rng)
         at = number % len(self.order) if attempt == 0 else rng.randrange(len(self.order))
@@ -64,7 +67,7 @@ class Openings:
 
 
 def start_position(variant: Variant, rng: random.Random) -> chess.Board:
-    """Draws a position before the first move; of chess there is one."""
+    """Draws a start position of the variant; chess has only one."""
     if variant is Variant.CHESS:
         return chess.Board()
     board = chess.Board.from_chess960_pos(rng.randrange(_ARRANGEMENTS))
@@ -77,7 +80,7 @@ def start_position(variant: Variant, rng: random.Random) -> chess.Board:
 
 
 def play_randomly(board: chess.Board, rng: random.Random, plies: int) -> bool:
-    """Random legal moves; whether there is a game left to be played after them."""
+    """Plays random legal moves. Returns True if the game is not over after them."""
     for _ in range(plies):
         moves = list(board.legal_moves)
         if not moves:

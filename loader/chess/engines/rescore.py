@@ -1,8 +1,10 @@
-"""New scores for all positions of some files: a function of files, engine and settings, whatever happens on the way.
+"""The work of `loader rescore`, which gives all positions of files new scores by an engine. The scores depend only on
+files, engine and settings, also if the work is interrupted and continued.
 
-Each position is searched in a new game, so its score depends on nothing before it, nor on which engine searched it.
-FILE.part holds the scores that are there, each with its position, in the order of the positions; FILE is made from them
-at the end. Where the input has changed meanwhile, they are looked up by position: nothing is searched twice.
+Each position is searched in a new game, so its score depends neither on earlier positions nor on which of the engines
+searched it. FILE.part holds the scores so far, each with a hash of its position, in the order of the positions. FILE is
+made from them in the end. If the input has changed since an interruption, scores are looked up by position, and nothing
+is searched twice.
 """
 
 from __future__ import annotations
@@ -42,21 +44,21 @@ from loader.formats.format import OnProgress
 LISTED = 20  # positions without a score that are named at the end
 
 # Keys of the work's state.
-FILES = "files"  # digest of their content
-BEFORE = "before"  # records of an earlier content of the files, which the others follow
-POSITIONS = "positions"  # scored
-ALL = "all"  # positions of the files
-UNSCORED = "unscored"  # of those, by this command
+FILES = "files"  # digest of the files' content
+BEFORE = "before"  # number of records made from an earlier content of the files, which stand first
+POSITIONS = "positions"  # number of positions that have been searched
+ALL = "all"  # number of positions in the files
+UNSCORED = "unscored"  # number of positions for which the engine gave no score
 
 
 class Report(Protocol):
-    """The report that the user sees meanwhile."""
+    """The progress display of `loader rescore`."""
 
     def progress(self, positions: int) -> None:
-        """Says that so many of the positions have their scores."""
+        """Shows the number of positions that have their scores."""
 
     def tell(self, line: str) -> None:
-        """Something to know, while the work goes on."""
+        """Shows a message while the work goes on."""
 
 
 def prepare(
@@ -67,8 +69,8 @@ def prepare(
     progress: OnProgress | None,
     tell: Callable[[str], object],
 ) -> int:
-    """How many positions the files have, after all that can be seen to go wrong before hours have been spent. Tells of
-    limits that the engine does not keep.
+    """Checks what can be checked before hours of searching: the files, the disk and the engine. Returns the number of
+    positions in the files. Reports search limits that the engine does not keep to `tell`.
 
     Raises as `rescore`.
     """
@@ -83,10 +85,11 @@ def prepare(
 def rescore(
     settings: RescoreSettings, sources: Sequence[SourceFile], whole: int, target: Target, out: Path, report: Report
 ) -> dict[str, Any]:
-    """Makes `out`, or goes on making it; gives back the last state, see the keys above. `whole`: as `prepare` says.
+    """Searches all positions and writes `out`, or continues an interrupted work. `whole` is the number of positions,
+    from `prepare`. Returns the last state, with the keys defined above.
 
-    Raises UsageError if `out` exists, or its work can't be gone on with; EngineError if the engine can't be used;
-    InterruptedBySignalError; DataError; OSError. Scores are kept in its work file.
+    Raises UsageError if `out` exists or its work file can't be continued; EngineError if the engine can't be used;
+    InterruptedBySignalError; DataError; OSError. Scores are kept in the work file after an error.
     """
     files = digest_of_all([source.known for source in sources if source.known is not None])
     with WorkFile(out, settings.identity(target), {FILES: files, BEFORE: 0, POSITIONS: 0}) as work:
@@ -122,7 +125,7 @@ def _score(
     report: Report,
     interruption: Interruption,
 ) -> None:
-    """Searches until the work holds all scores."""
+    """Searches positions until the work file has all scores, and reports progress."""
     begin = work.state[POSITIONS]
     report.progress(begin)
     if begin == whole:
@@ -157,7 +160,8 @@ def _score(
 
 
 def _score_of(engine: RestartedEngines, settings: RescoreSettings, fen: str, faults: list[str]) -> int:
-    """A position's score, or why it has none; adds what went wrong. Raises EngineError for an engine of no use."""
+    """Searches a position. Returns its score, or SILENT or FAILED if it has none. Adds failures of the engine to
+    `faults`. Raises EngineError if the engine fails at the start position, too."""
 
     def search(each: Engine, fen: str) -> int:
         each.new_game()
@@ -175,6 +179,8 @@ def _score_of(engine: RestartedEngines, settings: RescoreSettings, fen: str, fau
 
 
 def _list_unscored(sources: Sequence[SourceFile], work: WorkFile, report: Report) -> None:
+    """Reports positions for which the engine gave no score, the first 20 with their place in the files, and stores
+    their number in the work's state."""
     scores = _records(work)["score"]
     numbers = np.flatnonzero(scores > NO_SCORE)
     work.state[UNSCORED] = len(numbers)
@@ -186,18 +192,20 @@ def _list_unscored(sources: Sequence[SourceFile], work: WorkFile, report: Report
 
 
 def _all_records(work: WorkFile) -> Records:
+    """Returns all records in the work file, a memory map: those of an earlier content of the files, then those of the
+    present one."""
     count = work.state[BEFORE] + work.state[POSITIONS]
     return np.memmap(work.part, RECORD, mode="r", shape=(count,)) if count else np.empty(0, RECORD)
 
 
 def _records(work: WorkFile) -> Records:
-    """Returns the records of the files as they are."""
+    """Returns the records for the present content of the files."""
     return _all_records(work)[work.state[BEFORE] :]
 
 
 @contextmanager
 def _work_left(work: WorkFile) -> Iterator[None]:
-    """Adds to what ends the command how much there is to go on with."""
+    """Adds a note to an error or signal that ends the command: how many positions have their scores."""
     try:
         yield
     except (EngineError, InterruptedBySignalError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The positions of some files, in tasks for engines, and their entries with other scores."""
+"""Reads positions of files as tasks for engines, and writes the files with new scores."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import SourceFile, parted_by_chunks
 from loader.formats.format import OnProgress
 
-# What a work file holds of each position: which it is, and its score, of the side to move, or why it has none.
+# A record of the work file: hash of a position, and its score for the side to move or the code why it has none.
 RECORD = np.dtype([("position", "<u8"), ("score", "<i2")])
-SILENT = NO_SCORE + 1  # the engine printed no score
-FAILED = NO_SCORE + 2  # it crashed or did not answer, twice
+SILENT = NO_SCORE + 1  # in a record: the engine printed no exact score
+FAILED = NO_SCORE + 2  # in a record: the engine crashed or did not answer, twice
 Records = npt.NDArray[np.void]
 
 
 def position_of(entry: Entry) -> int:
-    """Returns what tells a position from others: as good as the FEN, which is all that an engine gets."""
+    """Returns a hash of 64 bits that identifies a position. It covers the FEN, which is all that an engine gets."""
     return int.from_bytes(hashlib.blake2b(entry.fen.encode(), digest_size=8).digest(), "little")
 
 
 class KnownScores:
-    """Scores by position, wherever the positions stand in the files by now."""
+    """Scores by the hash of the position, for positions that have moved within the files."""
 
     def __init__(self, records: Records) -> None:
         order = np.argsort(records["position"])
@@ -38,13 +38,15 @@ class KnownScores:
         self._scores: npt.NDArray[np.int16] = records["score"][order]
 
     def get(self, position: int) -> int | None:
+        """Returns the score of a position, given its hash; None if it was not searched."""
         at = int(np.searchsorted(self._positions, np.uint64(position)))
         is_known = at < len(self._positions) and self._positions[at] == position
         return int(self._scores[at]) if is_known else None
 
 
 class Tasks:
-    """The entries behind the first `begin`, `size` for each task, numbered from 0. Usable by several threads."""
+    """The entries after the first `begin` of all files, in tasks of `size` entries that are numbered from 0. Several
+    threads can use it."""
 
     def __init__(self, sources: Sequence[SourceFile], begin: int, size: int) -> None:
         self._entries = entries_from(sources, begin)
@@ -54,7 +56,7 @@ class Tasks:
         self._next = 0
 
     def entries(self, number: int) -> list[Entry]:
-        """Empty behind the last. Raises DataError."""
+        """Returns the entries of a task; an empty list after the last task. Raises DataError."""
         with self._lock:
             while self._next <= number:
                 self._read[self._next] = list(islice(self._entries, self._size))
@@ -62,12 +64,13 @@ class Tasks:
             return self._read[number]
 
     def forget(self, number: int) -> None:
+        """Frees the entries of a task that is done."""
         with self._lock:
             del self._read[number]
 
 
 def entries_from(sources: Sequence[SourceFile], begin: int) -> Iterator[Entry]:
-    """Yields the entries of all files, without the first `begin`. Raises DataError at damage."""
+    """Yields the entries of all files after the first `begin`. Raises DataError at damage."""
     for source in sources:
         for chunk in range(source.num_chunks):
             if begin and (count := source.count(chunk)) <= begin:
@@ -82,9 +85,10 @@ def entries_from(sources: Sequence[SourceFile], begin: int) -> Iterator[Entry]:
 
 
 def count_storable(sources: Sequence[SourceFile], target: PositionFormat) -> Iterator[tuple[int, int]]:
-    """Entries and bytes of the files gone through, chunk by chunk.
+    """Yields after every chunk the number of entries and bytes so far.
 
-    Raises DataError at damage, and for an entry that the target can't hold: now, not when all has been scored.
+    Raises DataError at damage, and for an entry that the target can't store, so that the error comes before all
+    positions are searched.
     """
     writer = target.make_writer()
     before = 0
@@ -100,7 +104,7 @@ def count_storable(sources: Sequence[SourceFile], target: PositionFormat) -> Ite
 def count_all(
     sources: Sequence[SourceFile], target: PositionFormat, check: Callable[[], object], progress: OnProgress | None
 ) -> int:
-    """Returns how many positions the files have. `check`: called now and then. Raises as `count_storable`."""
+    """Returns the number of positions in the files. Calls `check` after every chunk. Raises as `count_storable`."""
     size, counted = sum(source.size for source in sources), 0
     for positions, done in count_storable(sources, target):
         check()
@@ -113,8 +117,8 @@ def count_all(
 def rescored(
     sources: Sequence[SourceFile], target: PositionFormat, scores: npt.NDArray[np.int16], *, drop: bool = False
 ) -> Iterator[bytes]:
-    """The entries in the target's format as a conversion would write them, each with its score of `scores`; with `drop`
-    without those that the engine gave none. Raises DataError."""
+    """Yields the files' entries as bytes of the target format, with the scores of `scores` in their order. With `drop`,
+    entries without a score from the engine are left out. Raises DataError."""
     writer = target.make_writer()
     scored = scores <= NO_SCORE
     chosen: Any = scored.view(np.uint8)
@@ -132,7 +136,8 @@ def rescored(
 
 
 def places(sources: Sequence[SourceFile], numbers: Sequence[int]) -> Iterator[str]:
-    """Names entries by their numbers, which ascend: file, line or position there, FEN. Raises DataError."""
+    """Yields a description of each entry in `numbers` (ascending): file, line or position, and FEN. Raises
+    DataError."""
     before = 0
     wanted = list(reversed(numbers))
     for source in sources:
@@ -157,6 +162,6 @@ def places(sources: Sequence[SourceFile], numbers: Sequence[int]) -> Iterator[st
 
 
 def _each(walk: _native.ChunkWalk) -> Iterator[Entry]:
-    """Entries one at a time, so that the walk knows where it is."""
+    """Yields entries one at a time, so that `walk.units` is the number of the line of each."""
     while line := walk.lines(1):
         yield entry_of(line.decode().rstrip("\n"))

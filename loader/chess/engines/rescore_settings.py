@@ -1,4 +1,4 @@
-"""Settings of `loader rescore`, and which of them must be the same when it goes on."""
+"""Settings of `loader rescore`, and those that must be the same when an interrupted work is continued."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from loader.files.identity import DataFile
 from loader.files.journal import Settings
 from loader.files.part import read_part
 
-VERSION = 3  # another one if the same settings make other scores
-_PER_TASK = 100_000  # nodes that a task has, about
-_MOST = 64  # positions of a task
-_AT_ONCE = 1 << 24  # bytes of a file
+VERSION = 3  # incremented when a change of the code makes other scores with the same settings
+_PER_TASK = 100_000  # nodes that are searched for a task, about
+_MOST = 64  # positions of a task at most
+_AT_ONCE = 1 << 24  # bytes of a file that are read at once
 
 
 @dataclass(frozen=True)
 class RescoreSettings:
-    """Settings of a rescoring."""
+    """Settings of `loader rescore`: engine, search limits, number of engines."""
 
     engine: EngineSettings
     limits: Limits
@@ -29,11 +29,13 @@ class RescoreSettings:
 
     @property
     def positions_of_a_task(self) -> int:
-        """The number of positions that an engine gets at once, and that its death may cost. Changes no score."""
+        """Returns the number of positions that an engine gets at once. It changes no score, only how much work a crash
+        of the command may lose."""
         return max(1, min(_MOST, _PER_TASK // (self.limits.nodes or _PER_TASK // 16)))
 
     def identity(self, target: Target) -> Settings:
-        """All that a position's score depends on, by option. Not --threads."""
+        """Returns all settings on which a score depends, by the names of the options. The number of engines is not
+        among them."""
         return {
             "scores of version": VERSION,
             "format": f"{target.format.name} {target.packing or ''}".strip(),
@@ -44,7 +46,7 @@ class RescoreSettings:
 
 
 def digest_of_all(files: Sequence[DataFile]) -> str:
-    """Returns a digest of the content of files. Raises DataChangedError, OSError."""
+    """Returns a SHA-256 digest of the content of all files. Raises DataChangedError, OSError."""
     whole = hashlib.sha256()
     for file in files:
         one = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Settings of `loader generate`, and which of them must be the same when it goes on."""
+"""Settings of `loader generate`, and those that must be the same when an interrupted work is continued."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from loader.chess.engines.opening import Variant
 from loader.chess.positions.format import BINPACK
 from loader.files.journal import Settings
 
-# Defaults of the scores that openings are left out beyond, and that games are won and drawn by.
+# Defaults of --opening-score, --win-score and --draw-score.
 SCORES = (1000, 2500, 8)  # in internal units of Stockfish 15.1
 SCORES_IN_CENTIPAWNS = (277, 693, 2)
-VERSION = 2  # of the games: another one if the same settings make other games
+VERSION = 2  # incremented when a change of the code makes other games with the same settings
 
 
 @dataclass(frozen=True)
 class GenerateSettings:
-    """Settings of self-play."""
+    """Settings of `loader generate`: engine, number of positions, openings, rules for ending games."""
 
     engine: EngineSettings
     positions: int
@@ -34,7 +34,8 @@ class GenerateSettings:
     format: str = BINPACK  # of the output; no part of the identity, as its name says it
 
     def identity(self, book: Book | None) -> Settings:
-        """All that the file's bytes depend on, by option; files by their content. Not --engines."""
+        """Returns all settings on which the bytes of the file depend, by the names of the options. Files (program,
+        networks, book) are identified by their content. The number of engines is not among them."""
         game, limits = self.game, self.game.limits
         return {
             "games of version": VERSION,

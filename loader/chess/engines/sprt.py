@@ -1,9 +1,10 @@
-"""A sequential test of two Elo differences: after each pair of games it accepts one of them, or wants more games.
+"""A sequential test (SPRT) of two Elo differences. After each pair of games it accepts one of them, or asks for more
+games.
 
-The generalized sequential probability ratio test of fishtest and fastchess (there `model=logistic`): the likelihood of
-the pairs' results under each hypothesis, by the distribution of pairs that has its score and fits the results best.
-Formulas: Michel Van den Bergh, Comments on Normalized Elo, proposition 1.1,
-https://www.cantate.be/Fishtest/normalized_elo_practical.pdf
+The generalized sequential probability ratio test of fishtest and fastchess (there `model=logistic`). It compares the
+likelihoods of the pairs' results under both hypotheses. Under each, the distribution of pairs is the one that has the
+hypothesis's mean score and fits the results best. Formulas: Michel Van den Bergh, Comments on Normalized Elo,
+proposition 1.1, https://www.cantate.be/Fishtest/normalized_elo_practical.pdf
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 ERROR = 0.05  # of both kinds: alpha and beta
-LOWER = math.log(ERROR / (1 - ERROR))  # of the log-likelihood ratio; at it or below, H0 is accepted
-UPPER = math.log((1 - ERROR) / ERROR)  # at it or above, H1
+LOWER = math.log(ERROR / (1 - ERROR))  # log-likelihood ratio at or below which H0 is accepted
+UPPER = math.log((1 - ERROR) / ERROR)  # log-likelihood ratio at or above which H1 is accepted
 MAX_ELO = 1000.0
-_NEVER_SEEN = 1e-3  # pairs: what fishtest and fastchess count for a result that has not come yet
-_HALVINGS = 64  # of an interval of a few hundred at most: what is left rounds to nothing
+_NEVER_SEEN = 1e-3  # pairs counted for a result that has not occurred yet, as in fishtest and fastchess
+_HALVINGS = 64  # bisection steps, which shrink an interval of a few hundred to less than rounding
 
 
 @dataclass(frozen=True)
 class Sprt:
-    """The hypotheses: the first engine is so many Elo stronger. `elo0` < `elo1`, both within +-MAX_ELO."""
+    """The two hypotheses of a test: the first engine is `elo0` (H0) or `elo1` (H1) Elo stronger. `elo0` < `elo1`, both
+    within +-MAX_ELO."""
 
     elo0: float  # H0
     elo1: float  # H1
 
     def llr(self, pairs: Sequence[int]) -> float:
-        """Returns the log-likelihood ratio of H1 to H0 for so many pairs with 0, 1/2, 1, 3/2 and 2 points; 0 before the
-        first one."""
+        """Returns the log-likelihood ratio of H1 to H0. `pairs` has the number of pairs with 0, 1/2, 1, 3/2 and 2
+        points. Returns 0 before the first pair."""
         if not any(pairs):
             return 0.0
         counts = [count or _NEVER_SEEN for count in pairs]
@@ -38,7 +40,8 @@ class Sprt:
         return sum(count * math.log(one / other) for count, one, other in zip(counts, under0, under1, strict=True))
 
     def accepted(self, pairs: Sequence[int]) -> Literal["H0", "H1"] | None:
-        """Returns the hypothesis that these pairs decide for, or None."""
+        """Returns the hypothesis that the test accepts after these pairs, "H0" or "H1"; None if more games are
+        needed."""
         llr = self.llr(pairs)
         if llr <= LOWER:
             return "H0"
@@ -46,8 +49,12 @@ class Sprt:
 
 
 def _divisors(counts: Sequence[float], score: float) -> list[float]:
-    """Returns what the frequencies of pairs are divided by for those of the likeliest distribution with a mean of
-    `score`: with its Lagrange multiplier t, 1 + t (points - score). The mean's error falls with t between two poles."""
+    """Computes the divisors that turn the measured frequencies of pair results into the likeliest distribution with the
+    mean `score`.
+
+    The divisors are 1 + t (points - score), with the Lagrange multiplier t. The error of the mean falls with t between
+    two poles, so t is found by bisection.
+    """
     offsets = [points / (len(counts) - 1) - score for points in range(len(counts))]
     low, high = -1 / offsets[-1], -1 / offsets[0]
     for _ in range(_HALVINGS):

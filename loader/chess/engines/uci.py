@@ -1,6 +1,7 @@
-"""Lines of the UCI protocol: the options an engine offers, the commands that set them, the scores it prints. Pure.
+"""Parses and writes lines of the UCI protocol: options of an engine, commands that set them, scores. Does no input or
+output.
 
-Training data hold scores in internal units; an engine prints centipawns, or moves to mate.
+Training data store scores in internal units. An engine prints centipawns, or moves to mate.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 KINDS = ("check", "spin", "combo", "button", "string")
-MATE = 32000  # internal value of being mated now; one less for each ply until then
+MATE = 32000  # internal size of the score of a mate on the board, one less for each ply until the mate
 _BOUNDS = ("lowerbound", "upperbound")
 _INFO_KEYS = frozenset({
     "depth", "seldepth", "time", "nodes", "pv", "multipv", "score", "wdl", "currmove", "currmovenumber", "hashfull",
     "nps", "tbhits", "sbhits", "cpuload", "refutation", "currline",
 })  # fmt: skip
-MATES = 1000  # plies that are told apart; all other scores stay below MATE - MATES
+MATES = 1000  # plies to a mate that have scores of their own; other scores are limited to MATE - MATES
 
 
 @dataclass(frozen=True)
 class Option:
-    """One line `option name ... type ...` of an engine."""
+    """An option that an engine offers, from its line `option name ... type ...`."""
 
     name: str
     kind: str  # of KINDS
@@ -31,7 +32,7 @@ class Option:
 
 
 def parse_option(line: str) -> Option | None:
-    """None for any other line."""
+    """Parses a line `option name ... type ...`. Returns None for any other line."""
     match = re.fullmatch(r"option\s+name\s+(.+?)\s+type\s+(\w+)(.*)", line.strip())
     if match is None or match[2] not in KINDS:
         return None
@@ -42,7 +43,7 @@ def parse_option(line: str) -> Option | None:
 
 
 def parse_setting(text: str) -> tuple[str, str]:
-    """NAME=VALUE, or the NAME of a button. Raises ValueError."""
+    """Splits NAME=VALUE into name and value; the value is empty for the NAME of a button. Raises ValueError."""
     name, _, value = text.partition("=")
     if not text.isprintable() or not name.strip():
         raise ValueError(f"{text!r}: an option is given as NAME=VALUE")
@@ -50,7 +51,8 @@ def parse_setting(text: str) -> tuple[str, str]:
 
 
 def setoption(offered: Sequence[Option], name: str, value: str) -> str:
-    """The `setoption` line. Raises ValueError if the engine has no such option, or not with that value."""
+    """Returns the command that sets an option. Raises ValueError if the engine does not offer the option or does not
+    allow the value."""
     by_name: Mapping[str, Option] = {option.name.lower(): option for option in offered}
     option = by_name.get(name.lower())
     if option is None:
@@ -62,7 +64,7 @@ def setoption(offered: Sequence[Option], name: str, value: str) -> str:
 
 
 def _fault(option: Option, value: str) -> str:
-    """Why the value can't be, or an empty text."""
+    """Returns the reason why an option can't have a value, or an empty text if it can."""
     match option.kind:
         case "check" if value.lower() not in ("true", "false"):
             return f"true or false, not {value!r}"
@@ -79,7 +81,8 @@ def _fault(option: Option, value: str) -> str:
 
 
 def internal_score(kind: str, value: int, units_per_100cp: int) -> int:
-    """A UCI score in internal units: centipawns scaled and rounded, mates as 32000 minus the plies to go."""
+    """Converts a UCI score to internal units. Centipawns are scaled and rounded. A mate becomes 32000 minus the plies
+    to it, negative for the side that is mated."""
     if kind == "mate":
         plies = min(2 * value - 1 if value > 0 else -2 * value, MATES - 1)
         return MATE - plies if value > 0 else -MATE + plies
@@ -90,7 +93,7 @@ def internal_score(kind: str, value: int, units_per_100cp: int) -> int:
 
 @dataclass(frozen=True)
 class Score:
-    """A score as an engine prints it."""
+    """A score as an engine prints it, in centipawns or moves to mate."""
 
     kind: str  # cp or mate
     value: int
@@ -99,7 +102,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Info:
-    """One line `info ...` of a search. None: the line does not have it."""
+    """The facts in one line `info ...` of a search. None: the line does not contain the fact."""
 
     score: Score | None = None  # of the best move only
     nodes: int | None = None
@@ -107,10 +110,10 @@ class Info:
 
 
 def parse_info(line: str) -> Info | None:
-    """Parses a line `info ...` by its keys, in whatever order they stand; None for any other line.
+    """Parses a line `info ...` of a search, whose keys may stand in any order. Returns None for any other line.
 
-    Keys that are not known are passed over with their values, and what stands behind `string` is free text. The word
-    for a bound may stand anywhere, also behind `wdl` and its numbers.
+    Unknown keys are skipped with their values, and text after `string` is ignored. The word for a bound may stand
+    anywhere, also after `wdl` and its numbers.
     """
     if not line.startswith("info"):
         return None
@@ -123,10 +126,11 @@ def parse_info(line: str) -> Info | None:
 
 
 def parse_complaint(line: str, settings: Sequence[tuple[str, str]]) -> str | None:
-    """Returns what an engine complains of when options are set; None for any other line.
+    """Returns the text of a line in which an engine complains of an option, None for any other line.
 
-    A complaint has the word error, or says that there is no such option, or that something failed while it names an
-    option of `settings` (name, value), its value, or the last part of a value that is a path.
+    A line is a complaint if it has the word error, or says that there is no such option. It is also one if it says that
+    something failed, and names an option of `settings` (name, value), its value, or the last part of a value that is a
+    path.
     """
     text = " ".join(line.split()).removeprefix("info string ")
     if re.search(r"\b(error|no such option|unknown option)\b", text, re.IGNORECASE):
@@ -139,7 +143,7 @@ def parse_complaint(line: str, settings: Sequence[tuple[str, str]]) -> str | Non
 
 
 def _values_by_key(words: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """Returns the words behind each key, up to the next key or to `string`."""
+    """Returns the words that follow each key of an `info` line, up to the next key or `string`."""
     values: dict[str, list[str]] = {}
     of_key: list[str] = []
     for word in words:
@@ -155,6 +159,7 @@ def _values_by_key(words: Sequence[str]) -> Mapping[str, Sequence[str]]:
 
 
 def _score_of(values: Mapping[str, Sequence[str]]) -> Score | None:
+    """Returns the score of an `info` line, given its values by key; None if it has none that can be read."""
     kind, *rest = values.get("score") or ("",)
     if kind not in ("cp", "mate") or not rest:
         return None
@@ -165,5 +170,6 @@ def _score_of(values: Mapping[str, Sequence[str]]) -> Score | None:
 
 
 def _number_of(values: Mapping[str, Sequence[str]], key: str) -> int | None:
+    """Returns the whole number that follows a key of an `info` line, or None."""
     words = values.get(key) or ("",)
     return int(words[0]) if re.fullmatch(r"\d{1,18}", words[0]) else None

@@ -1,1 +1,1 @@
-"""Statistics of files of positions: counted, as text and in pictures."""
+"""Statistics of files of positions: counting, and output as text, JSON and pictures."""

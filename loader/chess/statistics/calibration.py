@@ -1,6 +1,6 @@
-"""Score against result: what positions of each score became of, beside what models say.
+"""Calibration of scores: the mean result of positions with each score, beside what two models predict.
 
-Scores and results are the side to move's; a result is 0 for a loss, 1/2 for a draw, 1 for a win.
+Scores and results are from the side to move's view. A result is 0 for a loss, 1/2 for a draw, 1 for a win.
 """
 
 from __future__ import annotations
@@ -17,57 +17,64 @@ from loader import _native
 from loader.chess.statistics.distribution import Counts
 from loader.chess.views import ZERO
 
-STEP, LAST, PLY_STEP = 25, 2000, 8  # of the census' plane of scores and plies
+STEP, LAST, PLY_STEP = 25, 2000, 8  # step of scores, largest score and step of plies in `Census.score_plies`
 _RESULTS = np.array([0.0, 0.5, 1.0])
-_SCALES = (5.0, 20000.0)  # that are tried
-_TRIED = 48
+_SCALES = (5.0, 20000.0)  # least and largest K that are tried
+_TRIED = 48  # values of K that are tried in each round
 
 Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Positions with scores from `low` up to but not including `high`. None: there is no such border."""
+    """The results of positions with scores from `low` up to but not including `high`. None: the interval is open on
+    that side."""
 
     low: int | None
     high: int | None
     loss: int
     draw: int
     win: int
-    model: float | None  # mean of what the win-rate model says; None if the plies are not known, or at open borders
+    model: float | None  # mean result by the win-rate model; None if plies are not known, or for an open interval
 
     @property
     def entries(self) -> int:
+        """Returns the number of positions."""
         return self.loss + self.draw + self.win
 
     @property
     def result(self) -> float | None:
-        """Mean."""
+        """Returns the mean result, 0 to 1; None without positions."""
         return (self.win + 0.5 * self.draw) / self.entries if self.entries else None
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """`results`: [3, 65536] lost, drawn, won, by score + 32768, of entries that have both. `by_ply`: [160, 31]
-    entries by score in steps of 25 from -2000 on, and by ply in steps of 8; None if plies are not known."""
+    """Counts of results by score, from which mean results and the parameter of the best curve are computed.
+
+    `results` is [3, 65536]: positions lost, drawn and won, by score + 32768, of entries that have both score and
+    result. `by_ply` is [160, 31]: entries by score in steps of 25 from -2000 on, and by ply in steps of 8; None if
+    plies are not known.
+    """
 
     results: Counts
     by_ply: Counts | None
 
     def intervals(self) -> Iterator[Interval]:
-        """From -LAST to LAST, and beyond."""
+        """Yields the intervals of 25 points of score from -2000 to 2000, and the two open intervals beyond."""
         edges = [None, *range(-LAST, LAST + 1, STEP), None]
         for low, high in pairwise(edges):
             yield self.interval(low, high)
 
     def interval(self, low: int | None, high: int | None) -> Interval:
-        """Counts an interval of scores, made of whole steps."""
+        """Returns the results of an interval of scores, whose limits are multiples of 25."""
         part = self.results[:, None if low is None else low + ZERO : None if high is None else high + ZERO]
         loss, draw, win = (int(count) for count in part.sum(axis=1))
         return Interval(low, high, loss, draw, win, self._model(low, high))
 
     def scale(self) -> float | None:
-        """K of the curve 1 / (1 + e^(-score / K)) that is nearest to the results, by squares; None if there is none."""
+        """Fits the curve 1 / (1 + e^(-score / K)) to the results by least squares. Returns K, or None if there is no
+        best K between about 5 and 20,000."""
         entries = self.results.sum(axis=0).astype(np.float64)
         used = np.flatnonzero(entries)
         scores, weights = (used - ZERO).astype(np.float64), entries[used]
@@ -84,6 +91,8 @@ class Calibration:
         return round(found, 1) if 1.01 * _SCALES[0] < found < 0.99 * _SCALES[1] else None
 
     def _model(self, low: int | None, high: int | None) -> float | None:
+        """Returns the mean result that the win-rate model predicts for positions in an interval, weighted by their
+        plies. None if plies are not known, or for an open interval."""
         if self.by_ply is None or low is None or high is None or not -LAST <= low < high <= LAST:
             return None
         rows = slice((low + LAST) // STEP, (high + LAST) // STEP)
@@ -92,12 +101,14 @@ class Calibration:
 
 
 def logistic(x: Numbers) -> Numbers:
+    """Evaluates 1 / (1 + e^-x)."""
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(x, -500.0, 500.0))), np.float64)
 
 
 @cache
 def model() -> Numbers:
-    """[160, 31]: the mean result that the win-rate model says, in the middle of each step of score and ply."""
+    """Returns the mean results that the win-rate model predicts, [160, 31], in the middle of each step of score and
+    ply."""
     probability = _native.win_draw_loss_probability
     scores = range(-LAST + STEP // 2, LAST, STEP)
     plies = range(PLY_STEP // 2, PLY_STEP * 31, PLY_STEP)

@@ -1,4 +1,4 @@
-"""Whole numbers that positions have, summed up."""
+"""Summaries of whole numbers that positions have, such as scores or plies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Counts = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Distribution:
-    """A distribution of whole numbers. All zero if there are none."""
+    """Minimum, maximum, mean, standard deviation and percentiles of whole numbers. All are 0 if there are no
+    numbers."""
 
     min: int
     max: int
@@ -24,7 +25,7 @@ class Distribution:
 
     @classmethod
     def of_counts(cls, counts: Counts, zero: int = 0) -> Distribution:
-        """counts[i] is how often i - zero occurs."""
+        """Summarizes a histogram: counts[i] is how often the number i - zero occurs."""
         total = int(counts.sum())
         if total == 0:
             return cls(0, 0, 0.0, 0.0, 0, 0, 0)
@@ -42,6 +43,6 @@ class Distribution:
 
 
 def trimmed(counts: Counts) -> list[int]:
-    """Without the zeros at the end."""
+    """Returns the counts as a list, without zeros at its end."""
     present = np.flatnonzero(counts)
     return [int(count) for count in counts[: present[-1] + 1]] if len(present) else []

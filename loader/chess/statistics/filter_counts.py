@@ -1,4 +1,4 @@
-"""Counts of the positions that filters would leave, alone and together."""
+"""Counts how many positions each filter would leave, and how many all of them together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ TOGETHER = "together"
 
 @dataclass(frozen=True)
 class NamedFilter:
-    """`name`: a key of [data.chess.filters], or TOGETHER; `setting`: its value for people, empty if it is only on."""
+    """A filter with its name for people.
+
+    `name` is a key of [data.chess.filters], or TOGETHER for all filters at once. `setting` is the value as text, empty
+    for a filter that is only on or off.
+    """
 
     name: str
     setting: str
@@ -26,7 +30,7 @@ class NamedFilter:
 
 @dataclass(frozen=True)
 class FilterCount:
-    """The number of entries that a filter leaves of a file."""
+    """The number of entries of a file that a filter leaves."""
 
     name: str
     setting: str
@@ -34,10 +38,11 @@ class FilterCount:
 
 
 def filters_to_count(filters: FilterConfig | None, seed: int) -> Sequence[NamedFilter]:
-    """None: none."""
+    """Returns each filter that is on as a filter of its own, then all together. Returns nothing if `filters` is
+    None."""
     if filters is None:
         return ()
-    least = filters.piece_count_least  # of piece_count and its curve, no filter itself
+    least = filters.piece_count_least  # a parameter of piece_count and its curve, no filter of its own
     on = {
         key: value
         for key in FilterConfig.model_fields
@@ -55,7 +60,8 @@ def filters_to_count(filters: FilterConfig | None, seed: int) -> Sequence[NamedF
 
 
 def count_left(filters: Sequence[NamedFilter], records: Records, chunk: int) -> list[int]:
-    """Counts what each filter leaves of a chunk's records."""
+    """Returns the number of records of a chunk that each filter leaves. Random filters draw by the number of the
+    chunk."""
     return [int(np.count_nonzero(each.native.choose(records, chunk))) for each in filters]
 
 
@@ -64,10 +70,12 @@ def _filter(filters: FilterConfig, seed: int) -> _native.Filter:
 
 
 def _off(key: str) -> object:
+    """Returns the value of a key of [data.chess.filters] that turns its filter off."""
     return False if key == "skip_no_score" else FilterConfig.model_fields[key].default
 
 
 def _shown(value: object) -> str:
+    """Formats the value of a filter as text for people."""
     match value:
         case bool():
             return ""

@@ -1,4 +1,4 @@
-"""A file read once, chunk by chunk on several threads, and everything in it counted by the native part."""
+"""Counts the statistics of a file in one pass, chunk by chunk on several threads. Native code does the counting."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ def open_inspected(
     comments: PgnComments = NO_SETTINGS,
     rule: BadDataRule = KEPT,
 ) -> Source:
-    """Opens a file or pipe; `option`: its format, if it does not say it; `comments`: of PGN. Raises UsageError if a
-    filter needs what the format lacks; DataError, OSError."""
+    """Opens a file or pipe whose positions are to be counted.
+
+    `option` is the format, if the file does not show it. `comments` says how scores in PGN are read. Raises UsageError
+    if a filter needs what the format does not store; DataError, OSError.
+    """
     needed = () if filters is None else needed_parts(filters)
     source = open_input(path, option, needed=needed, rule=rule, comments=comments)
     if filters is not None:
@@ -45,10 +48,10 @@ def inspect_source(
     threads: int = 1,
     tick: Tick | None = None,
 ) -> FileStatistics:
-    """Reads every entry. The same on any number of threads.
+    """Reads every entry of a source and returns its statistics. The result does not depend on the number of threads.
 
-    filters: what each of them would leave is counted, as of a stream of this file. Raises DataError at damage, with the
-    number of good entries before it.
+    With `filters`, also counts the entries that each filter would leave in a training stream of this file. Raises
+    DataError at damage, with the number of good entries before it.
     """
     inspection = _Inspection(source, filters_to_count(filters, seed))
     inspection.run(threads, tick or silent)
@@ -78,7 +81,7 @@ def inspect_source(
 
 
 class _Inspection:
-    """Each thread counts with a census of its own; in the end they are added up."""
+    """The counting of one file. Each thread counts with a census of its own, and all are added in the end."""
 
     def __init__(self, source: Source, filters: Sequence[NamedFilter]) -> None:
         self._source = source
@@ -90,6 +93,7 @@ class _Inspection:
         self._idle: SimpleQueue[_native.Census] = SimpleQueue()
 
     def run(self, threads: int, tick: Tick) -> None:
+        """Counts all chunks of the source. Raises DataError at damage, with the number of good entries before it."""
         source = self._source
         for entries, left, unscored, damage in map_in_order(self._count, enumerate(source.chunks()), threads):
             self.chunks += 1
@@ -105,17 +109,21 @@ class _Inspection:
             raise self._shown(damage) from None
 
     def total(self) -> _native.Census:
+        """Returns the sum of the censuses of all threads. Can be called once."""
         total = _native.Census()
         while not self._idle.empty():
             total.add_census(self._idle.get())
         return total
 
     def left(self) -> list[FilterCount]:
+        """Returns the number of entries that each filter leaves."""
         return [
             FilterCount(each.name, each.setting, left) for each, left in zip(self._filters, self._left, strict=True)
         ]
 
     def _count(self, work: tuple[int, Piece]) -> tuple[int, list[int], Counter[str], DataError | None]:
+        """Counts a chunk. Returns its number of entries, how many each filter leaves, how many have no score by the
+        reason, and the damage or None."""
         number, (file, chunk) = work
         census = self._take_census()
         before = census.entries
@@ -131,13 +139,14 @@ class _Inspection:
         return entries, left, unscored, damage
 
     def _take_census(self) -> _native.Census:
+        """Returns a census that no other thread uses at present."""
         try:
             return self._idle.get_nowait()
         except Empty:
             return _native.Census(keeps_records=bool(self._filters))
 
     def _shown(self, damage: DataError) -> DataError:
-        """Words damage as `loader verify` does."""
+        """Adds the number of good entries before the damage to an error, as `loader verify` does."""
         if damage.offset is None:
             return damage
         reason = f"{damage.reason}; {self._entries:,} good entries before it"

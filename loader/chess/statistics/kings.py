@@ -1,4 +1,4 @@
-"""Squares of kings, and the buckets of a layout that they use."""
+"""Counts how often each king bucket (a set of squares of the own king that shares weights) is used."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 
 from loader.chess.statistics.distribution import Counts
 
-MIRRORED = 32  # numbers of a layout of files a to d
+MIRRORED = 32  # size of a layout of files a to d, for which positions are mirrored
 
 
 def bucket_counts(own: Counts, opponent: Counts, layout: Sequence[int]) -> list[int]:
-    """Counts how often each bucket's table is looked up: by both sides of each position.
+    """Returns how often each king bucket is used, by the kings of both sides in all positions.
 
-    own, opponent: [64] by square as the side to move sees the board. layout: as `data.chess.king_buckets`.
+    `own` and `opponent` count kings by square, [64], from the side to move's view. `layout` is as
+    `data.chess.king_buckets`.
     """
     squares = np.arange(64)
     kings = own + opponent[squares ^ 56]  # each as its own side sees the board

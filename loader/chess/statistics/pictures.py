@@ -1,4 +1,5 @@
-"""Pictures of what a file holds: scores and results, positions, kings. Parts that the format lacks have no panel."""
+"""Draws the statistics of a file as pictures: scores and results, kinds of positions, squares of kings. Panels for what
+the format does not store are omitted."""
 
 from __future__ import annotations
 
@@ -18,15 +19,16 @@ from loader.pictures import picture
 
 _LINE, _MODEL, _FIT = "#2a4a6b", "#c0392b", "#7f8c8d"
 _LOST, _DRAWN, _WON = "#b0413e", "#c9c2b3", "#3f7f5f"
-_FEWEST = 20  # positions of a point of the curve
+_FEWEST = 20  # positions that a point of the curve needs
 _COLUMNS = 3
-_BARS = 120  # of a panel, about
+_BARS = 120  # bars of a histogram, about
 
 Panel = Callable[[Any, FileStatistics], None]
 
 
 def draw(statistics: FileStatistics, folder: Path) -> list[Path]:
-    """The files, in a folder that is made if need be: none of a file without positions. Raises OSError."""
+    """Draws the pictures of a file into a folder, which is created if necessary. Returns their paths; none for a file
+    without positions. Raises OSError."""
     if not statistics.entries:
         return []
     folder.mkdir(parents=True, exist_ok=True)
@@ -36,7 +38,7 @@ def draw(statistics: FileStatistics, folder: Path) -> list[Path]:
 
 
 def paths_in(folder: Path) -> list[Path]:
-    """Returns the paths of the pictures."""
+    """Returns the paths of the pictures in a folder."""
     return [folder / f"{name}.png" for name in ("scores", "positions", "kings")]
 
 
@@ -45,6 +47,7 @@ def _title(statistics: FileStatistics, what: str) -> str:
 
 
 def _scores(statistics: FileStatistics, path: Path) -> None:
+    """Draws the picture of scores: a histogram by result, and the mean result by score."""
     with picture(path, _title(statistics, "scores and results of the side to move"), 11, 4.8) as figure:
         left, right = figure.subplots(1, 2)
         _score_histogram(left, statistics)
@@ -52,6 +55,7 @@ def _scores(statistics: FileStatistics, path: Path) -> None:
 
 
 def _score_histogram(axes: Any, statistics: FileStatistics) -> None:
+    """Draws the distribution of scores, stacked by result."""
     edges = np.arange(-LAST, LAST + 1, STEP)
     results = statistics.calibration().results[:, ZERO - LAST : ZERO + LAST]
     parts = results.reshape(3, -1, STEP).sum(axis=2) / statistics.entries * 100
@@ -66,6 +70,7 @@ def _score_histogram(axes: Any, statistics: FileStatistics) -> None:
 
 
 def _calibration(axes: Any, statistics: FileStatistics) -> None:
+    """Draws the mean result by score with its noise, beside the win-rate model and the best curve."""
     calibration = statistics.calibration()
     inner = [each for each in calibration.intervals() if each.low is not None and each.high is not None]
     middles = np.arange(-LAST, LAST, STEP, dtype=np.float64) + np.float64(STEP / 2)
@@ -91,6 +96,7 @@ def _calibration(axes: Any, statistics: FileStatistics) -> None:
 
 
 def _positions(statistics: FileStatistics, path: Path) -> None:
+    """Draws histograms of pieces, material, phase, ply and length of games, and of kinds of moves."""
     counts = statistics.counts
     panels: list[tuple[str, Counts]] = [
         ("pieces", counts.piece_counts),
@@ -114,6 +120,7 @@ def _positions(statistics: FileStatistics, path: Path) -> None:
 
 
 def _histogram(axes: Any, title: str, counts: Counts) -> None:
+    """Draws a histogram of counts, without the last 0.05 %, in at most about 120 bars."""
     total = int(counts.sum())
     shares = counts / max(total, 1) * 100
     last = int(np.searchsorted(np.cumsum(counts), 0.9995 * total)) + 1 if total else 1
@@ -128,6 +135,7 @@ def _histogram(axes: Any, title: str, counts: Counts) -> None:
 
 
 def _moves(axes: Any, statistics: FileStatistics) -> None:
+    """Draws the shares of captures and of moves that are not normal."""
     moves = statistics.moves()
     del moves["normal"]
     shown = {"captures": statistics.counts.captures, **{name.replace("_", " "): n for name, n in moves.items() if n}}
@@ -141,6 +149,7 @@ def _moves(axes: Any, statistics: FileStatistics) -> None:
 
 
 def _kings(statistics: FileStatistics, path: Path) -> None:
+    """Draws the squares of the kings of both sides, and the king buckets that they use."""
     own = statistics.counts.own_kings
     other = statistics.counts.opponent_kings[np.arange(64) ^ 56]
     buckets = statistics.buckets()
@@ -155,6 +164,7 @@ def _kings(statistics: FileStatistics, path: Path) -> None:
 
 
 def _board(axes: Any, shares: npt.NDArray[np.float64], title: str) -> None:
+    """Draws shares in percent on a chessboard. [64] by square, a1 first."""
     board = shares.reshape(8, 8)
     axes.imshow(np.sqrt(board), cmap="Blues", origin="lower", vmin=0)
     bright = 0.5 * float(np.sqrt(board.max()))

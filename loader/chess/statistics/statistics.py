@@ -1,4 +1,4 @@
-"""Statistics of a file of positions."""
+"""Statistics of a file of positions, computed from counts, and their form as JSON."""
 
 from __future__ import annotations
 
@@ -28,29 +28,30 @@ from loader.stream.left_out import LeftOut
 
 @dataclass(frozen=True)
 class FileFacts:
-    """Facts of a file besides its positions."""
+    """Facts about a file that do not come from counting: its format, size and units."""
 
     file: str
     format: str
     lacks: Sequence[str]  # parts of an entry, of loader.chess.filters.PARTS
     bytes: int
     chunks: int
-    unit: str | None  # game or chain; None if positions stand alone
-    score_unit: str  # that is usual in the format
-    score_view: View | None  # whose advantage a positive one is; None: each comment has its own
+    unit: str | None  # "game" or "chain"; None if positions are stored one by one
+    score_unit: str  # the unit that is usual in the format
+    score_view: View | None  # whose advantage a positive score is; None: each comment states its own view
     result_view: View | None
-    comments: PgnComments | None = None  # settings of PGN's
+    comments: PgnComments | None = None  # how comments were read; None: the format is not PGN
 
 
 @dataclass(frozen=True)
 class FileStatistics:
-    """Scores, results and king squares are as the side to move sees them. `counts` is finished."""
+    """The statistics of a file. `counts` must be a finished census. Scores, results and king squares are from the side
+    to move's view."""
 
     facts: FileFacts
     counts: Census
-    king_buckets: Sequence[int]  # a layout, as `data.chess.king_buckets`; empty: none is asked for
+    king_buckets: Sequence[int]  # a layout, as `data.chess.king_buckets`; empty: not requested
     left: Sequence[FilterCount]
-    unscored: Mapping[str, int] = field(default_factory=dict)  # by the reason, of formats that know one
+    unscored: Mapping[str, int] = field(default_factory=dict)  # missing scores by the reason, if the format has one
     left_out: Sequence[LeftOut] = ()  # what can't be used; not in the counts
 
     @property
@@ -59,6 +60,7 @@ class FileStatistics:
 
     @property
     def entries(self) -> int:
+        """Returns the number of positions."""
         return self.counts.entries
 
     @property
@@ -67,19 +69,21 @@ class FileStatistics:
 
     @property
     def units(self) -> int:
+        """Returns the number of games or chains."""
         return int(self.counts.lengths.sum())
 
     def has(self, part: str) -> bool:
-        """Tells whether entries of this format have a part, and of the ply, whether any is known."""
+        """Tells whether entries of this format have a part (move, ply, ...). The ply must also be known for at least
+        one entry."""
         unknown = part == PLY and self.entries != 0 and not self.counts.plies.any()
         return part not in self.facts.lacks and not unknown
 
     def without(self) -> list[str]:
-        """Returns the parts that entries of this format lack."""
+        """Returns the parts (move, ply, ...) that entries of this format do not have, except Chess960."""
         return [part for part in self.facts.lacks if part != CHESS960]
 
     def score_counts(self) -> Counts:
-        """Counts entries that have a score, by score + 32768."""
+        """Returns the number of entries with each score, by score + 32768, without entries that have none."""
         return cast(Counts, _scored(self.counts).sum(axis=0))
 
     def score(self) -> Distribution | None:
@@ -88,36 +92,41 @@ class FileStatistics:
         return Distribution.of_counts(counts, ZERO) if counts.any() else None
 
     def no_score(self) -> int:
+        """Returns the number of entries without a score."""
         return count_missing_scores(self.counts)
 
     def no_ply(self) -> int:
-        """Counts entries whose ply is not known, of a format that has plies."""
+        """Returns the number of entries whose ply is not known; 0 for a format without plies."""
         return 0 if PLY in self.facts.lacks else self.entries - int(self.counts.plies.sum())
 
     def results(self) -> dict[str, int]:
-        """Counts entries by result; those without one only if there are some."""
+        """Returns the number of entries with each result: "loss", "draw", "win", and "none" if some have no result."""
         counts = dict(zip(("loss", "draw", "win", "none"), map(int, self.counts.scores.sum(axis=1)), strict=True))
         return {name: count for name, count in counts.items() if name != "none" or count}
 
     def moves(self) -> dict[str, int]:
+        """Returns the number of entries with each kind of move, and without one."""
         names = ("normal", "promotion", "castling", "en_passant")
         return {**dict(zip(names, map(int, self.counts.move_types), strict=True)), "none": self.counts.no_move}
 
     def calibration(self) -> Calibration:
+        """Returns the results by score. They are compared with the win-rate model if plies are known."""
         return Calibration(_scored(self.counts)[:3], self.counts.score_plies if self.has(PLY) else None)
 
     def buckets(self) -> list[int]:
-        """Empty without a layout."""
+        """Returns how often each king bucket is used; empty without a layout."""
         if not self.king_buckets:
             return []
         return bucket_counts(self.counts.own_kings, self.counts.opponent_kings, self.king_buckets)
 
     def repeated(self) -> float:
-        """Share of the positions that repeat one of the others; exact if `counts.one_in` is 1."""
+        """Returns the share of positions that repeat another one, 0 to 1. It is exact if `counts.one_in` is 1, else
+        estimated from a sample."""
         return 1.0 - self.counts.different / max(self.counts.sampled, 1) if self.counts.sampled else 0.0
 
     def data_facts(self) -> list[DataFact]:
-        """Returns how the file is read."""
+        """Returns lines that describe how the file is read: unit and view of scores, missing scores, what was left
+        out."""
         facts = self.facts
         left_out = [
             DataFact("left out", each.describe("positions").removeprefix("left out: ")) for each in self.left_out
@@ -137,7 +146,7 @@ class FileStatistics:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON. What the format does not have is left out."""
+        """Returns all statistics for JSON, without those for which the format stores nothing."""
         facts = asdict(self.facts)
         unit = facts.pop("unit")
         for key in ("score_view", "result_view", "comments"):  # below, with what shows them
@@ -153,6 +162,7 @@ class FileStatistics:
         return summary | self._positions() | self._scores() | self._estimates()
 
     def _positions(self) -> dict[str, Any]:
+        """Returns the JSON keys about positions: plies, pieces, material, kings, moves."""
         counts = self.counts
         summary: dict[str, Any] = {}
         if self.has(PLY):
@@ -176,6 +186,7 @@ class FileStatistics:
         return {**summary, "in_check": counts.in_check}
 
     def _scores(self) -> dict[str, Any]:
+        """Returns the JSON keys about scores and results."""
         score, calibration = self.score(), self.calibration()
         intervals = [
             {**asdict(each), "result": each.result} for each in calibration.intervals() if each.entries or each.model
@@ -193,6 +204,7 @@ class FileStatistics:
         }
 
     def _estimates(self) -> dict[str, Any]:
+        """Returns the JSON keys about repeated positions, and about filters if some are set."""
         counts = self.counts
         summary: dict[str, Any] = {
             "duplicates": {
@@ -208,7 +220,7 @@ class FileStatistics:
 
 
 def _scored(counts: Census) -> Counts:
-    """Returns entries that have a score, [4, 65536] as `Census.scores`."""
+    """Returns counts of entries that have a score, [4, 65536] as `Census.scores`."""
     scores: Counts = counts.scores.copy()
     scores[:, NO_SCORE + ZERO] = 0
     return scores

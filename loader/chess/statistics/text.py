@@ -1,6 +1,6 @@
-"""Statistics of a file for people: a table of numbers, then what is better seen than read.
+"""Statistics of a file as text: a table of numbers, then charts of letters.
 
-A format's missing parts are left out, and the first row says which they are.
+Statistics for which the format stores nothing are omitted. The first row names what the format lacks.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from loader.chess.statistics.distribution import Counts, Distribution
 from loader.chess.statistics.statistics import FileStatistics
 from loader.stream.data_facts import fact_lines
 
-# Borders of scores, beyond and between which results are shown; multiples of 25.
+# Limits of the intervals of scores for which results are shown; multiples of 25.
 _SCORES = (-1000, -500, -300, -200, -100, -50, 0, 50, 100, 200, 300, 500, 1000)
-_BAR = 30  # letters of the longest bar
+_BAR = 30  # length of the longest bar, in letters
 _PHASES = ((24, 24), (20, 23), (16, 19), (12, 15), (8, 11), (4, 7), (0, 3))
 _PIECES = ((32, 32), (28, 31), (24, 27), (20, 23), (16, 19), (12, 15), (8, 11), (0, 7))
 _FILES = "abcdefgh"
 
 
 def rows(statistics: FileStatistics) -> list[tuple[str, str]]:
-    """Names and values."""
+    """Returns the names and values of the table."""
     facts, counts = statistics.facts, statistics.counts
     without = statistics.without()
     lines = [
@@ -61,7 +61,8 @@ def rows(statistics: FileStatistics) -> list[tuple[str, str]]:
 
 
 def sections(statistics: FileStatistics, solid: str = "#") -> Iterator[str]:
-    """Lines. `solid`: the letter of which bars are made."""
+    """Yields the lines below the table: how the file is read, then charts of results, pieces, phase, kings and filters.
+    `solid` is the letter of which bars are made."""
     facts = statistics.data_facts()
     if facts:
         yield ""
@@ -77,6 +78,7 @@ def sections(statistics: FileStatistics, solid: str = "#") -> Iterator[str]:
 
 
 def _results(statistics: FileStatistics, solid: str) -> Iterator[str]:
+    """Yields a table of mean results by score, with bars and the win-rate model."""
     calibration = statistics.calibration()
     borders = [None, *_SCORES, None]
     intervals = [calibration.interval(low, high) for low, high in pairwise(borders)]
@@ -101,6 +103,7 @@ def _results(statistics: FileStatistics, solid: str) -> Iterator[str]:
 
 
 def _grouped(title: str, counts: Counts, groups: Sequence[tuple[int, int]], solid: str) -> Iterator[str]:
+    """Yields a chart of counts, summed over groups (first and last number) such as 28 to 31 pieces."""
     numbers = [int(counts[low : high + 1].sum()) for low, high in groups]
     yield ""
     yield f"  {title}"
@@ -109,6 +112,7 @@ def _grouped(title: str, counts: Counts, groups: Sequence[tuple[int, int]], soli
 
 
 def _kings(statistics: FileStatistics) -> Iterator[str]:
+    """Yields two chessboards with the shares of king squares in percent."""
     own = statistics.counts.own_kings
     other = statistics.counts.opponent_kings[np.arange(64) ^ 56]
     yield ""
@@ -152,7 +156,7 @@ def _line(name: str, count: int, entries: int, most: int, solid: str) -> str:
 
 
 def _marked(result: float, model: float | None, solid: str) -> str:
-    """A bar of the result, and where the model is."""
+    """Returns a bar as long as the result, with a mark | at the model's prediction."""
     bar = list((solid * round(_BAR * result)).ljust(_BAR + 1))
     if model is not None:
         bar[round(_BAR * model)] = "|"

@@ -37,8 +37,8 @@ class KeptFile:
         self._written += len(rest)
 
     def commit(self, state: Mapping[str, Any]) -> None:
-        """Makes all bytes that were written since the last commit durable, with the command's state after them. Raises
-        OSError."""
+        """Commits all bytes that were written since the last commit, together with the command's state after them.
+        Raises OSError."""
         parts, self._parts = self._parts, []
         self._work.commit_parts(self._written, parts, state)
         self._written = 0
