@@ -32,7 +32,7 @@ class Kind:
     """The properties that files of positions must share to be described in one line."""
 
     format: str
-    unit: str  # of scores; empty: not known
+    unit: str  # unit of the scores; empty: not known
     scale: float
     score_view: View | None
     result_view: View | None
@@ -54,7 +54,7 @@ def describe_positions(config: DataConfig, files: Sequence[DataFile]) -> Iterato
         samples = {file: _sample_of(config, file, _CHUNKS // len(group)) for file in evenly(group, MOST_FILES)}
         for label, view in (("score", kind.score_view), ("result", kind.result_view)):
             yield from _describe_view(label, view, kind, group, samples, config.settings.pgn.view)
-        if kind.score_view is not None:  # comments of PGN are described with the reasons
+        if kind.score_view is not None:  # for PGN, `describe_comments` yields missing scores with their reasons
             yield from describe_missing_scores(_sum(samples.values()), f"a sample of {{positions}} ({origin})")
 
 

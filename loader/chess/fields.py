@@ -1,4 +1,4 @@
-"""The fields of a batch of positions."""
+"""The schema of a batch of positions: active features, score, result, ply, number of pieces and side to move."""
 
 from __future__ import annotations
 

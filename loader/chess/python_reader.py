@@ -42,7 +42,7 @@ class PythonChunks:
                 entries.append((entry.fen, entry.move, entry.score, entry.ply, entry.result))
         except (DataError, OSError) as error:
             fault = fault_of(error, self._reader, chunk)
-        except Exception as error:  # the reader's code is a user's
+        except Exception as error:  # the reader may be a user's code, which can raise anything
             return _native.pack_records([]), fault_of(error, self._reader, chunk), []
         try:  # an object that is no entry counts as damage of the file
             return _native.pack_records(entries, legal=True, needed=self._needed), fault, []

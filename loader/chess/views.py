@@ -68,7 +68,7 @@ class ViewEvidence:
     view: View | None
     white_to_move: Agreement
     black_to_move: Agreement
-    comments_view: View | None = None  # in which comments of PGN are read, by the settings
+    comments_view: View | None = None  # the view that the settings give to comments of PGN
 
     @staticmethod
     def of_counts(view: View | None, signs: npt.NDArray[np.uint64], comments_view: View | None = None) -> ViewEvidence:
@@ -84,7 +84,7 @@ class ViewEvidence:
     def looks_like(self) -> str | None:
         """Returns the view that the labels seem to have, a key of NAMES. None if material does not show it."""
         white, black = self.white_to_move.agrees, self.black_to_move.agrees
-        if not self.black_to_move.positions:  # of formats in which White is always to move
+        if not self.black_to_move.positions:  # the format stores all positions with White to move
             black = white
         if white is None or black is None:
             return None

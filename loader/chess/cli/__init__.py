@@ -1,1 +1,1 @@
-"""The commands of `loader` that only chess positions have."""
+"""Commands of `loader` that exist only for chess positions."""

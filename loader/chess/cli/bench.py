@@ -1,4 +1,4 @@
-"""`loader bench`: how fast batches are made of files."""
+"""`loader bench`: measures how fast batches are made from files of positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`loader convert`, `head`, `sample`, `count`: files of positions taken as they are, or into another format."""
+"""`loader convert`, `head`, `sample`, `count`: write or count positions of files, in their own format or another."""
 
 from __future__ import annotations
 

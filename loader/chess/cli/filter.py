@@ -1,4 +1,4 @@
-"""`loader filter`, `loader dedupe`: files without some of their positions."""
+"""`loader filter` and `loader dedupe`: write files without some of their positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`loader generate`: training data by self-play of a UCI engine."""
+"""`loader generate`: makes training data by self-play of a UCI engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`loader match`: how much stronger one network, or one engine, plays than another."""
+"""`loader match`: measures how much stronger one network or engine plays than another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`loader rescore`: new scores by a UCI engine."""
+"""`loader rescore`: gives the positions of files new scores, by searches of a UCI engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`loader split`, `shuffle`: files of positions in two, or in another order."""
+"""`loader split` and `loader shuffle`: divide a file of positions in two, or write its units in a random order."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def games_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:
     that follows an empty line. Lines that begin with % or ; are ignored. Raises DataError for a comment without an end.
     """
     begin, tags, moves = 0, list[str](), list[str]()
-    in_comment, blank, ended = 0, False, False  # in_comment: the line in which it begins
+    in_comment, blank, ended = 0, False, False  # in_comment: the line in which the open comment begins; 0: none
     text = text.rstrip("\x1a")  # the end of DOS's files
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
         word = line.strip()

@@ -29,7 +29,7 @@ class EngineSettings:
     """Settings with which a UCI engine is started."""
 
     program: str
-    options: tuple[tuple[str, str], ...] = ()  # name and value
+    options: tuple[tuple[str, str], ...] = ()  # pairs of name and value
     units_per_100cp: int = UNITS_PER_100CP
     timeout: float = 60.0  # seconds for each answer
 
@@ -76,12 +76,12 @@ class Search:
 
     move: str | None  # UCI; None if there is no legal move
     score: int | None  # internal units; None if the engine has printed none, as some do for a forced move
-    # Of how it was made:
-    nodes: int | None = field(default=None, compare=False)  # as the engine reports them last; None: it does not
-    depth: int | None = field(default=None, compare=False)  # likewise
+    # How the search ended:
+    nodes: int | None = field(default=None, compare=False)  # last number that the engine reported; None: no report
+    depth: int | None = field(default=None, compare=False)  # last depth that the engine reported; None: no report
     complaint: str | None = field(
         default=None, compare=False
-    )  # `info string` with an error: a network that is loaded by the first search, say
+    )  # an error in an `info string`, as of a network that the engine loads with the first search
 
 
 class Engine:
@@ -93,6 +93,8 @@ class Engine:
     """
 
     def __init__(self, settings: EngineSettings, stop: int | None = None) -> None:
+        """Starts the engine's program, exchanges `uci` and `uciok`, and sets the options. The process is killed if that
+        fails."""
         self.name = ""
         self._settings = settings
         self._process = LineProcess(settings.program, stop)

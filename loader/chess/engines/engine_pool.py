@@ -27,7 +27,7 @@ T = TypeVar("T")
 class Attempt(Generic[T]):
     """The result of a task, or the record that it failed TRIES times and was given up."""
 
-    value: T | None  # None: given up
+    value: T | None  # None: the task was given up
     faults: tuple[str, ...]  # one for each attempt that failed, after which the engine was started again
 
 
@@ -72,6 +72,8 @@ class EnginePool(Generic[T]):
     def __init__(
         self, settings: Sequence[EngineSettings], threads: int, option: str, do: Callable[[RestartedEngines, int], T]
     ) -> None:
+        """Prepares `threads` threads, each with one engine for each of `settings`. They start when the context is
+        entered."""
         self._settings = settings
         self._option = option
         self._do = do

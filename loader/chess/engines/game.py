@@ -38,9 +38,9 @@ class GameSettings:
     limits: Limits = field(default_factory=lambda: Limits(nodes=150))
     opening_score: int = 1000  # an opening with a score beyond this for either side is replaced by another
     win_score: int = 2500  # a game is won with a score of at least this for `win_plies` plies in a row
-    win_plies: int = 4  # 0: never
+    win_plies: int = 4  # 0: scores never win a game
     draw_score: int = 8  # a game is drawn with scores within this for `draw_plies` plies in a row
-    draw_plies: int = 10  # 0: never
+    draw_plies: int = 10  # 0: scores never draw a game
     draw_from_ply: int = 80  # the first ply at which scores may end a game as drawn
     max_ply: int = 400  # a game that reaches this ply is drawn
 
@@ -112,7 +112,7 @@ def fair_opening(player: Player, settings: GameSettings, openings: Iterable[ches
     player.new_game()
     for opening in openings:
         score = player.search(fen_of(opening), [], settings.limits).score
-        if score is None or abs(score) <= settings.opening_score:  # no score: the game shows what it is worth
+        if score is None or abs(score) <= settings.opening_score:  # without a score the opening is played
             return opening
     raise player.fault(f"no opening has a score within {settings.opening_score}")
 

@@ -97,7 +97,7 @@ def check_appendable(path: Path, format: str) -> None:
     """Checks that games can be appended to a file. Raises DataError if the file's last chunk is not whole or not of the
     format, OSError if the file can't be written."""
     file = _native.open_entries(named_format(format).codec, path)
-    if file.num_chunks:  # what is no chunk is the last one
+    if file.num_chunks:  # bytes that are no chunk count as the last chunk
         raise_fault(fault_behind(_native.ChunkWalk(file, file.num_chunks - 1)))
     os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
 

@@ -46,12 +46,13 @@ class LineProcess:
     """
 
     def __init__(self, program: str, stop: int | None = None) -> None:
+        """Starts the program in a process group of its own, with pipes that do not block."""
         self.program = program
         self._lines: deque[bytes] = deque()
         self._rest = b""
         self._read: deque[bytes] = deque(maxlen=KEPT_LINES)
         self._errors = b""
-        try:  # a process group of its own: Ctrl-C is for us, and its children end with it
+        try:  # its own process group: Ctrl-C does not reach it, and it can be killed with its children
             self._process = subprocess.Popen(
                 [program],
                 stdin=subprocess.PIPE,
@@ -154,7 +155,7 @@ class LineProcess:
     def _ended(self, without: str) -> EngineError:
         """Makes the error for a program that has ended or closed its pipes, with its exit code or signal. `without`
         says what is missing."""
-        with contextlib.suppress(OSError):  # its last words may still be in the pipes
+        with contextlib.suppress(OSError):  # its last output may still be in the pipes
             self._lines.extend((self._rest + os.read(self._stdout, 1 << 16)).split(b"\n"))
         with contextlib.suppress(OSError):
             self._errors = (self._errors + os.read(self._stderr, 1 << 16))[-KEPT_ERRORS:]

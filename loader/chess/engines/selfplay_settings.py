@@ -31,7 +31,7 @@ class GenerateSettings:
     book: Path | None = None
     game: GameSettings = field(default_factory=GameSettings)
     variant: Variant = Variant.CHESS
-    format: str = BINPACK  # of the output; no part of the identity, as its name says it
+    format: str = BINPACK  # format of the output; not in the identity, because the output's name determines it
 
     def identity(self, book: Book | None) -> Settings:
         """Returns all settings on which the bytes of the file depend, by the names of the options. Files (program,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-ERROR = 0.05  # of both kinds: alpha and beta
+ERROR = 0.05  # probability of accepting the wrong hypothesis, for both (alpha and beta)
 LOWER = math.log(ERROR / (1 - ERROR))  # log-likelihood ratio at or below which H0 is accepted
 UPPER = math.log((1 - ERROR) / ERROR)  # log-likelihood ratio at or above which H1 is accepted
 MAX_ELO = 1000.0
@@ -62,7 +62,7 @@ def _divisors(counts: Sequence[float], score: float) -> list[float]:
         divisors = [1 + middle * offset for offset in offsets]
         if min(divisors) > 0:
             error = sum(count * offset / by for count, offset, by in zip(counts, offsets, divisors, strict=True))
-        else:  # beside a pole, by rounding
+        else:  # rounding has put the point on the wrong side of a pole
             error = -middle
         low, high = (middle, high) if error > 0 else (low, middle)
     return [1 + high * offset for offset in offsets]

@@ -25,7 +25,7 @@ class Option:
     """An option that an engine offers, from its line `option name ... type ...`."""
 
     name: str
-    kind: str  # of KINDS
+    kind: str  # one of KINDS
     minimum: int | None = None
     maximum: int | None = None
     choices: tuple[str, ...] = ()

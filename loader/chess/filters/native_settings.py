@@ -37,6 +37,7 @@ def filter_settings(filters: FilterConfig) -> _native.FilterSettings:
 
 
 def _add_viriformat(settings: _native.FilterSettings, rules: ViriformatRules) -> None:
+    """Adds the rules of viriformat that draw at random. The other rules of viriformat are conditions."""
     if rules.random_fen_skipping:
         settings.chance_of_all = 1.0 - rules.random_fen_skip_probability
     if rules.material_count_filtered:

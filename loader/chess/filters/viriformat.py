@@ -1,7 +1,8 @@
-"""viriformat's filter under its own names: keys of [data.chess.filters.viriformat], or a TOML file of its `Filter`.
+"""viriformat's filter under its own names, the keys of [data.chess.filters.viriformat] or of a TOML file of its
+`Filter`.
 
-Facts: viriformat 3, src/dataformat.rs. Each key is one rule; its order does not matter, since what is drawn is drawn
-apart from the fixed rules.
+Facts: viriformat 3, src/dataformat.rs. Each key is one rule. The order of the rules does not matter, because random
+rules draw independently of the fixed ones.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class ViriformatRules(Section):
 
     @model_validator(mode="after")
     def _has_a_model(self) -> ViriformatRules:
+        """Checks that the win-rate model has a positive width for every amount of material. Raises WrongKeyError."""
         least, most = self.material_min, self.material_max
         if least > most:
             if self.given("material_min", "material_max") == "material_min":

@@ -59,7 +59,7 @@ def compile_condition(text: str) -> _native.Where:
     _check_tokens(text)
     try:
         return _native.Where(_Compiler(text).postfix)
-    except (RecursionError, MemoryError):  # of Python's parser, too
+    except (RecursionError, MemoryError):  # Python's parser raises them, too
         raise _fault(0, "the expression is nested too deeply") from None
 
 
@@ -96,6 +96,8 @@ class _Compiler:
     """Compiles a text whose tokens have been checked to a program in postfix order, `postfix`."""
 
     def __init__(self, text: str) -> None:
+        """Compiles the text. Raises ValueError with the column of a fault, also if the text is a number and no
+        condition."""
         self.postfix: list[float | str] = []
         line = text.replace("\n", " ")
         self._source = line.lstrip()  # Python takes a space at the beginning for an indent
@@ -140,7 +142,7 @@ class _Compiler:
             case ast.BinOp():
                 left: ast.expr = node
                 joined: list[ast.BinOp] = []
-                while isinstance(left, ast.BinOp):  # a long sum is not a deep one
+                while isinstance(left, ast.BinOp):  # a chain of operators counts as one level of depth
                     joined.insert(0, left)
                     left = left.left
                 self._append_joined(

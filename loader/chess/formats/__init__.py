@@ -1,3 +1,3 @@
-"""File formats of chess positions, a package each."""
+"""File formats of chess positions. Each is a package."""
 
-DEFAULT = "binpack"  # of an empty file
+DEFAULT = "binpack"  # the format that an empty file is taken for

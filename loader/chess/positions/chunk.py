@@ -27,6 +27,8 @@ class Chunk:
     """
 
     def __init__(self, source: SourceFile, number: int, target: PositionFormat, *, marks: bool = False) -> None:
+        """Reads chunk `number` of the source. Units are read as a whole if `target` is the format of the file and
+        stores positions one by one; else the chunk is decoded."""
         self._target, self._marks = target, marks
         self._units: UnitBlock | None = None
         self._walk: _native.ChunkWalk | None = None

@@ -18,9 +18,9 @@ class Entry:
 
     fen: str
     move: str  # UCI
-    score: int  # internal units of the engine, side to move's point of view; or NO_SCORE
+    score: int  # in the file's unit, from the side to move's point of view; or NO_SCORE
     ply: int | None  # None: not known
-    result: int | None  # of the game for the side to move: -1, 0, 1; None: not known
+    result: int | None  # result of the game for the side to move: -1, 0, 1; None: not known
 
 
 def entry_of(line: str) -> Entry:

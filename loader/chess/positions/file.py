@@ -25,7 +25,7 @@ from loader.stream.config import DataConfig
 from loader.stream.left_out import LeftOut
 
 LINES_AT_ONCE = 4096
-_OPENED_AT_ONCE = 16  # files
+_OPENED_AT_ONCE = 16  # files that are opened at the same time
 
 
 class BadDataRule(NamedTuple):
@@ -46,18 +46,19 @@ KEPT, COUNTED = BadDataRule(None, False), BadDataRule("count", True)
 class Judged:
     """The numbers of legal and illegal entries of a chunk, up to the first damage."""
 
-    entries: int  # legal ones
+    entries: int  # number of legal entries
     illegal: tuple[Illegal, ...] = ()
     damage: DataError | None = None
 
 
 def open_files(format: PositionFormat, files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> EntriesReader:
-    """Opens files as `loader.formats.format.Format.open_files`."""
+    """Opens files of a built-in format. Implements `loader.formats.format.Format.open_files`."""
     return EntriesReader(format, files, may_grow=may_grow, skip_damaged=skip_damaged)
 
 
 def open_with(format: PositionFormat, config: DataConfig, files: Sequence[DataFile]) -> EntriesReader:
-    """Opens files as `loader.formats.format.ConfiguredFormat.open_with`."""
+    """Opens files of a built-in format by the settings of the training data. Implements
+    `loader.formats.format.ConfiguredFormat.open_with`."""
     return EntriesReader(
         format,
         files,
@@ -117,6 +118,9 @@ class EntriesReader:
         needed: Sequence[str] = (),
         rule: BadDataRule = KEPT,
     ) -> None:
+        """Opens the files. `needed` lists parts of an entry without which it counts as damage. `rule` says which data
+        are left out."""
+
         def open_one(file: DataFile) -> tuple[DataFile, _native.EntryFile]:
             return file, open_file(format, file, may_grow=may_grow, needed=needed, rule=rule)
 
@@ -126,7 +130,7 @@ class EntriesReader:
             opened = usable(files, lambda file: opening[file.path].result(), skip_damaged=skip_damaged)
         some_good = any(file.num_chunks and file.useless is None for _, file in opened)
         for _, file in opened:
-            # A file damaged further on is used up to there; one with nothing before it can't be meant.
+            # A file is used up to its first damage; one that is damaged at its beginning is probably a mistake.
             if not (some_good and skip_damaged):
                 raise_fault(cast("Fault | None", file.useless))
         self._files = opened

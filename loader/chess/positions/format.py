@@ -32,7 +32,7 @@ class PositionFormat:
     format in loader/chess/formats has one, FORMAT."""
 
     name: str  # also the name of the function in `_native` that makes its codec
-    lacks: tuple[str, ...] = ()  # what its records do not have, of `loader.chess.filters.PARTS`
+    lacks: tuple[str, ...] = ()  # parts of an entry that its records do not store, of `loader.chess.filters.PARTS`
     # Makes a chunk's header from the size of its units in bytes; None: the file has units alone, without headers.
     chunk_header: Callable[[int], bytes] | None = None
     is_written: bool = True  # False: its files are only read

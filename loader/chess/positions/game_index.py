@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 SMALLEST = 64 << 20  # bytes of a file whose borders are kept
 VERSION = 2
 _ENDS = 1 << 16  # bytes at the beginning and at the end of a file whose checksums identify it
-_MOST = 1 << 30  # bytes of an index
+_MOST = 1 << 30  # bytes of an index at most
 
 
 @dataclass
 class Borders:
     """The offsets in bytes at which the chunks of a file begin."""
 
-    borders: list[int] | None  # None: not known
+    borders: list[int] | None  # None: there is no index
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def _described(name: str, file: DataFile) -> dict[str, Any]:
     ends = ((0, min(_ENDS, file.size)), (max(0, file.size - _ENDS), file.size))
     try:
         sums = [zlib.crc32(read_part(file, begin, end, may_grow=True)) for begin, end in ends]
-    except (OSError, DataChangedError):  # whoever opens it says why
+    except (OSError, DataChangedError):  # the opening of the file reports the error
         sums = []
     return {"version": VERSION, "format": name, "size": file.size, "modified": file.modified, "ends": sums}
 

@@ -22,7 +22,7 @@ from loader.files.pipes import Input, InputPipe, input_of
 from loader.formats.format import HEAD_BYTES
 from loader.stream.left_out import LeftOutChunks
 
-_MOST = 1 << 30  # bytes of a chunk
+_MOST = 1 << 30  # most bytes that are searched for the end of a chunk
 
 
 class PipedSource:
@@ -38,6 +38,8 @@ class PipedSource:
         rule: BadDataRule = KEPT,
         scale: float = 1.0,
     ) -> None:
+        """Wraps a pipe. `needed` lists parts of an entry without which it counts as damage. `scale` multiplies scores
+        when they are written."""
         self.pipe = pipe
         self.format = format
         self.changes = Changes()
@@ -65,6 +67,8 @@ class PipedSource:
         return self._begins[chunk] if chunk < len(self._begins) else self.pipe.taken
 
     def chunks(self, first: int = 0) -> Iterator[Piece]:
+        """Reads the pipe chunk by chunk. Yields each chunk as a `SourceFile` in memory, with number 0. `first` must be
+        the number of chunks read so far."""
         assert first == len(self._begins), "a pipe is read once"
         codec = self.format.codec
         while self.pipe.fill(1):

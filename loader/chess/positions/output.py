@@ -50,7 +50,7 @@ class _Frames:
     def __init__(self, packing: str | None) -> None:
         self._packing = packing
         self._packer = _packer_of(packing)
-        self._size = 0  # bytes in the frame that is open
+        self._size = 0  # bytes in the open frame, before compression
         self._is_first = True
 
     def add(self, data: bytes) -> bytes:
@@ -80,7 +80,7 @@ class Framer:
 
     def __init__(self, format: PositionFormat) -> None:
         self._header = format.chunk_header
-        self._payload: list[bytes] = []  # of the chunk that is open
+        self._payload: list[bytes] = []  # units in the open chunk
         self._payload_bytes = 0
 
     def add(self, block: UnitBlock) -> Iterator[tuple[bytes, int]]:
@@ -120,7 +120,7 @@ class Output:
 
     def __init__(self, place: Path | OutputPipe, target: Target) -> None:
         self.target = target
-        self.units = self.entries = 0  # written, by `write`
+        self.units = self.entries = 0  # numbers of units and entries that `write` has written
         self._frames = _Frames(target.packing)
         self._framer = Framer(target.format)
         self._file = NewFile(place) if isinstance(place, Path) else None

@@ -20,7 +20,7 @@ from loader.errors import UsageError
 if TYPE_CHECKING:
     from loader.chess.positions.input import SourceFile
 
-Table = npt.NDArray[np.void]  # [positions], of a dtype that `dtype_of` gives
+Table = npt.NDArray[np.void]  # [positions], with a dtype made by `dtype_of`
 ROW_BYTES = 80
 
 

@@ -29,7 +29,7 @@ FIRST: Sequence[int] = (-1, 0)  # state before the first unit of a file: last pl
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]
-FoundBlock = tuple[Bytes, Numbers, npt.NDArray[np.uint32], Fault | None]  # of a native function
+FoundBlock = tuple[Bytes, Numbers, npt.NDArray[np.uint32], Fault | None]  # returned by native functions
 
 
 @dataclass(frozen=True)

@@ -88,8 +88,8 @@ class _Inspection:
         self._filters = filters
         self._left = [0] * len(filters)
         self._entries = 0
-        self.unscored = Counter[str]()  # positions without a score, by the reason
-        self.chunks = 0  # counted
+        self.unscored = Counter[str]()  # number of positions without a score, by the reason
+        self.chunks = 0  # number of chunks counted
         self._idle: SimpleQueue[_native.Census] = SimpleQueue()
 
     def run(self, threads: int, tick: Tick) -> None:

@@ -149,7 +149,7 @@ class FileStatistics:
         """Returns all statistics for JSON, without those for which the format stores nothing."""
         facts = asdict(self.facts)
         unit = facts.pop("unit")
-        for key in ("score_view", "result_view", "comments"):  # below, with what shows them
+        for key in ("score_view", "result_view", "comments"):  # `_scores` adds them, with the evidence for them
             del facts[key]
         summary = {**facts, "lacks": list(self.facts.lacks), "entries": self.entries}
         summary["bytes_per_entry"] = round(self.bytes_per_entry, 4)

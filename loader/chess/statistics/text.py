@@ -140,6 +140,7 @@ def _buckets(statistics: FileStatistics, solid: str) -> Iterator[str]:
 
 
 def _left(statistics: FileStatistics, solid: str) -> Iterator[str]:
+    """Yields a chart of the number of positions that each filter would leave."""
     if not statistics.left:
         return
     names = [f"{each.name} {each.setting}".rstrip() for each in statistics.left]

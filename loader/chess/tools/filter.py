@@ -89,6 +89,7 @@ class PassingUnits:
     passed: Passed = field(default_factory=lambda: Passed(0, 0))
 
     def __iter__(self) -> Iterator[UnitBlock]:
+        """Filters all chunks on several threads. Yields the passing units of each chunk, in order."""
         filter_ = _native.Filter(filter_settings(self.filters), self.seed)
         whole, before, chunks = whole_size(self.sources), 0, 0
 

@@ -28,10 +28,10 @@ from loader.errors import DataError
 _WORDS = 4  # 64-bit words of a key; the last one holds the position's number above _NUMBER_BIT
 ROW = 8 * _WORDS
 _NUMBER_BIT = np.uint64(24)
-_MOST = 1 << 40  # positions
+_MOST = 1 << 40  # positions at most, so that their number fits into a key
 _BITS = 8  # bits of the hash that choose the bucket on one level
 _FIRST_SHIFT = 64 - _BITS
-_PART = 1 << 16  # numbers read at once
+_PART = 1 << 16  # numbers of positions that are read at once
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Repetitions:
                 self._add(_repeats(batch))
                 return
             self._keys.add(batch, _bucket_of(batch, _FIRST_SHIFT))
-            del batch  # before the next one is gathered
+            del batch  # frees its memory before the next batch is read
         for bucket in range(BUCKETS):
             self._find_in_bucket(self._keys, bucket, _FIRST_SHIFT, limits.rows)
 
@@ -132,7 +132,7 @@ class Repetitions:
                 for part in range(BUCKETS):
                     self._find_in_bucket(finer, part, shift - _BITS, most)
             return
-        first = np.empty((0, _WORDS), np.uint64)  # of those read so far: more than memory holds only if all differ
+        first = np.empty((0, _WORDS), np.uint64)  # keys read so far, without repetitions
         for rows in spill.parts(bucket, most):
             together = np.concatenate([first, rows])
             chosen = _native.first_of_keys(together) != 0

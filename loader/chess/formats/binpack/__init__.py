@@ -1,4 +1,4 @@
-"""The format `binpack` of Stockfish's trainers: chains of positions in chunks of about 1 MiB."""
+"""The file format `binpack` of Stockfish's trainers: chains of consecutive positions, in chunks of about 1 MiB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The format `bulletformat` of bullet: a position in 32 bytes, as the side to move sees it."""
+"""The file format `bulletformat` of the trainer bullet: a position in 32 bytes, from the side to move's view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The format `fen_csv`: lines of cells, of which a header names those with FEN, score and result, White's view."""
+"""The file format `fen_csv`: CSV whose header names the columns with FEN, score and result, from White's view."""
 
 from __future__ import annotations
 

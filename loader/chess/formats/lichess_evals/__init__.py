@@ -1,4 +1,4 @@
-"""The format `lichess_evals`: the evaluations that Lichess gives away, a position in JSON on each line."""
+"""The file format `lichess_evals`: the evaluations that Lichess publishes, one position in JSON on each line."""
 
 from __future__ import annotations
 

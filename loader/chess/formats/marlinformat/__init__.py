@@ -1,4 +1,4 @@
-"""The format `marlinformat` of marlinflow: a position in 32 bytes."""
+"""The file format `marlinformat` of the trainer marlinflow: a position in 32 bytes, from White's view."""
 
 from __future__ import annotations
 

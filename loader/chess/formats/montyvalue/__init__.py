@@ -1,4 +1,4 @@
-"""The format `montyvalue` of Monty's value networks: games, of which a move and its score take four bytes."""
+"""The file format `montyvalue` of Monty's value networks: whole games, with four bytes for a move and its score."""
 
 from __future__ import annotations
 

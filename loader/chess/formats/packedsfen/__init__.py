@@ -1,4 +1,4 @@
-"""The format `packedsfen`: PackedSfenValue of nodchip's and old Stockfish's trainers, an entry in 40 bytes."""
+"""The file format `packedsfen`, PackedSfenValue of nodchip's and Stockfish's old trainers: a position in 40 bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The format `plain` of Stockfish's tools: positions with move, score, ply and result, a line each."""
+"""The file format `plain` of Stockfish's tools: positions as text, with a line each for FEN, move, score, ply and
+result."""
 
 from __future__ import annotations
 

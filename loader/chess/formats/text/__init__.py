@@ -1,4 +1,4 @@
-"""The format `text`: lines `FEN | score | result`, White's view."""
+"""The file format `text`: lines `FEN | score | result`, from White's view."""
 
 from __future__ import annotations
 

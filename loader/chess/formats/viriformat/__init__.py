@@ -1,4 +1,4 @@
-"""The format `viriformat` of Viridithas: games, of which a move and its score take four bytes."""
+"""The file format `viriformat` of the engine Viridithas: whole games, with four bytes for a move and its score."""
 
 from __future__ import annotations
 

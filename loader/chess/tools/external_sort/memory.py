@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-SMALLEST_MEMORY = 64 << 20  # bytes that a tool can be told to keep within
+SMALLEST_MEMORY = 64 << 20  # bytes; the smallest limit of memory that a tool accepts
 _OWN = re.compile(rb"RssAnon:\s+(\d+) kB")
 
 

@@ -20,7 +20,7 @@ class RowSpill:
     def __init__(self, file: NamelessFile, words: int) -> None:
         self._file = file
         self._words = words
-        self._batches: list[tuple[int, npt.NDArray[np.int64]]] = []  # offset in the file; ends of buckets, in rows
+        self._batches: list[tuple[int, npt.NDArray[np.int64]]] = []  # offset in the file; end of each bucket, in rows
 
     @property
     def is_empty(self) -> bool:
