@@ -98,8 +98,8 @@ class ChessSource(FileSource):
         """Estimates the bytes of memory for decoded positions: two shuffle windows, one of which is read while the
         other is used.
 
-        A window holds `data.window_chunks` chunks of about 1 MiB of file each, and never more than the files have,
-        because a file that is smaller than 1 MiB is one chunk.
+        A window has `data.window_chunks` chunks, each about 1 MiB of a file or a whole smaller file. So it never holds
+        more than the files have.
         """
         decoded = max(getattr(format_of(config, file, FAMILY), "DECODED", _DECODED) for file in files) if files else 0
         there = sum(file.size * (_PACKED if is_packed(file) else 1) for file in files)

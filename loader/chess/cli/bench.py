@@ -78,7 +78,7 @@ def bench_files(
 
 
 def check_features(config: DataConfig) -> None:
-    """Reports settings that make no batch as a bad value of --features."""
+    """Checks that the feature set of the settings exists. Raises BadParameter for --features."""
     from loader.stream.data import Data
 
     try:

@@ -81,7 +81,7 @@ RandomPlies = Annotated[
 
 
 def check_chess(command: str) -> None:
-    """Raises UsageError if python-chess is not installed, which `command` needs for the rules of chess."""
+    """Checks that python-chess is installed, which `command` needs for the rules of chess. Raises UsageError."""
     if importlib.util.find_spec("chess") is None:
         raise UsageError(f"loader {command} needs python-chess: pip install 'sparsepool[generate]'")
 

@@ -72,7 +72,7 @@ class PositionTools:
         self._seed = seed
 
     def refuse_options(self, path: Path) -> None:
-        """Raises UsageError if an option is given that applies only to positions. Called for a file that has none."""
+        """Refuses options that apply only to positions, for a file that has none. Raises UsageError."""
         from loader.chess.positions.format import refuse_unused
 
         refuse_unused(self._comments, ())

@@ -42,8 +42,8 @@ class Book:
         return board
 
     def check(self, max_ply: int, *, chess960: bool = False) -> None:
-        """Raises DataError, with the line of the book, if a position is invalid, if its game is over, or if it is at
-        ply `max_ply` or later."""
+        """Checks that a game can begin at every position. Raises DataError, with the line of the book, if a position is
+        invalid, if its game is over, or if it is at ply `max_ply` or later."""
         for number, line in enumerate(self.lines):
             try:
                 fault = why_no_opening(self.board(number, chess960=chess960), max_ply)

@@ -79,14 +79,14 @@ def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str,
 
 
 def refuse_existing(out: Path) -> None:
-    """Raises UsageError if the output exists."""
+    """Refuses an output that exists. Raises UsageError."""
     if os.path.lexists(out):
         raise UsageError(f"{out}: exists, and is never replaced; give another name, --append, or move it away")
 
 
 def refuse_output(settings: GenerateSettings, work: WorkFile) -> None:
-    """Raises an error if the output can't be written: an existing file without --append, or one that can't be appended
-    to."""
+    """Refuses an output that can't be written. Raises UsageError for a file that exists without --append, DataError or
+    OSError for one to which games can't be appended."""
     if not settings.append:
         refuse_existing(work.path)
     elif os.path.lexists(work.path) and APPENDED_AT not in work.state:
@@ -182,8 +182,8 @@ def tell_faults(number: int, game: Game, report: Report) -> None:
 
 
 def give_up_after(dropped: list[int], last: Game) -> None:
-    """Raises EngineError after FAILURES failed games in a row. These games are not recorded, so that they are played
-    again when the command continues, perhaps with the cause removed."""
+    """Ends the command after FAILURES failed games in a row. Raises EngineError with the last fault. These games are
+    not recorded, so that they are played again when the command continues, perhaps with the cause removed."""
     if len(dropped) == FAILURES:
         raise EngineError(f"{FAILURES} games in a row have failed, at last with: {last.faults[-1]}")
 

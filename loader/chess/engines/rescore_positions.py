@@ -30,7 +30,8 @@ def position_of(entry: Entry) -> int:
 
 
 class KnownScores:
-    """Scores by the hash of the position, for positions that have moved within the files."""
+    """A table of scores by the hash of the position, to find scores of positions that now stand elsewhere in the
+    files."""
 
     def __init__(self, records: Records) -> None:
         order = np.argsort(records["position"])

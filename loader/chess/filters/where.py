@@ -69,8 +69,8 @@ def _fault(at: int, why: str) -> ValueError:
 
 
 def _check_tokens(text: str) -> None:
-    """Raises ValueError for tokens that are valid in Python and not in this language, and for tokens that deserve a
-    better message than Python's parser gives."""
+    """Refuses tokens that are valid in Python and not in this language, and tokens that deserve a better message than
+    Python's parser gives. Raises ValueError with the column."""
     if len(text) > _LONGEST:
         raise _fault(_LONGEST, f"an expression has {_LONGEST:,} characters at most")
     depth = 0

@@ -1,5 +1,7 @@
-"""Opens files of positions for the stream and for tools, and turns faults that native code reports into errors. Native
-code does the decoding."""
+"""Opens files of positions for the stream and for tools, and turns faults that native code reports into errors.
+
+Native code does the decoding, one chunk (about 1 MiB of a file) at a time.
+"""
 
 from __future__ import annotations
 
@@ -180,7 +182,7 @@ def error_of(fault: Fault) -> DataError:
 
 
 def raise_fault(fault: Fault | None) -> None:
-    """Raises the DataError for a fault that native code reported, if there is one."""
+    """Turns a fault that native code reported into a DataError and raises it. Does nothing for None."""
     if fault is not None:
         raise error_of(fault)
 

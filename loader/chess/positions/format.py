@@ -174,20 +174,22 @@ def made_up(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
 
 
 def refuse_without_moves(path: Path, source: PositionFormat, target: PositionFormat) -> None:
-    """Raises UsageError if the source has no moves and the target format stores whole games, which need them."""
+    """Refuses a target format that stores whole games if the source has no moves, which games need. Raises
+    UsageError."""
     if target.codec.has_games and MOVE in source.lacks:
         raise UsageError(f"{path}: {source.name} has no moves, and {target.name} can't be written without")
 
 
 def refuse_unused(comments: PgnComments, formats: Sequence[object]) -> None:
-    """Raises UsageError if settings for comments of PGN are given and none of the formats is PGN."""
+    """Refuses settings for comments of PGN if none of the formats is PGN. Raises UsageError."""
     has_comments = any(isinstance(format, PositionFormat) and format.comments is not None for format in formats)
     if comments != NO_SETTINGS and not has_comments:
         raise UsageError("--pgn-view and --pgn-unit are for PGN, which none of the files is")
 
 
 def refuse_games(target: PositionFormat) -> None:
-    """Raises UsageError if the target format stores whole games, of which single positions can't be left out."""
+    """Refuses a target format that stores whole games, because single positions can't be left out of them. Raises
+    UsageError."""
     if not target.codec.has_games:
         return
     able = ", ".join(name for name in written_formats() if not named_format(name).codec.has_games)

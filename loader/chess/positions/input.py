@@ -1,6 +1,7 @@
 """Sources of positions for tools: opened files, read chunk by chunk as whole units or converted to another format.
 
-A unit is what tools move whole: a record, a line, a game or a chain of a `.binpack`.
+A chunk is what is decoded at once, about 1 MiB of a file. A unit is what tools move whole: a record, a line, a game or
+a chain of a `.binpack`.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ class Source(Protocol):
         """Returns about how many bytes lie before a chunk."""
 
     def check_end(self) -> None:
-        """Raises DataError if the source ended too early, or was changed since it was opened."""
+        """Checks that the chunks read were all that there is. Raises DataError if the source ended too early or was
+        changed since it was opened."""
 
     def call_while_waiting(self, check: Callable[[], object]) -> None:
         """Sets a function that is called now and then while a pipe sends nothing. It may raise an exception to stop the
@@ -203,7 +205,7 @@ class SourceFile:
             yield from map(entry_of, lines.decode().splitlines())
 
     def check_end(self) -> None:
-        """Raises DataChangedError if the file was changed since it was opened."""
+        """Checks that the file was not changed since it was opened. Raises DataChangedError."""
         if change := self.opened.change:
             raise DataChangedError(self.path, change)
 
@@ -417,7 +419,7 @@ def left_out_of_all(sources: Sequence[Source]) -> Sequence[LeftOut]:
 
 
 def refuse_empty(sources: Sequence[Source]) -> None:
-    """Raises DataError if all sources are empty."""
+    """Refuses sources that are all empty. Raises DataError."""
     for source in sources:
         if source.is_empty:
             source.check_end()

@@ -225,7 +225,7 @@ def _size(count: int) -> str:
 
 
 def refuse_taken(path: Path) -> None:
-    """Raises UsageError if a file with this name exists."""
+    """Refuses the name of a file that exists. Raises UsageError."""
     try:
         refuse_existing(path)
     except FileExistsError:

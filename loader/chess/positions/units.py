@@ -58,7 +58,7 @@ class UnitBlock:
         return UnitBlock(gathered, np.cumsum(sizes, dtype=np.uint64), self.entries[order])
 
     def part(self, begin: int, end: int) -> UnitBlock:
-        """Returns units `begin` up to but not including `end`, as a block that shares their bytes."""
+        """Returns units `begin` up to but not including `end`, as a block that shares their bytes with this one."""
         first = int(self.ends[begin - 1]) if begin else 0
         last = int(self.ends[end - 1]) if end else 0
         return UnitBlock(self.bytes[first:last], self.ends[begin:end] - np.uint64(first), self.entries[begin:end])

@@ -110,8 +110,8 @@ class PassingUnits:
 
 
 def refuse_lacking(sources: Sequence[Source], filters: FilterConfig) -> None:
-    """Raises UsageError for a filter that needs a part of a position (a move, a ply) that the format of a source does
-    not store."""
+    """Refuses filters that need a part of a position (a move, a ply) that the format of a source does not store. Raises
+    UsageError."""
     for source in sources:
         for need in needs(filters):
             if need.part in source.format.lacks:

@@ -75,13 +75,12 @@ def _choose_games(
     number of the chunk that follows."""
     limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
     draws = Draws(seed)
-    last_unit, second = FIRST, False  # the last unit of the preceding block, and whether the second file got it
+    last_unit, second = FIRST, False  # the unit before a block, and whether the second file got it
     for block, following in units_from(source, target.format, threads):
         new, last_unit = begins_of_games(target.format, block, last_unit)
         drawn = np.concatenate([[second], draws.next(len(block)) < limit])
-        game = np.maximum.accumulate(
-            np.where(new, np.arange(1, len(block) + 1), 0)
-        )  # its first unit, from 1; 0: an earlier one
+        # For each unit the first unit of its game, counted from 1; 0: the game began in an earlier block.
+        game = np.maximum.accumulate(np.where(new, np.arange(1, len(block) + 1), 0))
         chosen = drawn[game]
         second = bool(chosen[-1]) if len(block) else second
         yield block, chosen, following
