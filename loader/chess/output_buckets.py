@@ -43,8 +43,8 @@ def buckets_by_pieces(rule: str | tuple[int, ...]) -> list[int]:
     that no position has get bucket 0.
 
     A rule that is a table is returned as a list. "single": all 0. "stockfish": (pieces - 1) / 4, 8 buckets.
-    "material_count_N": (pieces - 2) / ceil(32 / N), as bullet's MaterialCount<N>; with other N than the allowed ones
-    some buckets would have no position.
+    "material_count_N": (pieces - 2) / ceil(32 / N), as bullet's MaterialCount<N>. With an N that is not allowed, some
+    buckets would have no position.
     """
     if not isinstance(rule, str):
         return list(rule)

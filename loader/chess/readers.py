@@ -133,7 +133,7 @@ def _view_setting(config: DataConfig, label: str) -> View | None:
 
 
 def _format_view(found: Format, label: str) -> View | None:
-    """Returns the view that a label ("score" or "result") has in files of a format; None if each comment states its
+    """Returns the view that a label ("score" or "result") has in files of a format, or None if each comment states its
     own. The default is the mover's, for formats written by users that state no view."""
     view: View | None = getattr(found, f"{label.upper()}_VIEW", "mover")
     return view

@@ -95,8 +95,8 @@ class ChessSource(FileSource):
         return None if share is None else round(entries / len(looked_at) * chunks * share)
 
     def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
-        """Estimates the bytes of memory for decoded positions: two shuffle windows, one of which is read while the
-        other is used.
+        """Estimates the bytes of memory for decoded positions: two shuffle windows, of which one gives samples while
+        the next one is decoded.
 
         A window has `data.window_chunks` chunks, each about 1 MiB of a file or a whole smaller file. So it never holds
         more than the files have.

@@ -164,7 +164,7 @@ def count_missing_scores(census: Census) -> int:
 
 
 def describe_missing_scores(census: Census, among: str) -> Iterator[DataFact]:
-    """Yields a line with the share of positions that have no score; nothing if all have one. `among` is a text for
+    """Yields a line with the share of positions that have no score, or nothing if all have one. `among` is a text for
     people, in which {positions} stands for the number of positions."""
     without = count_missing_scores(census)
     if without:

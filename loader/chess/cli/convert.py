@@ -97,7 +97,7 @@ def convert_files(
 
 
 def _say(output: Path | None, place: Path | OutputPipe, target: Target, positions: int) -> None:
-    """Prints format and size of a written file; nothing for a pipe."""
+    """Prints format and size of a written file, nothing for a pipe."""
     if isinstance(place, Path):
         sys.stdout.write(f"{output}: {target.format.name}, {positions:,} positions\n")
 

@@ -178,8 +178,8 @@ def generate_file(
 
 
 def _format_of(output: Path, variant: Variant) -> PositionFormat:
-    """Determines the format of the output by its name; binpack without an ending. Raises UsageError for a compressed
-    file, and for a format that can't store all parts of a game."""
+    """Determines the format of the output by its name. A name without an ending means binpack. Raises UsageError for a
+    compressed file, and for a format that can't store all parts of a game."""
     from loader.chess.filters import CHESS960
     from loader.chess.positions.format import BINPACK, named_format, target_of, written_formats
 

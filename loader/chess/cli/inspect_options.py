@@ -52,7 +52,7 @@ def check_pictures(pictures: Path | None, num_files: int) -> Path | None:
 
 
 def parse_king_buckets(text: str) -> Sequence[int]:
-    """Parses --king-buckets, 32 or 64 numbers or the path of a config that has them. Returns the layout; empty without
+    """Parses --king-buckets, 32 or 64 numbers or the path of a config that has them. Returns the layout, empty without
     the option. Raises UsageError."""
     if not text:
         return ()

@@ -47,7 +47,7 @@ class EngineSettings:
 
 def digest_of(value: str) -> str:
     """Returns " (sha256 ...)" with the digest of a file's content, if `value` is the path of a readable file, as of a
-    program or a network; else an empty text."""
+    program or a network, else an empty text."""
     try:
         if not Path(value).is_file():
             return ""
@@ -87,9 +87,9 @@ class Search:
 class Engine:
     """A running UCI engine whose options are set. A context manager, for use by one thread.
 
-    Raises EngineError if the engine can't be started, ends, or does not answer in time; UsageError for an option that
-    the engine does not have; StoppedError when the descriptor `stop` becomes readable. `name` is the name that the
-    engine reports.
+    `name` is the name that the engine reports. Raises EngineError if the engine can't be started, ends, or does not
+    answer in time. Raises UsageError for an option that the engine does not have, StoppedError when the descriptor
+    `stop` becomes readable.
     """
 
     def __init__(self, settings: EngineSettings, stop: int | None = None) -> None:

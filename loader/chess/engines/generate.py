@@ -52,12 +52,12 @@ class Report(Protocol):
 
 
 def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str, Any]:
-    """Plays games until `out` has all positions, or continues an interrupted work. Returns the last state, with the
-    keys defined above.
+    """Plays games until `out` has all positions, or continues an interrupted work. Returns the last state of the work,
+    a dict with the keys defined in this module (GAMES, POSITIONS, ...).
 
-    Raises UsageError if `out` exists or its work file can't be continued; EngineError if the engine can't be used, or
-    if FAILURES games in a row are dropped; InterruptedBySignalError; DataError; OSError. Finished games are kept in the
-    work file after an error.
+    Finished games are kept in the work file after an error. Raises UsageError if `out` exists or its work file can't be
+    continued. Raises EngineError if the engine can't be used, or if FAILURES games in a row are dropped. Raises
+    InterruptedBySignalError, DataError, OSError.
     """
     if not settings.append and not is_begun(out):
         refuse_existing(out)
@@ -103,7 +103,7 @@ def check_appendable(path: Path, format: str) -> None:
 
 
 def size_of(path: Path) -> int:
-    """Returns the size of a file in bytes; 0 if there is none."""
+    """Returns the size of a file in bytes, or 0 if there is none."""
     return path.stat().st_size if path.exists() else 0
 
 

@@ -41,8 +41,8 @@ class Deadline:
 class LineProcess:
     """A running program that reads and writes lines. For use by one thread.
 
-    Raises EngineStartError if the program can't be started; EngineError, with the program's last output, if it ends or
-    misses a deadline; StoppedError when the descriptor `stop` becomes readable.
+    Raises EngineStartError if the program can't be started, StoppedError when the descriptor `stop` becomes readable.
+    Raises EngineError, with the program's last output, if the program ends or misses a deadline.
     """
 
     def __init__(self, program: str, stop: int | None = None) -> None:

@@ -101,8 +101,8 @@ def match(settings: MatchSettings, tell: Callable[[str], object]) -> Iterator[St
     test ends the match after the same pair, whichever games finish first.
 
     Reports an engine that was started again to `tell`. Raises EngineError if an engine can't be used, or fails twice in
-    the same pair; InterruptedBySignalError; DataError for a book; UsageError for an option that an engine does not
-    have, and for a book with fewer openings than pairs if no random plies make games differ.
+    the same pair. Raises UsageError for an option that an engine does not have, and for a book with fewer openings than
+    pairs if no random plies make games differ. Raises InterruptedBySignalError, and DataError for a faulty book.
     """
     book = None if settings.book is None else read_book(settings.book)
     if book is not None:

@@ -41,7 +41,7 @@ class Openings:
 
     @cached_property
     def order(self) -> Sequence[int]:
-        """Returns the numbers of the book's positions in the order in which games use them; empty without a book."""
+        """Returns the numbers of the book's positions in the order in which games use them, empty without a book."""
         return () if self.book is None else self.book.order(self.seed)
 
     def of_game(self, number: int) -> Iterator[chess.Board]:
@@ -67,7 +67,7 @@ class Openings:
 
 
 def start_position(variant: Variant, rng: random.Random) -> chess.Board:
-    """Draws a start position of the variant; chess has only one."""
+    """Draws a start position of the variant at random. Chess has only one."""
     if variant is Variant.CHESS:
         return chess.Board()
     board = chess.Board.from_chess960_pos(rng.randrange(_ARRANGEMENTS))

@@ -86,10 +86,11 @@ def rescore(
     settings: RescoreSettings, sources: Sequence[SourceFile], whole: int, target: Target, out: Path, report: Report
 ) -> dict[str, Any]:
     """Searches all positions and writes `out`, or continues an interrupted work. `whole` is the number of positions,
-    from `prepare`. Returns the last state, with the keys defined above.
+    from `prepare`. Returns the last state of the work, a dict with the keys defined in this module (POSITIONS,
+    UNSCORED, ...).
 
-    Raises UsageError if `out` exists or its work file can't be continued; EngineError if the engine can't be used;
-    InterruptedBySignalError; DataError; OSError. Scores are kept in the work file after an error.
+    Scores are kept in the work file after an error. Raises UsageError if `out` exists or its work file can't be
+    continued, EngineError if the engine can't be used. Raises InterruptedBySignalError, DataError, OSError.
     """
     files = digest_of_all([source.known for source in sources if source.known is not None])
     with WorkFile(out, settings.identity(target), {FILES: files, BEFORE: 0, POSITIONS: 0}) as work:

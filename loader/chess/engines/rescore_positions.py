@@ -39,7 +39,7 @@ class KnownScores:
         self._scores: npt.NDArray[np.int16] = records["score"][order]
 
     def get(self, position: int) -> int | None:
-        """Returns the score of a position, given its hash; None if it was not searched."""
+        """Returns the score of a position, given its hash, or None if it was not searched."""
         at = int(np.searchsorted(self._positions, np.uint64(position)))
         is_known = at < len(self._positions) and self._positions[at] == position
         return int(self._scores[at]) if is_known else None
@@ -57,7 +57,7 @@ class Tasks:
         self._next = 0
 
     def entries(self, number: int) -> list[Entry]:
-        """Returns the entries of a task; an empty list after the last task. Raises DataError."""
+        """Returns the entries of a task, or an empty list after the last task. Raises DataError."""
         with self._lock:
             while self._next <= number:
                 self._read[self._next] = list(islice(self._entries, self._size))

@@ -40,7 +40,7 @@ class Sprt:
         return sum(count * math.log(one / other) for count, one, other in zip(counts, under0, under1, strict=True))
 
     def accepted(self, pairs: Sequence[int]) -> Literal["H0", "H1"] | None:
-        """Returns the hypothesis that the test accepts after these pairs, "H0" or "H1"; None if more games are
+        """Returns the hypothesis that the test accepts after these pairs, "H0" or "H1", or None if more games are
         needed."""
         llr = self.llr(pairs)
         if llr <= LOWER:

@@ -43,7 +43,7 @@ def parse_option(line: str) -> Option | None:
 
 
 def parse_setting(text: str) -> tuple[str, str]:
-    """Splits NAME=VALUE into name and value; the value is empty for the NAME of a button. Raises ValueError."""
+    """Splits NAME=VALUE into name and value. The value is empty for the NAME of a button alone. Raises ValueError."""
     name, _, value = text.partition("=")
     if not text.isprintable() or not name.strip():
         raise ValueError(f"{text!r}: an option is given as NAME=VALUE")
@@ -159,7 +159,7 @@ def _values_by_key(words: Sequence[str]) -> Mapping[str, Sequence[str]]:
 
 
 def _score_of(values: Mapping[str, Sequence[str]]) -> Score | None:
-    """Returns the score of an `info` line, given its values by key; None if it has none that can be read."""
+    """Returns the score of an `info` line, given its values by key, or None if it has none that can be read."""
     kind, *rest = values.get("score") or ("",)
     if kind not in ("cp", "mate") or not rest:
         return None

@@ -51,7 +51,7 @@ def shares_by_piece_count(given: Sequence[float]) -> list[float]:
 
 
 def _between(plies: Sequence[float], chances: Sequence[float], ply: int) -> float:
-    """Interpolates the chance at a ply; outside the points it is that of the nearest point."""
+    """Interpolates the chance at a ply. Outside the points it is that of the nearest point."""
     if ply <= plies[0]:
         return chances[0]
     for i in range(len(plies) - 1):

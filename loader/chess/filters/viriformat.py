@@ -145,13 +145,13 @@ def rules_of_file(path: str) -> dict[str, Any]:
 
 
 def table_or_file(value: Any) -> Any:
-    """Reads the rules from a file if `value` is text, its path; returns any other value unchanged. For a pydantic
-    BeforeValidator."""
+    """Reads the rules from a file if `value` is text, the file's path. Returns any other value unchanged. For a
+    pydantic BeforeValidator."""
     return rules_of_file(value) if isinstance(value, str) else value
 
 
 def _cubic(coefficients: tuple[float, ...], x: float) -> float:
-    """Evaluates a cubic polynomial; the first coefficient is that of x^3."""
+    """Evaluates a cubic polynomial at x. The first coefficient is that of x^3."""
     value = 0.0
     for coefficient in coefficients:
         value = value * x + coefficient

@@ -64,7 +64,7 @@ def compile_condition(text: str) -> _native.Where:
 
 
 def _fault(at: int, why: str) -> ValueError:
-    """Returns an error that names the column; `at` counts from 0."""
+    """Makes an error that names the column. `at` counts from 0."""
     return ValueError(f"column {at + 1}: {why}")
 
 

@@ -27,8 +27,8 @@ class Chunk:
     """
 
     def __init__(self, source: SourceFile, number: int, target: PositionFormat, *, marks: bool = False) -> None:
-        """Reads chunk `number` of the source. Units are read as a whole if `target` is the format of the file and
-        stores positions one by one; else the chunk is decoded."""
+        """Reads chunk `number` of the source. Its units are kept as encoded if `target` is the format of the file,
+        stores positions one by one, and `marks` is not set. Else the chunk is decoded entry by entry."""
         self._target, self._marks = target, marks
         self._units: UnitBlock | None = None
         self._walk: _native.ChunkWalk | None = None

@@ -66,7 +66,7 @@ class Source(Protocol):
 
     @property
     def size(self) -> int:
-        """Returns the size in bytes; 0 if it is not known, as of a pipe."""
+        """Returns the size in bytes, or 0 if it is not known, as of a pipe."""
 
     @property
     def changes(self) -> Changes:
@@ -260,7 +260,7 @@ def open_source(
 
 
 def whole_size(sources: Sequence[Source]) -> int:
-    """Returns the size in bytes of all sources together; 0 if one of them is not known."""
+    """Returns the size in bytes of all sources together, or 0 if one of them is not known."""
     sizes = [source.size for source in sources]
     return sum(sizes) if all(sizes) else 0
 

@@ -44,17 +44,17 @@ class Interval:
 
     @property
     def result(self) -> float | None:
-        """Returns the mean result, 0 to 1; None without positions."""
+        """Returns the mean result, 0 to 1, or None without positions."""
         return (self.win + 0.5 * self.draw) / self.entries if self.entries else None
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Counts of results by score, from which mean results and the parameter of the best curve are computed.
+    """Counts of results by score, from which mean results and the best curve are computed.
 
     `results` is [3, 65536]: positions lost, drawn and won, by score + 32768, of entries that have both score and
-    result. `by_ply` is [160, 31]: entries by score in steps of 25 from -2000 on, and by ply in steps of 8; None if
-    plies are not known.
+    result. `by_ply` is [160, 31]: entries by score in steps of 25 from -2000 on, and by ply in steps of 8. It is None
+    if plies are not known.
     """
 
     results: Counts

@@ -31,7 +31,7 @@ def open_inspected(
     """Opens a file or pipe whose positions are to be counted.
 
     `option` is the format, if the file does not show it. `comments` says how scores in PGN are read. Raises UsageError
-    if a filter needs what the format does not store; DataError, OSError.
+    if a filter needs what the format does not store. Raises DataError, OSError.
     """
     needed = () if filters is None else needed_parts(filters)
     source = open_input(path, option, needed=needed, rule=rule, comments=comments)

@@ -27,7 +27,7 @@ Panel = Callable[[Any, FileStatistics], None]
 
 
 def draw(statistics: FileStatistics, folder: Path) -> list[Path]:
-    """Draws the pictures of a file into a folder, which is created if necessary. Returns their paths; none for a file
+    """Draws the pictures of a file into a folder, which is created if necessary. Returns their paths, none for a file
     without positions. Raises OSError."""
     if not statistics.entries:
         return []

@@ -96,7 +96,7 @@ class FileStatistics:
         return count_missing_scores(self.counts)
 
     def no_ply(self) -> int:
-        """Returns the number of entries whose ply is not known; 0 for a format without plies."""
+        """Returns the number of entries whose ply is not known, or 0 for a format without plies."""
         return 0 if PLY in self.facts.lacks else self.entries - int(self.counts.plies.sum())
 
     def results(self) -> dict[str, int]:
@@ -114,7 +114,7 @@ class FileStatistics:
         return Calibration(_scored(self.counts)[:3], self.counts.score_plies if self.has(PLY) else None)
 
     def buckets(self) -> list[int]:
-        """Returns how often each king bucket is used; empty without a layout."""
+        """Returns how often each king bucket is used, empty without a layout."""
         if not self.king_buckets:
             return []
         return bucket_counts(self.counts.own_kings, self.counts.opponent_kings, self.king_buckets)

@@ -94,8 +94,8 @@ def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | Outp
 
 
 def _check_free(output: Path | OutputPipe, needed: int) -> None:
-    """Checks that an output file can be written; accepts every pipe. Raises UsageError if its name is taken, OSError if
-    the disk has less than `needed` bytes left."""
+    """Checks that an output file can be written, and accepts every pipe. Raises UsageError if the file's name is taken,
+    OSError if the disk has less than `needed` bytes left."""
     if isinstance(output, Path):
         check_free(output, needed)
 

@@ -11,8 +11,8 @@ _OWN = re.compile(rb"RssAnon:\s+(\d+) kB")
 
 
 def anonymous_memory() -> int:
-    """Returns the bytes of memory that this process has allocated already (RssAnon); 32 MiB if the system does not
-    say."""
+    """Returns the bytes of memory that this process has allocated already (RssAnon), or 32 MiB if the system does not
+    report them."""
     with suppress(OSError):
         if found := _OWN.search(Path("/proc/self/status").read_bytes()):
             return int(found[1]) << 10
