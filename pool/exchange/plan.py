@@ -1,7 +1,8 @@
-"""The places of all parameters and buffers in a version of the weights; those in gradient slots: `layout`.
+"""Plans where all parameters and buffers lie in a version of the weights. `pool.exchange.layout` plans gradient slots.
 
-A function of the model, the bucket limits and the optimizer's name alone, never of devices or workers: other borders
-would give other bits. Made once, by the planner; plain data, free of torch, so that the supervisor can size memory.
+The plan is a function of the model, the bucket limits and the optimizer's name, never of devices or workers, since
+other borders would give other bits. The planner process makes it once. It is plain data, free of torch, so that the
+supervisor can size memory.
 
     [bucket 0: parameters ...][bucket 1: ...] ... [buffers]      offsets in bytes, multiples of 256
 """
@@ -14,12 +15,12 @@ from math import prod
 
 ALIGNMENT = 256  # bytes; what torch's allocators give at least, and kernels choose paths by it
 PAGE = 4096
-ROW_UNIT = 16  # rows of a bucket are a multiple of it, so that vectorized loops begin and end where they would anyway
+ROW_UNIT = 16  # buckets have a multiple of so many rows, so that they don't change where vectorized loops begin and end
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A parameter or buffer: name in the model, shape, dtype (numpy name), place in the layout."""
+    """A parameter or buffer in the layout: its name in the model, shape, dtype (numpy's name), and bytes."""
 
     name: str
     shape: tuple[int, ...]
@@ -31,16 +32,18 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Parameters whose gradients are announced, reduced and stepped together; or some rows of one large table."""
+    """Parameters whose gradients are announced, reduced and stepped together, or some rows of one large table."""
 
     parameters: tuple[int, ...]  # indices into Plan.parameters
     offset: int
     nbytes: int
-    rows: tuple[int, int] | None = None  # first row and the one behind the last, of the only parameter
+    rows: tuple[int, int] | None = None  # of the only parameter, a table: first row, and the row after the last one
 
 
 @dataclass(frozen=True)
 class Plan:
+    """The layout of one version of the weights, or of one gradient slot."""
+
     parameters: tuple[Tensor, ...]  # in the model's order
     buffers: tuple[Tensor, ...]
     buckets: tuple[Bucket, ...]
@@ -49,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A parameter or buffer, as far as the layout has to know it."""
+    """A parameter or buffer before it has a place in the layout."""
 
     name: str
     shape: tuple[int, ...]
@@ -135,7 +138,8 @@ def _is_large_table(spec: TensorSpec, limit: int) -> bool:
 
 
 def _row_buckets(index: int, table: Tensor, limit: int) -> list[Bucket]:
-    """Equal shares of a table's rows, of `limit` bytes or ROW_UNIT rows at most."""
+    """Cuts a table into buckets of equal numbers of rows, each of at most `limit` bytes, or ROW_UNIT rows if that is
+    more."""
     rows = table.shape[0]
     row_nbytes = table.nbytes // rows
     shares = -(-table.nbytes // limit)
@@ -153,4 +157,5 @@ def _place(spec: TensorSpec, offset: int) -> Tensor:
 
 
 def align(offset: int, to: int = ALIGNMENT) -> int:
+    """Rounds an offset up to a multiple of `to` bytes."""
     return -(-offset // to) * to
