@@ -110,7 +110,7 @@ class PieceMemory(Protocol):
 class CoordinatorExchange(Protocol):
     """The coordinator's end of an exchange, for one member (one network of an ensemble)."""
 
-    read_nbytes: int  # bytes of all gradients that were read since the process began
+    read_nbytes: int  # bytes of all gradients that were read since the exchange was made
 
     def piece(self, bucket: Bucket, parameter: int) -> PieceMemory:
         """Returns the memory of the part of a parameter that lies in the bucket. `parameter`: its index in the member's
