@@ -44,17 +44,17 @@ def gradients(worker: int) -> str:
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """The numbers that the lengths depend on."""
+    """The sizes and counts from which the bytes of each segment follow."""
 
     train_slots: int  # of the ring
     slot_nbytes: int
     weights_nbytes: int  # `Plan.nbytes`
-    slot_gradients_nbytes: int  # `Plan.nbytes` of a gradient slot's layout
+    slot_gradients_nbytes: int  # `Plan.nbytes` of a gradient slot
     gradient_slots: int  # of each worker
     workers: int
-    state_nbytes: int  # of a snapshot
+    state_nbytes: int  # bytes of a snapshot
     num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
-    collected_nbytes: int = 0  # of one validation batch
+    collected_nbytes: int = 0  # bytes that a worker collects of one validation batch, for metrics
     members: int = 1
     averages: bool = False  # there is a place for averaged weights
     batches_per_group: int = 1
@@ -66,29 +66,29 @@ class MemoryMap:
 
     @property
     def halves(self) -> int:
-        """Versions of the weights that there is room for: two if any worker reads them here."""
+        """Returns for how many versions of the weights there is room: two if any worker reads them here, else none."""
         return 2 if len(self.without_room) < self.workers else 0
 
     def gradients_nbytes(self, worker: int) -> int:
-        """Bytes of one gradient slot: gradients, then lists."""
+        """Returns the bytes of one gradient slot of a worker: gradients, then lists of touched rows."""
         return (0 if worker in self.without_room else self.slot_gradients_nbytes) + self.lists_nbytes
 
     @property
     def losses(self) -> int:
-        """Number of losses and metrics that a worker finishes at a time."""
+        """Returns the greatest number of losses and metrics that a worker finishes at a time."""
         return self.members * self.batches_per_group * (1 + self.train_metrics)
 
     @property
     def signals_nbytes(self) -> int:
-        """Bytes of what follows a worker's slots, whole pages: one as a rule."""
+        """Returns the bytes of the signals that follow a worker's slots: whole pages, one as a rule."""
         return -(-(8 * self.losses + PAGE // 2) // PAGE) * PAGE
 
     def slots_nbytes(self, worker: int) -> int:
-        """Bytes of a worker's gradient slots."""
+        """Returns the bytes of all gradient slots of a worker."""
         return self.gradient_slots * self.gradients_nbytes(worker)
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each segment."""
+        """Returns the bytes of each segment, by name."""
         sizes = {
             RING: (self.train_slots + VALIDATION_SLOTS) * self.slot_nbytes,
             WEIGHTS: (self.halves + (self.averages and self.halves > 0)) * self.weights_nbytes + PAGE,
@@ -103,7 +103,7 @@ class MemoryMap:
 
 
 def access(peer: Peer, sizes: Mapping[str, int]) -> dict[str, bool]:
-    """The segments a process is given, and whether it may write them (I4)."""
+    """Returns the names of the segments that a process is given, each with whether the process may write it (I4)."""
     if peer.role == FEEDER:
         return {RING: True, SUMS: True}
     if peer.role == WORKER:
