@@ -38,11 +38,12 @@ def step(
     job: Fold,
     constants: Sequence[float],
 ) -> None:
-    """Steps weights by a rule: reduces the gradients of `job`, and writes to `weights` the step from `old`.
+    """Steps weights by a rule: reduces the gradients of `job`, writes to `weights` the step from `old`, and updates
+    `states`.
 
     All tensors are float32, contiguous and of one shape. `old` may be the same memory as `weights`; `states`: those of
-    the rule, in its order, which change in place; `constants`: in the order of the rule's fields. With
-    `job.touched_only` rows that no gradient has are neither read nor written. A device does this asynchronously.
+    the rule, in its order; `constants`: in the order of the rule's fields. With `job.touched_only` rows that no
+    gradient has are neither read nor written. A device does this asynchronously.
     """
     match backend_of(weights.device):
         case "cpu":

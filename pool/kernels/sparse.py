@@ -1,7 +1,8 @@
 """Computes the sums of the sparse layer over bags of feature numbers, on any device.
 
-A bag is the active features of one sample. Native code computes on a CPU in float32, our own kernels on a CUDA device
-in float32 and bfloat16, and elsewhere plain torch, with which tests compare the others.
+A bag is the active features of one sample, or of one side of a chess position. Native code computes on a CPU in
+float32, our own kernels on a CUDA device in float32 and bfloat16, and elsewhere plain torch, with which tests compare
+the others.
 
 Native code runs along a plan of the batch (pool/kernels/cpu/sparse/sparse_plan.h) where its bags share enough features,
 else one bag and one row after the other. It is given numpy arrays, which takes a third of the time of reading tensors.
@@ -132,7 +133,7 @@ def backward_rows(
     The last border is the number of rows. `grad_out`: [num_bags, out_features], contiguous.
 
     Returns the sum of the rows of grad_out, and whether the written rows are finite if that sum is. Without values they
-    always are, since a sum keeps what is not finite. With values a product may overflow.
+    always are, since a sum keeps what is not finite. With values a product may not be.
     """
     if backend_for(grad_weight) != "cpu":
         rows = touched_rows(sparse, grad_out)

@@ -1,25 +1,28 @@
-"""The memory of a run: its segments, their sizes, and which process writes each.
+"""Defines the shared memory of a run: its segments, their sizes, and which process writes each.
 
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
-    gradients.I    pool.gradient_slots of gradients         worker I writes; coordinator reads
-                   (`pool.exchange.layout`) and lists of a
-                   group's touched rows, then places for what it collects in
+    gradients.I    pool.gradient_slots gradient slots, with worker I writes; coordinator reads
+                   gradients (`pool.exchange.layout`) and
+                   lists of a group's touched rows, then
+                   slots for what the worker collects in
                    validations, if the task has metrics,
-                   then pages of int64 (`signals`): what it finished last,
-                   what ended it, at the end
-                   the batch in work
+                   then pages of int64 (`signals`): the
+                   batches finished last, the exception that
+                   ended the worker, the batch in work
     weights        two versions of Plan.nbytes,             coordinator writes; workers read
                    then their average, if the run has one,
-                   then a page: the newest (`signals`)
+                   then a page: the number of the newest
+                   version (`signals`)
     snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
-    sums           a word for each chunk of the data:       feeder writes, and compares what its predecessors wrote;
-                   train, then validation                   coordinator reads
+    sums           a checksum (uint64) for each chunk of    feeder writes, and compares what its predecessors wrote;
+                   the data: train, then validation         coordinator reads
 
-With an exchange on a device (`pool.exchange.device`) weights and gradients of the workers on it lie in its memory:
-their segments have no room for them.
+With an exchange on a device (`pool.exchange.device`) weights and gradients of the workers on it lie in its memory, and
+the segments of these workers have no room for them.
 
-Batch k of a ring lies in its slot k mod count; what is collected of a validation batch in its worker's place of the
-same number, until the coordinator has heard of it and taken it. Version t of the weights lies in half t mod 2.
+Batch k of a ring lies in ring slot k mod count. What a worker collects of validation batch k stays in its slot k mod
+VALIDATION_SLOTS until the coordinator has been told and has copied it. Version t of the weights (after t steps) lies in
+half t mod 2.
 """
 
 from __future__ import annotations

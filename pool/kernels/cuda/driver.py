@@ -10,7 +10,7 @@ _ADDRESSES_OF = 12_000  # CUDA version whose functions are meant: some have chan
 
 
 class Calls(Protocol):
-    """What the pool needs of NVIDIA's driver. Tests have one of their own."""
+    """What the pool needs of NVIDIA's driver: one way to call its functions."""
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Calls a function of the driver. Returns the first thing that the function gives, None if it gives nothing.
