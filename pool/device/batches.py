@@ -49,8 +49,8 @@ class OnDevice:
     def __init__(
         self, batch: TensorBatch, memory: Tensor, copied: torch.Event, read: Event, arrivals: Arrivals
     ) -> None:
-        """`memory`: the copy of the slot; `copied`, `read`: events after the copy, for streams and for threads. After
-        them nothing reads the slot."""
+        """Describes the copy. `memory`: the copied slot, uint8; `copied`, `read`: events after the copy, for streams
+        and for threads, after which nothing reads the slot."""
         self.batch = batch
         self._memory = memory
         self._copied = copied

@@ -34,13 +34,13 @@ class CudaMemory:
     the driver refuses."""
 
     def __init__(self) -> None:
-        """Raises ImportError without cuda-bindings."""
+        """Loads the driver's bindings. Raises ImportError without cuda-bindings."""
         self._driver = Driver()
         self._contexts: dict[int, PrimaryContext] = {}  # by device
         self._handles: dict[int, tuple[Any, torch.device]] = {}  # by address
 
     def cuda_version(self) -> str:
-        """Returns the newest CUDA that the driver serves, as 13.0."""
+        """Returns the newest version of CUDA that the driver serves, such as 13.0."""
         return cuda_version(self._driver.call("cuDriverGetVersion"))
 
     def allocate(self, device: torch.device, nbytes: int) -> Tensor:

@@ -19,7 +19,7 @@ from pool.device.proof import OPENED, WRITTEN
 from pool.device.second_process import Reply, SecondProcess, serve
 from pool.device.shared_memory import Exported, shared_memory_of
 
-FIRST, SECOND = 0x5A, 0xA5  # values
+FIRST, SECOND = 0x5A, 0xA5  # values of the bytes that are written
 _NBYTES = 2 << 20
 
 
@@ -85,7 +85,7 @@ def difference(found: bytes, value: int) -> str:
     return "" if found == bytes([value]) * len(found) else f"it holds {found.hex()}"
 
 
-# --- the other process ---
+# --- the second process ---
 
 
 class MemoryHolder:
@@ -100,7 +100,7 @@ class MemoryHolder:
 
     def open_device(self) -> None:
         torch.accelerator.set_device_index(self.device.index)
-        torch.zeros(1, device=self.device).cpu()  # waits for it
+        torch.zeros(1, device=self.device).cpu()  # waits until the device has computed
 
     def answer(self, text: str, fds: list[int]) -> Reply:
         """Carries out a request (`make`, `open`, `fill`, `read`). Returns the reply's text and descriptors."""

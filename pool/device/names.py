@@ -98,6 +98,7 @@ def _not_allowed(text: str) -> ConfigError:
 
 
 def _options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
+    """Parses the options of a device for tests. Returns `compute_ms` and the faults. Raises ConfigError."""
     compute_ms = 0.0
     faults = []
     try:
@@ -115,6 +116,7 @@ def _options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
 
 
 def _fault(kind: FaultKind, value: str) -> Fault:
+    """Parses one fault, such as 3:backward. Raises ValueError."""
     step, _, rest = value.partition(":")
     if not (step.isascii() and step.isdecimal() and len(step) <= 12):
         raise ValueError(f"{kind}={value}: a step is needed")

@@ -41,6 +41,8 @@ def look_at_cards(devices: Sequence[str]) -> tuple[Card, ...]:
 
 
 def _look_at(spec: str, device: Device) -> Card:
+    """Opens a device and returns its description. What fails is named in the description's `problem`. `spec`: its name
+    in the run."""
     properties = torch.get_device_module(device.kind).get_device_properties(device.index)
     card = Card(spec, properties.name, properties.total_memory, properties.total_memory, capability="")
     if device.kind == "cuda":

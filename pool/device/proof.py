@@ -31,8 +31,8 @@ _FILE = "shared-memory.json"
 class Setup:
     """The hardware and software that a note holds for."""
 
-    card: str  # its model
-    driver: str  # its version
+    card: str  # the card's model
+    driver: str  # the version of NVIDIA's driver
     mps: bool
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Record:
     tried."""
 
     setup: Setup
-    day: str  # of the last probe, 2026-11-23
+    day: str  # of the last test, such as 2026-11-23
     problems: Mapping[str, str]
 
     @classmethod

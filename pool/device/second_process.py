@@ -28,7 +28,7 @@ from pool.device.memory import out_of_memory
 Reply = tuple[str, Sequence[int]]  # text, and descriptors that are sent with it and closed
 
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)  # others come from outside
-_LONGEST = 1 << 14  # bytes of a message
+_LONGEST = 1 << 14  # greatest number of bytes in a message
 _BUSY = "busy or unavailable"
 _GRACE = 5.0  # seconds in which a killed process is dead, unless it is stuck in a driver
 
@@ -42,7 +42,7 @@ class _Message:
     """What the second process sends: an answer, or a problem instead of one."""
 
     text: str = ""
-    problem: str = ""  # instead of an answer
+    problem: str = ""  # what went wrong; then there is no answer
     may_pass: bool = False
 
 
@@ -92,7 +92,7 @@ class SecondProcess:
 
     def tell(self, text: str, *fds: int) -> None:
         """Sends a request without waiting for the answer, which nobody reads then."""
-        with contextlib.suppress(OSError):  # its death is heard
+        with contextlib.suppress(OSError):  # the next receive notices its death
             socket.send_fds(self._channel, [text.encode()], fds)
 
     def _hear(self) -> tuple[str, list[int]]:
@@ -105,7 +105,7 @@ class SecondProcess:
         except TimeoutError:
             raise NotTriedError("another process gave no answer in time") from None
         except ConnectionResetError:
-            pass  # it died before it had read all
+            pass  # the process died before it had read all
         if not note:
             raise self._death()
         said = _Message(**json.loads(note))
@@ -139,7 +139,7 @@ def serve(fd: int, open_devices: Callable[[], object], answer: Callable[[str, li
     """
     with socket.socket(fileno=fd) as channel:
         is_open = False
-        reply: Reply = "", ()  # that it is ready
+        reply: Reply = "", ()  # the first message: the devices are open
         try:
             open_devices()
             is_open = True

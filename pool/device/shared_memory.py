@@ -48,7 +48,7 @@ class _OfCuda:
     """Implements `SharedMemory` for CUDA devices."""
 
     def __init__(self) -> None:
-        """Raises ImportError without cuda-bindings."""
+        """Loads the driver's bindings. Raises ImportError without cuda-bindings."""
         self._memory = CudaMemory()
 
     def setup(self, device: torch.device) -> Setup:

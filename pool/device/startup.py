@@ -41,7 +41,7 @@ def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None
     """
     try:
         torch.accelerator.set_device_index(device.index)
-        torch.zeros(1, device=device).cpu()  # waits for it
+        torch.zeros(1, device=device).cpu()  # waits until the device has computed
     except RuntimeError as error:
         if lost_when_opened(error):
             raise LostDeviceError(f"{spec} can't be used: {error_line(error)}", [spec]) from None

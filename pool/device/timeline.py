@@ -14,7 +14,7 @@ import torch
 from pool.device.event_waiter import Arrivals
 from pool.telemetry.trace import Trace
 
-COPIES_IN, COMPUTES, COPIES_OUT = "device: copies in", "device: computes", "device: copies out"  # rows
+COPIES_IN, COMPUTES, COPIES_OUT = "device: copies in", "device: computes", "device: copies out"  # rows of the trace
 _FAR = 10_000.0  # milliseconds after which the zero of time is moved, since drivers measure in float32
 
 

@@ -40,6 +40,6 @@ class HostMemory:
 def untouched(size: int) -> Slot:
     """Returns private zeros, uint8 [size], that take physical memory only where they are written."""
     memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE)
-    with contextlib.suppress(OSError):  # a wish: not every kernel has them
+    with contextlib.suppress(OSError):  # not every kernel has huge pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8)[:size]

@@ -47,7 +47,7 @@ class Layout:
     """The layout of a run: batches in ring slots, weights, gradients, and lists of touched rows."""
 
     schema: BatchSchema
-    plans: tuple[Plan, ...]  # the weights of each member, float32 where gradients are to be rounded
+    plans: tuple[Plan, ...]  # of the weights of each member, whose gradients are float32 before they are rounded
     gradient_dtype: str = "float32"  # train.gradient_dtype
     batches_per_group: int = 1
 

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-ALIGNMENT = 256  # bytes; what torch's allocators give at least, and kernels choose paths by it
+ALIGNMENT = 256  # bytes: the least alignment of torch's allocators, by which kernels choose their paths
 PAGE = 4096
 ROW_UNIT = 16  # buckets have a multiple of so many rows, so that they don't change where vectorized loops begin and end
 
@@ -44,7 +44,7 @@ class Bucket:
 class Plan:
     """The layout of one version of the weights, or of one gradient slot."""
 
-    parameters: tuple[Tensor, ...]  # in the model's order
+    parameters: tuple[Tensor, ...]  # the trained parameters, in the model's order
     buffers: tuple[Tensor, ...]
     buckets: tuple[Bucket, ...]
     nbytes: int  # of one version of the weights, or of a gradient slot
@@ -72,10 +72,11 @@ def make_plan(
     *,
     split_tables: bool = False,
 ) -> Plan:
-    """Lays out buckets in the order in which backward finishes them: the reverse of the parameters' order.
+    """Returns the layout of a model. Buckets are in the order in which backward finishes them, the reverse of the
+    parameters' order.
 
-    `split_tables`: a table beyond the last limit becomes several buckets of rows, for optimizers that compute each
-    number by itself (pool.optim.elementwise).
+    `limits`: bytes at which a bucket is closed, as in `assign_buckets`; `split_tables`: a table beyond the last limit
+    becomes several buckets of rows, for optimizers that compute each number by itself (pool.optim.elementwise).
     """
     backward = list(range(len(parameters)))[::-1]
     assigned = assign_buckets([parameters[i].nbytes for i in backward], [parameters[i].dtype for i in backward], limits)
@@ -108,11 +109,12 @@ def make_plan(
 
 
 def assign_buckets(sizes: Sequence[int], dtypes: Sequence[Hashable], limits: Sequence[int]) -> list[list[int]]:
-    """Assigns parameters to buckets, by size and dtype: returns indices into `sizes`, buckets ordered by their first
-    one. Sizes and limits are bytes.
+    """Assigns parameters to buckets by size and dtype. Returns the buckets as lists of indices into `sizes`, ordered by
+    their first index.
 
-    The rule is that of torch's DistributedDataParallel (compute_bucket_assignment_by_size): a bucket closes when it
-    reaches the current limit of its dtype; each dtype goes through the limits in order and stays at the last.
+    Sizes and limits are bytes. The rule is that of torch's DistributedDataParallel (compute_bucket_assignment_by_size).
+    A bucket closes when it reaches the current limit of its dtype. Each dtype goes through the limits in order and
+    stays at the last. Raises ValueError if sizes and dtypes differ in number, or there is no limit.
     """
     if len(sizes) != len(dtypes) or not limits:
         raise ValueError(f"{len(sizes)} sizes, {len(dtypes)} dtypes, {len(limits)} limits")

@@ -27,6 +27,7 @@ class TouchedLists:
     """The layout of the lists in one gradient slot. Groups of one batch need no lists, and `nbytes` is 0 then."""
 
     def __init__(self, schema: BatchSchema, members: int, batches_per_group: int) -> None:
+        """Lays out the lists of one slot. `members`: number of members (networks of an ensemble) in the run."""
         self._places: dict[tuple[int, str], tuple[int, np.dtype[Any], int]] = {}  # offset, type, greatest count
         self.nbytes = 0
         if batches_per_group == 1:

@@ -16,7 +16,7 @@ class Group:
     """The batches of one contribution, and the union of the table rows that they touch."""
 
     def __init__(self, batches: Sequence[GroupBatch], member_of: Sequence[int]) -> None:
-        """`member_of`: the member (network of an ensemble) of each parameter."""
+        """Describes a contribution's batches. `member_of`: the member (network of an ensemble) of each parameter."""
         self.batches = batches
         self._member_of = member_of
         self._unions: dict[tuple[str, tuple[int, ...]], Touched] = {}

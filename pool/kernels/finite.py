@@ -1,7 +1,7 @@
 """Checks which gradients of a group's batches are finite, and joins the answers with the losses to one tensor.
 
-The one tensor takes only one copy to the host. Where there are kernels, all gradients of a batch are checked in one
-launch (cuda/src/finite.cu), elsewhere by torch's operations.
+The one tensor takes only one copy to the host. Where there are kernels, the gradients of a batch are checked in one
+launch for each 64 of them (cuda/src/finite.cu), elsewhere by torch's operations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, UInt64, run
 
 MOST = 64  # tensors that one launch checks
-LIMITS = {  # by type that a number is rounded to, to nearest even: the bits of the least that is infinite then
+LIMITS = {  # by rounded type: bits of the least float32 that becomes infinite when it is rounded to nearest even
     torch.float32: 0x7F800000,
     torch.bfloat16: 0x7F7F8000,
 }
@@ -58,9 +58,9 @@ class Outcomes:
     """Losses and finiteness of the gradients of one group of batches at a time, on one device."""
 
     def __init__(self, device: torch.device, most: int) -> None:
-        """`most`: the greatest number of losses and gradients of a group."""
+        """Allocates the flags on the device. `most`: the greatest number of losses and gradients of a group."""
         self._has_kernels = backend_of(device) == "cuda"
-        # of each gradient the last batch in which it was not finite, by number from 1; then the losses' bits
+        # for each gradient the number, from 1, of the last batch in which it was not finite; then the losses' bits
         self._found = torch.zeros(most, dtype=torch.int32, device=device)
         self._flags = self._found.unbind()
         self._batch = 1
@@ -115,8 +115,7 @@ class Outcomes:
         return numbers[count:].view(np.float32).tolist(), (numbers[:count] != self._batches).tolist()
 
     def _look(self, losses: Sequence[Tensor]) -> None:
-        """Checks the gradients that were given since the last launch, in one launch, and adds the losses after their
-        flags."""
+        """Queues the checks of all gradients that wait for it, and writes the losses after their flags."""
         if self._waiting or losses:
             begin = len(self._batches) - len(self._waiting)
             place = self._found[begin:] if begin else self._found

@@ -40,9 +40,9 @@ class Addend:
     A contribution is the gradients of one group of batches.
     """
 
-    place: int  # in the tree (`pool.kernels.tree`)
-    gradient: Tensor  # shaped as the part; or of a table the rows that are defined, one after the other
-    touched: Touched | None  # of a table: the rows that are defined, numbered as features; None: all of it
+    place: int  # leaf of the tree (`pool.kernels.tree`)
+    gradient: Tensor  # shaped as the part; for a table it may be the defined rows alone, one after the other
+    touched: Touched | None  # for a table: feature numbers of the rows that are defined; None: all are
     numbers: Tensor | None = None  # for a table on a device: `touched` in its memory; the gradient has these rows alone
 
 
@@ -52,8 +52,8 @@ class Fold:
 
     addends: Sequence[Addend]
     scale: float = 1.0  # factor of the sum; with 1 nothing is multiplied
-    first_row: int = 0  # of a table: the feature of its first row here
-    touched_only: bool = False  # of a table: rows that no gradient defines stay as they are; else their sum is 0
+    first_row: int = 0  # for a table: feature number of the part's first row
+    touched_only: bool = False  # for a table: rows that no gradient defines stay as they are; else their sum is 0
 
     @property
     def is_of_rows(self) -> bool:
@@ -121,8 +121,8 @@ def run_native(
 class RowSum(NamedTuple):
     """The sum of a table's rows at one node of the tree, and which rows it defines."""
 
-    rows: Tensor  # [rows, columns], zeros where nothing is there
-    there: Tensor  # bool [rows, 1]
+    rows: Tensor  # [rows, columns], zeros where no gradient defines the row
+    there: Tensor  # bool [rows, 1]: whether a gradient defines the row
 
 
 def sum_by_torch(job: Fold, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -141,7 +141,7 @@ def sum_rows_by_torch(like: Tensor, job: Fold) -> RowSum:
         there = torch.zeros(len(like), 1, dtype=torch.bool, device=like.device).index_fill_(0, at, True)
         leaves.append(RowSum(rows, there))
     total = tree_sum(job.places, leaves, _added)
-    return RowSum(total.rows + 0.0, total.there)  # of a table a sum of -0.0 is 0.0
+    return RowSum(total.rows + 0.0, total.there)  # turns a sum of -0.0 into 0.0, as native code and kernels do
 
 
 def fold_by_torch(out: Tensor, job: Fold) -> None:

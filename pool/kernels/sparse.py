@@ -39,7 +39,7 @@ class SparseInput:
 
     offsets: Tensor  # uint32 [num_bags + 1]
     features: Tensor  # uint16 or uint32 [active]
-    touched: Tensor  # as features [touched], ascending
+    touched: Tensor  # feature numbers that occur, ascending, dtype of features [touched]
     touched_offsets: Tensor  # uint32 [touched + 1]
     bags: Tensor  # uint16 or uint32 [active]
     values: Tensor | None = None  # float32 [active], in the order of features; None: all are 1
@@ -111,6 +111,7 @@ def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
 
 
 def _forward_native(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
+    """Does as `forward` by native code: along the batch's plan if it has one, else bag by bag."""
     out = weight.new_empty(sparse.num_bags, weight.shape[1])
     table, first = _array(weight.contiguous()), None if bias is None else _array(bias.contiguous())
     threads = threads_for(sparse.features.numel() * weight.shape[1])
@@ -256,7 +257,7 @@ def _scatter_rows(table: Tensor, index: Tensor, offsets: Tensor, values: Tensor 
     disordered = (offsets[:1] != 0).any() | (ends < offsets[:-1]).any() | (offsets[-1:] != active).any()
     ends = torch.where(disordered, active + 1, ends)
     bags_ended = torch.zeros(active + 1, dtype=torch.int64).scatter_add(0, ends, torch.ones_like(ends))
-    bags = bags_ended.cumsum(0)[:active]  # of each feature: how many bags end before it
+    bags = bags_ended.cumsum(0)[:active]  # for each feature the number of bags that end before it, so its bag
     rows = table[torch.where(index < 0, table.shape[0], index)]
     if values is not None:
         rows = rows * values.to(table.dtype).unsqueeze(1)

@@ -79,6 +79,7 @@ class SparseLinear(nn.Module):
         field: str = "features",
         dtype: torch.dtype = torch.float32,
     ) -> None:
+        """Makes the layer with new parameters. Raises ValueError if a size is not positive."""
         super().__init__()
         if num_features < 1 or out_features < 1:
             raise ValueError(f"num_features and out_features must be positive, not {num_features}, {out_features}")
@@ -129,8 +130,8 @@ class SparseLinear(nn.Module):
     def write_gradient(self, sparse: SparseInput, grad_out: Tensor) -> tuple[Tensor | None, Tensor]:
         """Computes the gradients of weight and bias. Passes the table's gradient to a sink if there is one.
 
-        Returns the table's gradient for autograd, or None if a sink has it, and the sum of grad_out's rows, the bias's
-        gradient.
+        Returns the table's gradient for autograd, or None if a sink has it. Returns also the bias's gradient, the sum
+        of grad_out's rows (it may be empty if there is no bias).
         """
         if self.gradient_sink is None and self.rows_sink is not None:
             total = grad_out.new_empty(0) if self.bias is None else kernels.column_sum(grad_out)
@@ -181,6 +182,8 @@ class SparseLinear(nn.Module):
 
 
 class _SparseLinear(torch.autograd.Function):
+    """The layer as an autograd function."""
+
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:
         ctx.sparse, ctx.layer = sparse, layer

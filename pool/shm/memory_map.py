@@ -49,23 +49,23 @@ def gradients(worker: int) -> str:
 class MemoryMap:
     """The sizes and counts from which the bytes of each segment follow."""
 
-    train_slots: int  # of the ring
+    train_slots: int  # number of the ring's slots for training batches
     slot_nbytes: int
     weights_nbytes: int  # `Plan.nbytes`
     slot_gradients_nbytes: int  # `Plan.nbytes` of a gradient slot
     gradient_slots: int  # of each worker
     workers: int
     state_nbytes: int  # bytes of a snapshot
-    num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
+    num_chunks: Mapping[Purpose, int]  # number of chunks of each stream whose chunks are compared
     collected_nbytes: int = 0  # bytes that a worker collects of one validation batch, for metrics
     members: int = 1
-    averages: bool = False  # there is a place for averaged weights
+    averages: bool = False  # there is room for averaged weights
     batches_per_group: int = 1
-    train_metrics: int = 0  # of a training batch, if any is measured
-    lists_nbytes: int = 0  # of a gradient slot: which rows of tables a group touches (`pool.exchange.touched_lists`)
+    train_metrics: int = 0  # number of metrics measured of a training batch
+    lists_nbytes: int = 0  # bytes of a gradient slot's lists of touched rows (`pool.exchange.touched_lists`)
     without_room: tuple[
         int, ...
-    ] = ()  # workers whose weights and gradients lie in a device's memory, as the run begins
+    ] = ()  # workers whose weights and gradients lie in a device's memory when the run begins
 
     @property
     def halves(self) -> int:

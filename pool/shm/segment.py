@@ -1,7 +1,8 @@
-"""One piece of shared memory: a sealed memfd, made by the supervisor, mapped by processes that inherit its descriptor.
+"""One segment of shared memory: a sealed memfd, which the supervisor makes and processes map that inherit its
+descriptor.
 
-There is nothing to unlink: the kernel frees it with the last process that has it (I6). A process that only reads gets a
-descriptor that can't be mapped for writing (I4).
+There is nothing to unlink, since the kernel frees the memory with the last process that has it (I6). A process that
+only reads gets a descriptor that can't be mapped for writing (I4).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from pool.errors import PoolError
 
 PAGE = mmap.PAGESIZE
 _CHUNK = 64 << 20
-_MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23  # Linux 5.14
-_MADV_COLLAPSE = 25  # Linux 6.1
+_MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23  # since Linux 5.14
+_MADV_COLLAPSE = 25  # since Linux 6.1
 _HUGE_PAGE = 2 << 20
 _MAP_SHARED, _MAP_FIXED, _MAP_NORESERVE = 0x01, 0x10, 0x4000
 

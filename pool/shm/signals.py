@@ -37,7 +37,7 @@ _VERSION_BITS = 40
 class Finished:
     """The batches that a worker has finished last, with their losses."""
 
-    attempt: int  # 0: nothing yet
+    attempt: int  # Assignment.attempt; 0: nothing is finished yet
     losses: tuple[float, ...]  # of each batch one for each member, and its metrics if any; then zeros
     times: Times
 
@@ -100,7 +100,7 @@ class CoordinatorEnd:
     def __init__(
         self, incarnation: int, finished: Sequence[Words], version: Words, *, mine: Bell, workers: Sequence[Bell]
     ) -> None:
-        """`finished`, `workers`: the words and the bell of each worker, by index."""
+        """Takes the shared words. `finished`, `workers`: the words and the bell of each worker, by index."""
         self.bell = mine
         self._incarnation = incarnation
         self._finished = finished

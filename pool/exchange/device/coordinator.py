@@ -40,10 +40,13 @@ class DeviceCoordinator:
         publish: Callable[[int], None],
         remote: HostMemory | None = None,
     ) -> None:
-        """`part`: the member's; `homes`: the memory of all devices; `placed`: index of the owning device, by part;
+        """Makes views of the memory of one member on all devices.
+
+        `part`: the member's; `homes`: the memory of all devices; `placed`: index of the owning device, by part;
         `touched_rows`: returns the rows that a contribution touches; `publish`: announces a complete version to
         workers; `remote`: the member's page-locked memory for workers on other devices, None if there are none. In its
-        slots the touched rows of a table lie one after the other."""
+        slots the touched rows of a table lie one after the other.
+        """
         self.plan = plan = part.plan
         self.part = part
         self.homes = homes
@@ -172,8 +175,8 @@ class DevicePiece:
         weights: Sequence[Tensor],
         copies: Sequence[tuple[DeviceStore, Sequence[Tensor]]],
     ) -> None:
-        """`home`: the memory of the device that owns the part; `weights`: both versions there; `copies`: both versions
-        on each other device."""
+        """Describes the memory of one part. `home`: the store of the device that owns it; `weights`: both versions
+        there; `copies`: both versions on each other device."""
         self._exchange = exchange
         self._store = home
         self._bucket = bucket
@@ -211,7 +214,7 @@ class DevicePiece:
         self.fold(out, addends, scale=1.0, touched_only=True)
         touched = union(addends, self.first_row, len(out)) if self.is_table else None
         if touched is not None and addends[0].touched is not None:
-            touched = touched.astype(addends[0].touched.dtype)  # as all lists of the table
+            touched = touched.astype(addends[0].touched.dtype)  # the type of all lists of the table
         return self.addend(addends[0].place, out, touched)
 
     def addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
@@ -258,6 +261,8 @@ class DevicePiece:
         self._exchange.given_out.discard((self._bucket, self._parameter))
 
     def _addend(self, contribution: Contribution) -> Addend:
+        """Returns the part's gradient in a contribution's slot as an addend on the owning device, copied there if need
+        be."""
         exchange, planned = self._exchange, self._exchange.part.slot_plan.parameters[self._parameter]
         (gradient,) = views_of(exchange.slot(contribution), [planned])
         touched, numbers = None, None

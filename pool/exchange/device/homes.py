@@ -19,7 +19,7 @@ class Homes:
     """The memory of all devices that take part in an exchange, one store for each."""
 
     def __init__(self, stores: Sequence[DeviceStore], workers: Sequence[Collection[int]]) -> None:
-        """`workers`: for each store the indices of the workers on its device."""
+        """Joins the stores. `workers`: for each store the indices of the workers on its device."""
         self.stores = stores
         self.first = stores[0]
         self.of_worker = {worker: store for store, own in zip(stores, workers, strict=True) for worker in own}

@@ -25,8 +25,8 @@ from pool.protocol.address import memory_address
 from pool.protocol.identity import Peer
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
-_NOTE = 1 << 10  # bytes at most
-_AGAIN = 0.01  # seconds
+_NOTE = 1 << 10  # greatest number of bytes in a message, which describes the memory sent
+_AGAIN = 0.01  # seconds until a worker tries again to connect
 
 
 class Lender:
@@ -66,24 +66,27 @@ class Lender:
         self._serve()
 
     def _serve(self) -> None:
+        """Sends memory to each connected worker that the list of living processes names. Others stay waiting for the
+        next list."""
         waiting, self._waiting = self._waiting, []
         for connection in waiting:
             worker = self._workers.get(_peer_of(connection)[0])
             if worker is None:
-                self._waiting.append(connection)  # the roster does not know it yet
+                self._waiting.append(connection)  # a later list of living processes will name it
                 continue
             with connection:
                 self._send(connection, worker)
             crash_point("coordinator.memory_lent")
 
     def _send(self, connection: socket.socket, worker: Peer) -> None:
+        """Sends a worker the descriptors of its device's weights and of its gradient slots."""
         lent = self._homes.lend(worker.index, worker.incarnation)
         exported = [self._shared_memory.export(memory) for memory in (lent.weights, lent.slots)]
         try:
             note = json.dumps([asdict(each) for each in exported]).encode()
             socket.send_fds(connection, [note], [each.fd for each in exported])
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it is dead
+            pass  # the worker is dead
         finally:
             for each in exported:
                 os.close(each.fd)

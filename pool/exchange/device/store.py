@@ -38,8 +38,8 @@ class Queues:
 class LentMemory:
     """The part of the coordinator's memory on a device that one worker uses, uint8."""
 
-    weights: Tensor  # [2 x nbytes]: both versions, then their average, if the run has one; it only reads them
-    slots: Tensor  # [gradient slots x slot_nbytes]: its own
+    weights: Tensor  # both versions of nbytes each, then their average if the run has one; the worker only reads them
+    slots: Tensor  # [gradient slots x slot_nbytes]: the worker's own
     queues: Queues | None = None  # if the worker runs in the coordinator's process
 
 
@@ -105,7 +105,7 @@ class DeviceStore:
         if key not in self._lent:
             slots = self._allocated(self._gradient_slots, self._slot_nbytes, f"the gradient slots of worker {worker}")
             self._lent[key] = LentMemory(self._weights, slots, self._queues)
-            self.wait()  # its memory is written by nobody else from now on
+            self.wait()  # until the slots are zeroed: from now on nobody else writes them
         return self._lent[key]
 
     def slot(self, worker: int, incarnation: int, number: int) -> Tensor:
@@ -154,9 +154,9 @@ class DeviceStore:
         """
         self._outward.wait_stream(self.here)
         with self._outward:
-            rows = made.clone() if numbers is None else made  # whole pieces lie in a store
+            rows = made.clone() if numbers is None else made  # memory of a store must be cloned before it is sent
         for other, place in places:
-            other._arriving.wait_stream(other.here)  # which may still read or write the place
+            other._arriving.wait_stream(other.here)  # the other device may still read or write the place
             with self._outward, other._arriving:
                 arrived = rows.to(other.device, non_blocking=True)
                 if numbers is None:
@@ -192,7 +192,7 @@ class DeviceStore:
                 here.wait_stream(stream)
         host_event(here, spins=self._spins).synchronize()
         for store in others:
-            store.here.query()  # raises: a device that has failed may let this one believe that it is done
+            store.here.query()  # raises if the device has failed: the wait above may not notice that
         for store in stores:
             store._kept.clear()
             store.is_settled = True

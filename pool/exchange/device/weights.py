@@ -63,8 +63,10 @@ class CopiedWeights:
     def __init__(
         self, model: nn.Module, plan: Plan, streams: Streams, halves: Sequence[Slot], average: Slot | None = None
     ) -> None:
-        """`model`: on the meta device; `halves`: host memory of the two versions of the weights; `average`: that of the
-        averaged weights."""
+        """Replaces the tensors of `model`, which is on the meta device, by views of new memory.
+
+        `halves`: host memory of the two versions of the weights; `average`: that of the averaged weights.
+        """
         self._streams = streams
         self._halves = [torch.from_numpy(half) for half in halves]
         self._average = None if average is None else torch.from_numpy(average)
@@ -107,8 +109,10 @@ class MappedWeights:
     copy."""
 
     def __init__(self, model: nn.Module, plan: Plan, streams: Streams, halves: Sequence[Tensor]) -> None:
-        """`model`: on the meta device; `halves`: memory of the two versions, and of their average if the run has one,
-        uint8."""
+        """Replaces the tensors of `model`, which is on the meta device, by views of the coordinator's memory.
+
+        `halves`: memory of the two versions, and of their average if the run has one, uint8.
+        """
         self._streams = streams
         self._weights = [views_of(half, plan.parameters) for half in halves]
         self._buffers = [views_of(half, plan.buffers) for half in halves]

@@ -45,9 +45,12 @@ class DeviceWorker:
         bars: Bars | None = None,
         spins: bool = False,
     ) -> None:
-        """`slots`: the worker's own gradient slots, uint8, in host memory or on the device; `list_memory`: for each
-        slot the host memory of its lists of touched rows; `bars`: the trace of copies, if any; `spins`: waiting for the
-        outcome of a group keeps a core busy."""
+        """Describes the worker's memory, and allocates page-locked memory for losses and flags.
+
+        `slots`: the worker's own gradient slots, uint8, in host memory or on the device; `list_memory`: for each slot
+        the host memory of its lists of touched rows; `bars`: the trace of copies, if any; `spins`: waiting for the
+        outcome of a group keeps a core busy.
+        """
         slot_plan, self._lists = layout.slot_plan, layout.touched_lists
         self._plan = plan = layout.plan
         self._bars = bars or NoBars()
@@ -86,7 +89,7 @@ class DeviceWorker:
         self._group = Group(batches, self._member_of)
         if self._lists.nbytes:
             self._lists.write(self._list_memory[slot], self._group)
-        if len(batches) > 1:  # `load` waits for the copy
+        if len(batches) > 1:  # `load` waits until these indices are copied
             tables = [(i, t.sparse_field) for i, t in enumerate(self._plan.parameters) if t.sparse_field is not None]
             self._places_of_rows.begin(self._group, sorted({(self._member_of[i], field) for i, field in tables}))
 
@@ -183,7 +186,7 @@ class RowPlaces:
     """
 
     def __init__(self, device: torch.device, stream: torch.Stream) -> None:
-        """`stream`: the stream that copies."""
+        """Begins without a group. `stream`: the stream that copies."""
         self._device = device
         self._stream = stream
         self._host = torch.empty(0, dtype=torch.int64)

@@ -34,9 +34,12 @@ class HostCoordinator:
         member: int = 0,
         others: OtherSums | None = None,
     ) -> None:
-        """`part`, `memory`: those of the member; `compact`: the workers that write only the touched rows of a table,
-        one after the other; `touched_rows`: returns the rows that a contribution touches; `publish`: announces a
-        complete version to workers; `others`: sums from other machines, None if there are none."""
+        """Makes views of the shared memory of one member.
+
+        `part`, `memory`: those of the member; `compact`: the workers that write only the touched rows of a table, one
+        after the other; `touched_rows`: returns the rows that a contribution touches; `publish`: announces a complete
+        version to workers; `others`: sums from other machines, None if there are none.
+        """
         self._plan = plan = part.plan
         self._halves = memory.halves
         self._weights = [views(half, plan.parameters) for half in memory.halves]

@@ -27,6 +27,7 @@ class GroupSum:
     """The sum of the gradients of one group of batches at a time, in gradient slots."""
 
     def __init__(self, plan: Plan, slots: Sequence[Slot]) -> None:
+        """Makes views of the slots, and allocates the memory beside them. `plan`: the layout of the slots."""
         self._plan = plan
         self._slots = [views(slot, plan.parameters) for slot in slots]
         self._beside = views(untouched(plan.nbytes), plan.parameters)

@@ -26,7 +26,8 @@ class RoundedSlots:
     """Float32 memory for a worker's gradients, and the gradient slots to which they are rounded."""
 
     def __init__(self, plan: Plan, slot_plan: Plan, slots: Sequence[Slot]) -> None:
-        """`plan`: the layout of the weights, which the float32 memory has; `slot_plan`: the layout of the slots."""
+        """Allocates the float32 memory. `plan`: its layout, that of the weights; `slot_plan`: the layout of the
+        slots."""
         self.memory = untouched(plan.nbytes)
         self._plan = plan
         self._made = views(self.memory, plan.parameters)
@@ -41,6 +42,8 @@ class RoundedSlots:
         return {p: self._round(p, bucket, slot, group) for p in bucket.parameters if p in present}
 
     def _round(self, parameter: int, bucket: Bucket, slot: int, group: Group) -> bool:
+        """Rounds the part of a parameter's gradient that a bucket holds to its place in a slot. Returns whether all of
+        it is finite then."""
         made, place = self._made[parameter], self._slots[slot][parameter]
         field = self._plan.parameters[parameter].sparse_field
         if field is None:

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 COMMON = Path(__file__).parent / "src"
 PACKAGE = Path(__file__).parent.parent.parent
-RULES = "kernels/rules.cuh"  # in the package, as sources include it
+RULES = "kernels/rules.cuh"  # the path by which sources include it
 # No contraction: a product is rounded before it is added, as in the CPU's kernels. Divisions and roots are IEEE's.
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 _KERNEL = re.compile(r"KERNEL\((\d+), \d+\)\s*(\w+)\(([^)]*)\)")
@@ -124,7 +124,7 @@ class CompileError(Exception):
 
 
 class Compiler:
-    """Compiles kernels for one architecture."""
+    """Compiles kernels for one architecture, and keeps the programs."""
 
     def __init__(self, architecture: str, cache: Path | None) -> None:
         """Loads NVRTC. Raises ImportError without cuda-bindings, CompileError without NVRTC or if it does not know the
@@ -147,7 +147,7 @@ class Compiler:
 
     @property
     def version(self) -> str:
-        """The version of NVRTC."""
+        """Returns the version of NVRTC."""
         return self._version
 
     def program(self, source: Source) -> bytes:

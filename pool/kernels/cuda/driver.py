@@ -25,8 +25,8 @@ class Driver:
     INVALID_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 
     def __init__(self) -> None:
-        """Raises ImportError without cuda-bindings."""
-        self.types: Any = importlib.import_module("cuda.bindings.driver")  # its structures and enumerations, too
+        """Loads cuda-bindings. Raises ImportError if it is not installed."""
+        self.types: Any = importlib.import_module("cuda.bindings.driver")  # functions, structures and enumerations
         self._success = self.types.CUresult.CUDA_SUCCESS
 
     def call(self, name: str, *arguments: Any) -> Any:
@@ -58,7 +58,7 @@ class PrimaryContext:
     """The CUDA context of a device that torch uses, too."""
 
     def __init__(self, driver: Calls, device: int) -> None:
-        """`device`: its index in this process."""
+        """Does not make the context yet. `device`: the device's index in this process."""
         self._driver = driver
         self._device = device
         self._handle: int | None = None

@@ -17,7 +17,7 @@ from pool._native import structure
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, width_of
 
-MOST_PLACES = 64  # from the first to the last gradient of one call, in a node of the tree
+MOST_PLACES = 64  # greatest number of leaves of the tree's smallest node that holds all gradients of a call
 _INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
 
 

@@ -17,7 +17,7 @@ from pool.kernels.cuda.driver import Driver, PrimaryContext
 
 log = logging.getLogger(__name__)
 
-# How the driver says that a program is not one for this device.
+# The driver's errors for a program that this device can't run.
 _REFUSALS = (
     "CUDA_ERROR_INVALID_IMAGE",
     "CUDA_ERROR_NO_BINARY_FOR_GPU",
@@ -58,7 +58,8 @@ class CudaLauncher:
     """Implements `Launcher` by NVIDIA's driver, for one device, in a process that may use it."""
 
     def __init__(self, device: torch.device) -> None:
-        """Raises ImportError without cuda-bindings, CompileError without an NVRTC for this device."""
+        """Prepares to compile for the device. Raises ImportError without cuda-bindings, CompileError without an NVRTC
+        for this device."""
         self._driver = Driver()
         self._device = device
         self._context = PrimaryContext(self._driver, device.index)
@@ -115,7 +116,7 @@ class CudaLauncher:
             return self._driver.call("cuModuleLoadData", program)
         except RuntimeError as error:
             if not any(name in str(error) for name in _REFUSALS):
-                raise  # no memory for it, or an error of something that was launched before
+                raise  # too little memory, or the error of an earlier launch
             raise CompileError(f"{source}: the driver refuses what {self.version} has compiled: {error}") from None
 
 
