@@ -116,7 +116,7 @@ def _options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
 
 
 def _fault(kind: FaultKind, value: str) -> Fault:
-    """Parses one fault, such as 3:backward. Raises ValueError."""
+    """Parses the value of a fault option, such as 3:backward. Raises ValueError."""
     step, _, rest = value.partition(":")
     if not (step.isascii() and step.isdecimal() and len(step) <= 12):
         raise ValueError(f"{kind}={value}: a step is needed")

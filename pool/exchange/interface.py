@@ -61,8 +61,10 @@ class PieceMemory(Protocol):
         """Returns the part's weights, of the newest complete version or of the version that follows it."""
 
     def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
-        """Returns the part's gradients in these contributions, each to be read once. Contributions without a gradient
-        of it are left out."""
+        """Returns the part's gradients in these contributions (each those of a group of batches), to be read once.
+
+        Contributions without a gradient of the part are left out.
+        """
 
     def sum(self, number: int) -> Tensor:
         """Returns memory for a partial sum of the step in progress, shaped as the part. `number`: 0 to
@@ -123,15 +125,14 @@ class CoordinatorExchange(Protocol):
         """Returns the model's tensors that are not trained, of a version, in the plan's order."""
 
     def average(self) -> Sequence[Tensor]:
-        """Returns the memory of the averaged weights: all parameters, then buffers. It is empty if the run has no
-        average.
+        """Returns the memory of the averaged weights: all parameters, then buffers. Empty if the run has no average.
 
-        Workers read it from `publish` of a version that is validated until that validation has ended.
+        Workers read the average from `publish` of a version that is validated until that validation has ended.
         """
 
     def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
-        """Returns the buffers after the first batch of a step, in the memory where the worker of that batch has put
-        them."""
+        """Returns the model's buffers as the first batch of a step has left them, in the memory where that batch's
+        worker has put them."""
 
     def gather(self) -> None:
         """Makes the newest version complete in the memory of `weights`, where it can then be read and changed.
@@ -167,7 +168,7 @@ class CoordinatorExchange(Protocol):
 
 @dataclass(frozen=True)
 class GroupBatch:
-    """One batch of a contribution, with the table rows that it touches."""
+    """One batch of a contribution (the gradients of a group of batches), with the table rows that the batch touches."""
 
     touched: Mapping[str, Touched]  # rows of tables, by sparse field
     left_out: Collection[int] = ()  # members (networks of an ensemble) whose step leaves the batch out
@@ -191,7 +192,7 @@ class WorkerExchange(Protocol):
         """Begins a contribution in a slot of the worker's own: the sum of the gradients of these batches, left to
         right.
 
-        For each batch `load`, then `begin_batch`, then the calls for its gradients follow.
+        For each batch the caller then calls `load`, `begin_batch`, and the methods that take its gradients.
         """
 
     def begin_batch(self) -> None:

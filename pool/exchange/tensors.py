@@ -41,7 +41,8 @@ def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
 
 
 def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yields the names and tensors that are not trained but go along: buffers, and parameters that need no gradient."""
+    """Yields the names and tensors that are not trained but belong to the weights: parameters without gradients, then
+    buffers."""
     yield from ((name, p) for name, p in model.named_parameters() if not p.requires_grad)
     yield from model.named_buffers()
 

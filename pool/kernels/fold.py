@@ -78,8 +78,8 @@ class Fold:
 
 
 def fold(out: Tensor, job: Fold) -> None:
-    """Writes to `out` the sum of the gradients times the scale. `out` may be one of them. A device does this
-    asynchronously."""
+    """Writes to `out` the sum of the gradients times the scale. `out` may be the memory of one gradient. A device does
+    this asynchronously."""
     match backend_of(out.device):
         case "cpu" if out.dtype == torch.float32:
             run_native(_NATIVE, [out], job, threads=worthwhile(out.numel(), MEMORY_BOUND))

@@ -51,11 +51,10 @@ class SparseInput:
         return self.offsets.numel() - 1
 
     def plan(self, num_features: int) -> SparsePlan | None:
-        """Returns the plan along which a table of so many rows is summed over these bags (CPU only). It is made once,
-        for all layers.
+        """Returns the plan by which native code sums rows of a table of `num_features` rows over these bags (CPU only).
 
-        None if the bags' sums share too little, and if the field has values, since bags then share rows, but no sums.
-        Raises ValueError if offsets or features are out of bounds.
+        The plan is made once, for all layers. None if the bags' sums share too little, and if the field has values,
+        since bags then share rows, but no sums. Raises ValueError if offsets or features are out of bounds.
         """
         if num_features not in self._plans:
             self._plans[num_features] = self._make_plan(num_features)
@@ -95,8 +94,8 @@ def plan_of(weight: Tensor, sparse: SparseInput) -> SparsePlan | None:
 
 
 def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
-    """Returns, for each bag, the bias plus the rows of `weight` of its features, each times its value: [num_bags,
-    out_features].
+    """Returns, for each bag, bias plus the sum of the rows of `weight` of its features, each times its value:
+    [num_bags, out_features].
 
     `weight`: [num_features, out_features].
     """

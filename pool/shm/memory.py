@@ -110,8 +110,10 @@ class Memory:
         return self._segments[WEIGHTS].slots(begin, 1, nbytes)[0] if self._map.averages and begin else None
 
     def gradient_slots(self, worker: int) -> list[Slot]:
-        """Returns the gradient slots of a worker. Each holds gradients, unless they lie in a device's memory, then the
-        lists of touched rows, if groups of batches have such lists."""
+        """Returns the gradient slots of a worker, uint8 each: gradients, then lists of touched rows.
+
+        A slot has no gradients if they lie in a device's memory, and no lists if groups have only one batch.
+        """
         nbytes = self._map.gradients_nbytes(worker)
         return self._segments[gradients(worker)].slots(0, self._map.gradient_slots, nbytes)
 

@@ -137,8 +137,8 @@ def _sum(attempt: int, losses: Sequence[float]) -> int:
 
 
 def make_bells(workers: int) -> dict[str, int]:
-    """Makes the bells of the coordinator and all workers. Returns their descriptors by name, which the caller owns.
-    Raises OSError."""
+    """Makes an eventfd (bell) for the coordinator and for each worker. Returns the descriptors by name, which the
+    caller owns. Raises OSError."""
     bells: dict[str, int] = {}
     try:
         for peer in (Peer(COORDINATOR), *(Peer(WORKER, index) for index in range(workers))):
@@ -155,7 +155,7 @@ def name_of(peer: Peer) -> str:
 
 
 def within_reach(peer: Peer, names: list[str]) -> list[str]:
-    """Returns the names of the bells that a process gets: the coordinator all of them, a worker its own and the
+    """Returns the names of the bells (eventfds) that a process is given: the coordinator all, a worker its own and the
     coordinator's."""
     if peer.role == COORDINATOR:
         return names

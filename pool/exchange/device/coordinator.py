@@ -129,8 +129,10 @@ class DeviceCoordinator:
         return self._remote_slots[contribution.worker, contribution.slot]
 
     def brought(self, gradient: Tensor, contribution: Contribution, home: DeviceStore) -> Tensor:
-        """Returns a part of a contribution's slot in memory of the device `home`, copied if need be, for its current
-        stream."""
+        """Returns a part of a contribution's gradient slot in memory of the device `home`, for its current stream.
+
+        The part is copied if it lies on another device or in host memory.
+        """
         store = self.homes.of_worker.get(contribution.worker)
         if store is None:
             return home.upload(gradient)

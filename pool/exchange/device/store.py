@@ -131,7 +131,8 @@ class DeviceStore:
         return self._brought(there, gradient)
 
     def _brought(self, there: Tensor, source: Tensor) -> Tensor:
-        """Lets the current stream wait for a copy inward, and keeps its source until `wait`. Returns the copy."""
+        """Lets the current stream wait for a copy that was queued on the inward stream, and keeps its source until
+        `wait`. Returns the copy."""
         here = self.here
         here.wait_stream(self._inward)
         there.record_stream(here)
@@ -171,7 +172,8 @@ class DeviceStore:
         self.here.wait_stream(self._arriving)
 
     def used(self, *tensors: object) -> None:
-        """Notes that something was queued. Keeps the tensors that it uses until `wait`."""
+        """Notes that work was queued since the last `wait`, and keeps the tensors that the work uses until the next
+        one."""
         self._kept.extend(tensors)
         self.is_settled = False
 

@@ -60,8 +60,11 @@ class GroupSum:
         return place
 
     def written(self, parameter: int, rows: tuple[int, int] | None = None) -> None:
-        """Adds this batch's gradient, which is written in its place, to the sum. `rows`: of a table, first row and
-        end."""
+        """Adds this batch's gradient of a parameter to the group's sum. The gradient is written where `place` has
+        returned.
+
+        `rows`: of a table, the first row that was written and the row after the last.
+        """
         if parameter not in self._before:
             return
         sum_so_far, new, begin = self._slots[self._slot][parameter], self._beside[parameter], 0

@@ -22,8 +22,8 @@ _INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
 
 
 def fold(out: Tensor, gradients: Sequence[Tensor], places: Sequence[int], scale: float) -> None:
-    """Writes to `out` the sum of the gradients, at least one, times the scale. All have one shape. `out` may be one of
-    them."""
+    """Writes to `out` the sum of the gradients, at least one, times the scale. All have one shape. `out` may be the
+    memory of one gradient."""
     leaves, narrow, sources = _sources(gradients, places)
     width = width_of(out.numel(), out, *gradients)
     source = Source.of("fold.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
