@@ -14,7 +14,7 @@ Event = torch.Event | torch.cuda.Event
 
 
 def host_event(stream: torch.Stream, *, spins: bool = False) -> Event:
-    """Records an event on a stream, for which a thread can wait.
+    """Records an event on a stream, for a thread to wait for, not for another stream.
 
     The waiting thread sleeps. With `spins` it sees the event some microseconds sooner, and keeps a core busy until
     then.

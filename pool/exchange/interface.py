@@ -67,8 +67,10 @@ class PieceMemory(Protocol):
         """
 
     def sum(self, number: int) -> Tensor:
-        """Returns memory for a partial sum of the step in progress, shaped as the part. `number`: 0 to
-        `order.most_nodes` - 1."""
+        """Returns memory for a partial sum of the step in progress, shaped as the part.
+
+        `number`: 0 to `pool.kernels.tree.most_nodes` - 1.
+        """
 
     def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
         """Reduces gradients: out = (sum of the addends, at least one) * scale.
