@@ -69,7 +69,8 @@ class PieceMemory(Protocol):
     def sum(self, number: int) -> Tensor:
         """Returns memory for a partial sum of the step in progress, shaped as the part.
 
-        `number`: 0 to `pool.kernels.tree.most_nodes` - 1.
+        `number`: from 0 to below `pool.kernels.tree.most_nodes`, or `most_nodes_between` where several machines compute
+        a run.
         """
 
     def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
