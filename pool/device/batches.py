@@ -1,4 +1,4 @@
-"""Batches on their way to a device: a ring slot is one asynchronous copy on a stream of its own."""
+"""Copies batches to a device: the used part of a ring slot in one asynchronous copy, on a stream of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Slot = npt.NDArray[np.uint8]
 
 
 class DeviceBatches:
-    """A `pool.worker.batches.Batches` whose tensors are views of a copy of the slot."""
+    """Implements `pool.worker.batches.Batches` on a device. The batch's tensors are views of a copy of its ring
+    slot."""
 
     def __init__(self, schema: BatchSchema, device: torch.device, arrivals: Arrivals, bars: Bars | None = None) -> None:
         self._schema = schema
@@ -29,7 +30,8 @@ class DeviceBatches:
         self._stream = torch.Stream(device=device)
 
     def take(self, slot: Slot, schema: BatchSchema | None = None) -> OnDevice:
-        """Begins to copy the finished batch in `slot`, as far as that is filled."""
+        """Begins to copy the finished batch in `slot` to the device, as far as the slot is filled. `schema`: the
+        batch's own, if it differs."""
         batch = SparseBatch.view(schema or self._schema, slot)
         used = max(_begin(array, slot) + array.nbytes for array in _arrays(batch))
         begun = self._bars.begin(self._stream)
@@ -42,12 +44,13 @@ class DeviceBatches:
 
 
 class OnDevice:
-    """A batch that is being copied."""
+    """A batch that is being copied to the device. Implements `LoadedBatch`."""
 
     def __init__(
         self, batch: TensorBatch, memory: Tensor, copied: torch.Event, read: Event, arrivals: Arrivals
     ) -> None:
-        """`copied`, `read`: for streams and for threads, from then on nothing reads the slot."""
+        """Describes the copy. `memory`: the copied slot, uint8; `copied`, `read`: events after the copy, for streams
+        and for threads, after which nothing reads the slot."""
         self.batch = batch
         self._memory = memory
         self._copied = copied
@@ -65,7 +68,8 @@ class OnDevice:
 
 
 def _placed(batch: SparseBatch, slot: Slot, memory: Tensor) -> TensorBatch:
-    """The batch as views of a copy of its slot."""
+    """Returns the batch as views of a copy of its slot. `batch`: views of the slot itself; `memory`: the copy,
+    uint8."""
 
     def placed(array: npt.NDArray[Any]) -> Tensor:
         begin = _begin(array, slot)
@@ -88,5 +92,5 @@ def _arrays(batch: SparseBatch) -> list[npt.NDArray[Any]]:
 
 
 def _begin(array: npt.NDArray[Any], slot: Slot) -> int:
-    """Bytes from the start of the slot to the array, which lies in it."""
+    """Returns the byte offset of an array in its slot."""
     return array.ctypes.data - slot.ctypes.data

@@ -1,9 +1,9 @@
-"""The GPUs of a run: what the planner finds out about each, for the other processes and for people, and which of them a
-process sees. Plain data and pure functions.
+"""Describes the GPUs of a run, and which of them a process sees. Plain data and pure functions.
 
-Each worker sees its own card alone, by CUDA_VISIBLE_DEVICES, so nothing that it or a library does can land on another,
-and a library that opens all cards it sees takes no memory there. The rules are the driver's: the list ends at the first
-entry that names no card, and shows nothing if an entry comes twice.
+The planner process fills the descriptions for other processes and for the user. Each worker sees its own card alone, by
+CUDA_VISIBLE_DEVICES, so nothing that the worker or a library does can land on another card, and a library that opens
+all cards it sees takes no memory there. The driver's rules hold for the variable: the list ends at the first entry that
+names no card, and shows nothing if an entry comes twice.
 """
 
 from __future__ import annotations
@@ -18,29 +18,33 @@ _NAMES = ("GPU-", "MIG-")
 
 @dataclass(frozen=True)
 class Kernels:
-    """The project's own for a card."""
+    """Whether this project's own kernels can run on a card."""
 
-    there: bool  # or torch's own operations compute
-    words: str  # what of them is compiled; why they are not there
+    there: bool  # True if they can run; else torch's own operations compute
+    words: str  # for the user: what of them is compiled, or why they can't run
 
 
 @dataclass(frozen=True)
 class Card:
-    device: str  # its name in the run, cuda:0
+    """One GPU of a run, or another device with memory of its own."""
+
+    device: str  # the card's name in the run, such as cuda:0
     name: str
-    nbytes: int  # of its memory
-    free: int  # of that, before the run
-    capability: str  # 9.0; empty: it is no CUDA device
-    visible: str = ""  # CUDA_VISIBLE_DEVICES of a process that is to see this card alone; empty: as it is
-    page_locked: bool = True  # memory as the ring's can be registered with it
+    nbytes: int  # bytes of the card's memory
+    free: int  # bytes of it that were free before the run
+    capability: str  # CUDA's compute capability, such as 9.0; empty for other devices
+    visible: str = ""  # CUDA_VISIBLE_DEVICES for a process that is to see this card alone; empty: leave it as it is
+    page_locked: bool = True  # the card's driver can page-lock memory such as the ring's
     peers: tuple[str, ...] = ()  # devices of the run whose memory it may use
-    kernels: Kernels | None = None  # None: it is no CUDA device
-    problem: str = ""  # why some of this is not known
+    kernels: Kernels | None = None  # None for other devices than CUDA's
+    problem: str = ""  # why some of this is not known, empty if all is
 
 
 def entries(variable: str | None) -> tuple[str, ...] | None:
-    """Returns those of the variable's value that count, in order: numbers, or names (`GPU-...`, `MIG-...`). None: it
-    hides nothing."""
+    """Returns the valid entries of CUDA_VISIBLE_DEVICES in order: numbers, or names (`GPU-...`, `MIG-...`).
+
+    None if the variable is not set and hides nothing.
+    """
     if variable is None:
         return None
     kind = next((name for name in _NAMES if variable.startswith(name)), "")
@@ -62,15 +66,18 @@ def entries(variable: str | None) -> tuple[str, ...] | None:
 
 
 def alone(variable: str | None, index: int, uuid: str = "") -> str:
-    """Returns the value with which a process sees device `index` of this one and no other. `uuid`: the card's own name,
-    `GPU-...`, if it is known; it stays the same when another card is lost. A name that the user gave is kept."""
+    """Returns the value of CUDA_VISIBLE_DEVICES with which a process sees only this process's device number `index`.
+
+    `variable`: this process's own value; `uuid`: the card's own name, `GPU-...`, if it is known. That name stays the
+    same when another card is lost. A name that the user gave is kept.
+    """
     listed = entries(variable)
     entry = str(index) if listed is None else listed[index]
     return entry if entry.startswith(_NAMES) or not uuid else uuid
 
 
 def hidden_in_words(variable: str | None) -> str:
-    """Returns words about a setting that hides cards; empty if none does."""
+    """Returns a phrase for the user about a setting that hides cards, empty if none does."""
     if variable is None:
         return ""
     return f", with {VARIABLE}={variable}" if variable else f", {VARIABLE} is empty, which hides all"

@@ -1,5 +1,8 @@
-"""Memory of a CUDA device that another process can map, by the driver's virtual memory management: a physical
-allocation that is exported as a POSIX descriptor. Not tried on hardware."""
+"""Allocates memory of a CUDA device that another process can map.
+
+It uses the driver's virtual memory management: a physical allocation is exported as a POSIX descriptor. Not tried on
+hardware.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from pool.kernels.cuda.driver import Driver, PrimaryContext
 
 @dataclass(frozen=True)
 class _Mapped:
-    """The object from which torch makes a tensor of memory that lies there."""
+    """An address range from which torch makes a tensor, uint8 [nbytes], without a copy."""
 
     address: int
     nbytes: int
@@ -27,20 +30,21 @@ class _Mapped:
 
 
 class CudaMemory:
-    """In a process that has opened the device. RuntimeError for whatever the driver refuses."""
+    """Allocates, exports and maps device memory, in a process that has opened the device. Raises RuntimeError for what
+    the driver refuses."""
 
     def __init__(self) -> None:
-        """Raises ImportError without cuda-bindings."""
+        """Loads the driver's bindings. Raises ImportError without cuda-bindings."""
         self._driver = Driver()
         self._contexts: dict[int, PrimaryContext] = {}  # by device
         self._handles: dict[int, tuple[Any, torch.device]] = {}  # by address
 
     def cuda_version(self) -> str:
-        """Returns the newest CUDA that the driver serves, as 13.0."""
+        """Returns the newest version of CUDA that the driver serves, such as 13.0."""
         return cuda_version(self._driver.call("cuDriverGetVersion"))
 
     def allocate(self, device: torch.device, nbytes: int) -> Tensor:
-        """Returns uint8 [nbytes] that is never freed. The device itself has access, and no other."""
+        """Returns new device memory, uint8 [nbytes], which is never freed. No other device has access to it."""
         self._bind_context(device)
         length = self._whole(device, nbytes)
         handle = self._driver.call("cuMemCreate", length, self._properties(device), 0)
@@ -49,13 +53,13 @@ class CudaMemory:
         return memory
 
     def export(self, memory: Tensor) -> int:
-        """Returns a descriptor of what `allocate` gave, whole."""
+        """Returns a descriptor of memory that `allocate` has returned, all of it."""
         handle, device = self._handles[memory.data_ptr()]
         self._bind_context(device)
         return int(self._driver.call("cuMemExportToShareableHandle", handle, self._descriptor, 0))
 
     def open(self, device: torch.device, fd: int, nbytes: int) -> Tensor:
-        """Returns uint8 [nbytes], what another process has exported. Closes the descriptor in any case."""
+        """Maps memory that another process has exported, uint8 [nbytes]. Closes the descriptor in any case."""
         try:
             self._bind_context(device)
             handle = self._driver.call("cuMemImportFromShareableHandle", fd, self._descriptor)
@@ -69,6 +73,8 @@ class CudaMemory:
         self._contexts[device.index].bind()
 
     def _mapped(self, device: torch.device, handle: Any, length: int, nbytes: int) -> Tensor:
+        """Maps a physical allocation of `length` bytes for this device. Returns its first `nbytes` bytes as a
+        tensor."""
         address = self._driver.call("cuMemAddressReserve", length, 0, 0, 0)
         self._driver.call("cuMemMap", address, length, 0, handle, 0)
         access = self._driver.types.CUmemAccessDesc()
@@ -78,6 +84,7 @@ class CudaMemory:
         return torch.as_tensor(_Mapped(int(address), nbytes), device=device)
 
     def _whole(self, device: torch.device, nbytes: int) -> int:
+        """Rounds a size up to a multiple of the device's allocation granularity, in bytes."""
         flag = self._driver.types.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
         unit = int(self._driver.call("cuMemGetAllocationGranularity", self._properties(device), flag))
         return -(-nbytes // unit) * unit

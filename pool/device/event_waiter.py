@@ -1,4 +1,4 @@
-"""Waits for a device, in a thread of its own, so that the threads that compute never do."""
+"""Waits for a device's events in a thread of its own, so that the threads that compute never wait."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ Event = torch.Event | torch.cuda.Event
 
 
 def host_event(stream: torch.Stream, *, spins: bool = False) -> Event:
-    """Records an event for a thread to wait for, not for a stream. The thread sleeps; if it `spins`, it sees the event
-    some microseconds sooner and keeps a core busy until then."""
+    """Records an event on a stream, for a thread to wait for, not for another stream.
+
+    The waiting thread sleeps. With `spins` it sees the event some microseconds sooner, and keeps a core busy until
+    then.
+    """
     if spins or stream.device.type != "cuda":
         return stream.record_event()
     event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]  # torch.Event's `blocking` does nothing
@@ -26,14 +29,18 @@ def host_event(stream: torch.Stream, *, spins: bool = False) -> Event:
 
 @dataclass(frozen=True)
 class _Arrival:
+    """An event that is waited for, and what follows it: a call, and a future to be completed."""
+
     event: Event
     then: Callable[[], object]
     waiter: Future[None] | None = None
 
 
 class Arrivals(threading.Thread):
-    """Events in the order in which they are given, and what is to be done when each has happened. Once the device or
-    what was to be done has failed, nothing more is done."""
+    """A thread that waits for events in the order in which they are given, and calls a function after each.
+
+    Once the device or a function has failed, no function is called any more.
+    """
 
     def __init__(self) -> None:
         super().__init__(name="arrivals", daemon=True)
@@ -42,12 +49,12 @@ class Arrivals(threading.Thread):
         self.start()
 
     def when(self, event: Event, then: Callable[[], object]) -> None:
-        """Calls `then` in this thread after the event. Returns at once; safe from any thread."""
+        """Calls `then` in this object's thread after the event. Returns at once. Safe from any thread."""
         self._queue.put(_Arrival(event, then))
 
     def wait(self, event: Event) -> None:
-        """Returns after the event and all that was given before. Raises what the device, or anything given before, has
-        failed with."""
+        """Blocks until this event and all earlier ones have happened. Raises the error that the device, or an earlier
+        function, has failed with."""
         waiter: Future[None] = Future()
         self._queue.put(_Arrival(event, lambda: None, waiter))
         waiter.result()

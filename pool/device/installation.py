@@ -1,4 +1,4 @@
-"""NVIDIA's software on a machine, found out without opening a device. Free of torch."""
+"""Finds NVIDIA's software on a machine, without opening a device. Free of torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOO_OLD = re.compile(r"driver .* too old \(found version (\d+)\)")
 
 
 def driver_version(root: Path = Path("/")) -> str:
-    """Returns the version of the kernel module, as 580.65.06; empty if it is not known."""
+    """Returns the version of NVIDIA's kernel module, such as 580.65.06, empty if it is not known."""
     for name in ("sys/module/nvidia/version", "proc/driver/nvidia/version"):
         try:
             text = (root / name).read_text(encoding="utf-8", errors="replace")
@@ -26,14 +26,18 @@ def driver_version(root: Path = Path("/")) -> str:
 
 
 def cuda_version(number: int) -> str:
-    """Returns 12.4 for 12040, as the driver says it."""
+    """Returns the version of CUDA, such as 12.4, for the driver's number of it, such as 12040."""
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def mps_serves(root: Path = Path("/")) -> bool:
-    """Tells whether processes of this environment find a Multi-Process Service: kernels of a killed one may then go
-    on. The socket of one that has ended may be left over, and refuses. One that lives hears nothing of this, for a
-    socket of type datagram connects to none of another type, and tells nobody if it connects."""
+    """Returns whether processes of this environment use NVIDIA's Multi-Process Service. Kernels of a killed process may
+    go on there.
+
+    The test connects a datagram socket to the service's socket. A service that lives does not notice it, since its
+    socket has another type, which the error tells (EPROTOTYPE). The socket of a service that has ended may be left
+    over, and refuses.
+    """
     folder = os.environ.get(_PIPES) or root / "tmp/nvidia-mps"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
         try:
@@ -44,17 +48,20 @@ def mps_serves(root: Path = Path("/")) -> bool:
 
 
 def least_cards(root: Path = Path("/")) -> int:
-    """Returns how many cards there are at least, whether or not torch can use them: those that have a file; if none
-    has, as in WSL2 and in some containers, one where NVIDIA's driver is installed."""
+    """Returns a lower bound for the number of NVIDIA cards in the machine, whether or not torch can use them.
+
+    It counts the cards' device files. Where no card has one, as in WSL2 and in some containers, it is 1 if NVIDIA's
+    driver is installed.
+    """
     traces = ("dev/nvidiactl", "proc/driver/nvidia/version", "usr/lib/wsl/lib/libcuda.so.1")
     return len(list((root / "dev").glob("nvidia[0-9]*"))) or int(any((root / trace).exists() for trace in traces))
 
 
 def why_unusable(said: str, cuda_of_torch: str | None, root: Path = Path("/")) -> str:
-    """Returns why torch can't use the cards that there are, and what to do, for people.
+    """Returns, for the user, why torch can't use the machine's cards, and what to do.
 
-    `said`: torch's own words when it is asked to use them; `cuda_of_torch`: the version of CUDA that it is built for,
-    None: for none.
+    `said`: torch's error when it is asked to use them; `cuda_of_torch`: the CUDA version that torch is built for, None
+    for a build without CUDA.
     """
     if cuda_of_torch is None:
         return "it is built without CUDA: install a CUDA build of torch"

@@ -1,4 +1,5 @@
-"""How a driver says that a device can't be used any more, or not by this process: broken, gone, or taken."""
+"""Recognizes errors by which a driver says that a device can't be used any more, or not by this process: broken, gone
+or taken."""
 
 from __future__ import annotations
 
@@ -34,19 +35,26 @@ _WORDS = (
     "context is destroyed",
     "CUDA_ERROR_CONTEXT_IS_DESTROYED",
 )
-# A wrong kernel is said so, and a card that breaks.
+# Both a wrong kernel and a card that breaks cause these.
 _AMBIGUOUS = ("unspecified launch failure", "CUDA_ERROR_LAUNCH_FAILED")
 
 
 def device_lost(error: BaseException) -> bool:
-    """Tells errors of a device from those of a wrong kernel (an illegal address, a failed launch), which would be wrong
-    on every device. What may be either counts as the kernel's: the worker that had it ends, another process computes
-    the batch once more, and if the card is at fault it says so when that process opens it (`lost_when_opened`)."""
+    """Returns whether an error is the fault of a device, not of a wrong kernel, which would be wrong on every device.
+
+    An error that may be either (a failed launch) counts as the kernel's. The worker that had it ends, and another
+    process computes the batch once more. If the card is at fault, that process finds out when it opens the card
+    (`lost_when_opened`).
+    """
     return _says(error, _WORDS)
 
 
 def lost_when_opened(error: BaseException) -> bool:
-    """Judges an error of the first operation in a new context: no kernel of the run can have caused it."""
+    """Returns whether an error of the first operation in a new context, such as a failed launch, is the fault of the
+    device.
+
+    No kernel of the run can have caused it then.
+    """
     return _says(error, _AMBIGUOUS)
 
 

@@ -1,4 +1,4 @@
-"""How torch and its libraries say that memory has run out, of the machine or of a device."""
+"""Recognizes errors by which torch and its libraries say that memory of the machine or of a device has run out."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ _WORDS = (
 
 
 def out_of_memory(error: BaseException) -> bool:
+    """Returns whether an error says that memory of the machine or of a device has run out."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in error_line(error) for words in _WORDS)
 
 
 def memory_of_device() -> str:
-    """How much of the current device's memory is free; empty if it does not say."""
+    """Returns a phrase for an error message: how much of the current device's memory is free. Empty if the device does
+    not say."""
     with contextlib.suppress(Exception):
         free, total = torch.accelerator.get_memory_info()
         return f"; {free >> 20:,} of the device's {total >> 20:,} MiB are free"

@@ -1,6 +1,6 @@
-"""Tries whether two processes can share a device's memory, in the pool's own way: only its driver can say.
+"""Tests whether two processes can share a device's memory in the pool's own way, which only the driver can tell.
 
-The two are `python -m pool.device.memory_probes DEVICE MODULE SOCKET`, and each holds one piece of memory.
+The two processes are `python -m pool.device.memory_probes DEVICE MODULE SOCKET`. Each holds one piece of memory.
 """
 
 from __future__ import annotations
@@ -19,34 +19,44 @@ from pool.device.proof import OPENED, WRITTEN
 from pool.device.second_process import Reply, SecondProcess, serve
 from pool.device.shared_memory import Exported, shared_memory_of
 
-FIRST, SECOND = 0x5A, 0xA5  # values
+FIRST, SECOND = 0x5A, 0xA5  # values of the bytes that are written
 _NBYTES = 2 << 20
 
 
 class MemoryProcess(SecondProcess):
+    """A second process that holds one piece of a device's memory: its own, or that of another such process."""
+
     def __init__(self, device: str, module: str, deadline: float, program: str = "pool.device.memory_probes") -> None:
-        """`module`: adds the kind of device to torch, if that has it not. Raises as `SecondProcess`, as all here."""
+        """Starts the process. Raises as `SecondProcess`, as all methods do.
+
+        `module`: adds the kind of device to torch, where torch does not know it; `deadline`: a time of time.monotonic.
+        """
         super().__init__(program, device, module, deadline=deadline)
 
     def make(self) -> Exported:
-        """Makes memory, of which the caller owns the descriptor."""
+        """Allocates memory in the process and exports it. The caller owns the descriptor."""
         text, fds = self.ask("make")
         return Exported(**{**json.loads(text), "fd": fds[0]})
 
     def open(self, exported: Exported) -> None:
+        """Maps memory in the process that another one has exported."""
         self.ask("open " + json.dumps(asdict(exported)), exported.fd)
 
     def fill(self, value: int) -> None:
+        """Sets all bytes of the process's memory to `value`."""
         self.ask(f"fill {value}")
 
     def read(self) -> bytes:
-        """Returns the first bytes, as they are now."""
+        """Returns the first bytes of the process's memory as they are now."""
         return bytes.fromhex(self.ask("read")[0])
 
 
 def sharing_problems(device: str, module: str, deadline: float) -> dict[str, str]:
-    """Returns by probe what has gone wrong, empty if nothing has; what was not come to is not in it. Raises
-    NotTriedError if something else has gone wrong."""
+    """Tries to share memory between two processes. Returns what went wrong, by test; empty text for a test that has
+    passed.
+
+    A test that was not reached is left out. Raises NotTriedError if something other than sharing went wrong.
+    """
     found: dict[str, str] = {}
     try:
         with MemoryProcess(device, module, deadline) as maker, MemoryProcess(device, module, deadline) as user:
@@ -61,7 +71,8 @@ def sharing_problems(device: str, module: str, deadline: float) -> dict[str, str
 
 
 def looks(maker: MemoryProcess, user: MemoryProcess, memory: Exported) -> Iterator[tuple[str, str]]:
-    """Yields each probe with what has gone wrong. `memory`: the maker's; its descriptor stays the caller's."""
+    """Runs the tests and yields each with what went wrong. `memory`: exported by `maker`. Its descriptor stays the
+    caller's."""
     maker.fill(FIRST)
     user.open(memory)
     yield OPENED, difference(user.read(), FIRST)
@@ -70,14 +81,15 @@ def looks(maker: MemoryProcess, user: MemoryProcess, memory: Exported) -> Iterat
 
 
 def difference(found: bytes, value: int) -> str:
+    """Returns how the bytes differ from `value`, for the user, empty if they do not."""
     return "" if found == bytes([value]) * len(found) else f"it holds {found.hex()}"
 
 
-# --- the other process ---
+# --- the second process ---
 
 
 class MemoryHolder:
-    """Holds a piece of a device's memory."""
+    """The second process's part: holds a piece of a device's memory and answers requests."""
 
     memory: Tensor
 
@@ -88,9 +100,10 @@ class MemoryHolder:
 
     def open_device(self) -> None:
         torch.accelerator.set_device_index(self.device.index)
-        torch.zeros(1, device=self.device).cpu()  # waits for it
+        torch.zeros(1, device=self.device).cpu()  # waits until the device has computed
 
     def answer(self, text: str, fds: list[int]) -> Reply:
+        """Carries out a request (`make`, `open`, `fill`, `read`). Returns the reply's text and descriptors."""
         what, _, rest = text.partition(" ")
         if what == "make":
             self.memory = self.shared.allocate(self.device, _NBYTES)

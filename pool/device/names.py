@@ -1,15 +1,15 @@
-"""Device names: `cuda:N`, `cpu`, and, for tests alone, `fake:N`, a CPU worker that behaves like a device, and `NAME:N`
-of a module that adds a kind of device to torch (`testing.device_module`).
+"""Parses device names of the config: `cuda:N`, `cpu`, and two kinds for tests alone. Free of torch.
 
-A device for tests takes options after a question mark: `fake:0?compute_ms=5&crash=3:backward`. Faults happen in
-a worker's first incarnation only, so that its restart can succeed, and once each: at that step, or at the first
-later one that the worker takes part in. Free of torch.
+The kinds for tests are `fake:N`, a CPU worker that behaves like a device, and `NAME:N` of a module that adds a kind of
+device to torch (`testing.device_module`). They take options after a question mark:
+`fake:0?compute_ms=5&crash=3:backward`. Faults happen in a worker's first incarnation (life) only, so that its restart
+can succeed, and once each: at that step, or at the first later step that the worker takes part in.
 
     compute_ms=M         every batch takes M milliseconds longer, without using the processor
     crash=STEP[:PHASE]   the process kills itself at that step, in forward, backward or between buckets
-    hang=STEP[:PHASE]    it stops moving
+    hang=STEP[:PHASE]    the process stops moving
     nan=STEP[:MEMBER]    the loss, and so the gradient, is not a number; of all members, or of one
-    oom=STEP             it runs out of memory
+    oom=STEP             the process runs out of memory
     slow=STEP:MS         one batch of that step takes MS milliseconds longer
 """
 
@@ -26,24 +26,29 @@ from pool.errors import ConfigError, UnavailableError
 Phase = Literal["forward", "backward", "bucket"]
 FaultKind = Literal["crash", "hang", "nan", "oom", "slow"]
 ALLOWED = "allowed: cuda:N, cpu, auto"
-LONGEST_PAUSE = 1e6  # milliseconds of a fake device
+LONGEST_PAUSE = 1e6  # greatest number of milliseconds in an option
 _INDEX = re.compile(r"[0-9]{1,4}")
 
 
 @dataclass(frozen=True)
 class Fault:
+    """A fault that a device for tests is told to have."""
+
     kind: FaultKind
     step: int
     phase: Phase = "forward"
     milliseconds: float = 0.0
-    member: int | None = None  # the only one that it concerns
+    member: int | None = None  # the only member (network of an ensemble) with the fault; None: all
 
     def concerns(self, member: int) -> bool:
+        """Returns whether the fault happens to this member (one network of an ensemble)."""
         return self.member is None or self.member == member
 
 
 @dataclass(frozen=True)
 class Device:
+    """A device of a run: its kind, its number, and for tests what it is told to do."""
+
     kind: str  # cpu, fake, or torch's name of a kind of accelerator
     index: int = 0
     compute_ms: float = 0.0
@@ -51,7 +56,7 @@ class Device:
 
     @property
     def is_accelerator(self) -> bool:
-        """It has memory of its own."""
+        """Returns whether the device has memory of its own."""
         return self.kind not in ("cpu", "fake")
 
     @property
@@ -64,8 +69,10 @@ class Device:
 
 
 def check_devices(specs: Sequence[str], module: str) -> None:
-    """Checks what a user has written in pool.devices. `module`: `testing.device_module`, whose last part is a kind of
-    device. Raises ConfigError with what is allowed."""
+    """Checks the value of pool.devices. Raises ConfigError with what is allowed.
+
+    `module`: `testing.device_module`. The last part of its name is a kind of device that is allowed, too.
+    """
     kinds = ("cpu", "cuda", "fake", module.rpartition(".")[2])
     for spec in specs:
         if spec != "auto" and parse_device(spec).kind not in kinds:
@@ -75,7 +82,7 @@ def check_devices(specs: Sequence[str], module: str) -> None:
 
 
 def parse_device(text: str) -> Device:
-    """Reads a name, of whatever kind. Raises ConfigError with what is allowed."""
+    """Parses a device's name, of whatever kind. Raises ConfigError with what is allowed."""
     name, question, options = text.partition("?")
     kind, colon, number = name.partition(":")
     if kind == "cpu" and not colon and not question:
@@ -91,6 +98,7 @@ def _not_allowed(text: str) -> ConfigError:
 
 
 def _options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
+    """Parses the options of a device for tests. Returns `compute_ms` and the faults. Raises ConfigError."""
     compute_ms = 0.0
     faults = []
     try:
@@ -108,6 +116,7 @@ def _options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
 
 
 def _fault(kind: FaultKind, value: str) -> Fault:
+    """Parses the value of a fault option, such as 3:backward. Raises ValueError."""
     step, _, rest = value.partition(":")
     if not (step.isascii() and step.isdecimal() and len(step) <= 12):
         raise ValueError(f"{kind}={value}: a step is needed")
@@ -130,9 +139,11 @@ def _milliseconds(text: str) -> float:
 def resolve_devices(
     specs: Sequence[str], cuda_count: int | None, hidden: str = "", *, cpu_workers: int = 1
 ) -> tuple[str, ...]:
-    """Returns the devices, one a worker: `auto` becomes all CUDA devices, else `cpu_workers`.
+    """Returns the names of the devices, one for each worker. `auto` becomes all CUDA devices, or `cpu_workers` times
+    cpu if there are none.
 
-    `cuda_count` None: not known, so none is checked; `hidden`: words about what hides devices. Raises UnavailableError.
+    `cuda_count`: number of CUDA devices, None if it is not known, and then names are not checked; `hidden`: a phrase
+    about what hides devices. Raises UnavailableError.
     """
     resolved: list[str] = []
     for spec in specs:
@@ -154,9 +165,10 @@ def _counted(cuda_count: int) -> str:
 
 
 def unused_devices(devices: Sequence[str], cuda_count: int, cards: int, why: str) -> str | None:
-    """Returns a line about CUDA devices of the machine that are not among `devices`; None if all are, or there is none.
+    """Returns a line for the user about the machine's CUDA devices that are not among `devices`. None if all are, or
+    there is none.
 
-    `cuda_count`: those that torch shows; `cards`: those that the machine has; `why`: words about what hides them.
+    `cuda_count`: how many torch shows; `cards`: how many the machine has; `why`: a phrase about what hides the others.
     """
     if unused := [name for i in range(cuda_count) if (name := f"cuda:{i}") not in devices]:
         return f"{', '.join(unused)}: not used by this run; pool.devices=auto takes all CUDA devices"
@@ -166,8 +178,11 @@ def unused_devices(devices: Sequence[str], cuda_count: int, cards: int, why: str
 
 
 def idle_devices(devices: int, batches_per_step: int, batches_per_group: int = 1) -> str | None:
-    """One line if a step has no group of batches for some of the devices, or for some of them in its last round; else
-    None."""
+    """Returns a line for the user if some devices have no group of batches to compute in a step, or in its last round.
+    Else None.
+
+    A group is consecutive batches that one device computes.
+    """
     groups = -(-batches_per_step // batches_per_group)
     busy = groups % devices
     if busy == 0:

@@ -1,6 +1,6 @@
 """Page-locks memory that a device copies from and to, so that copies are quick and run beside kernels.
 
-Not having it costs speed, never correctness: a refusal is logged and the run goes on.
+Without it copies are slower, never wrong. So a refusal is logged and the run goes on.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 
 
 def page_lock(segment: Segment) -> bool:
-    """Registers a whole segment with the driver of the current device, in this process, until it ends. False if that
-    refuses.
+    """Page-locks a whole segment, by registering it with the current device's driver until this process ends. Returns
+    False if the driver refuses.
 
-    The segment must be mapped for writing: to register memory that may only be read needs an attribute that many
+    The segment must be mapped for writing. To register memory that may only be read needs an attribute that many
     devices do not have.
     """
     device = torch.accelerator.current_accelerator()
@@ -32,7 +32,8 @@ def page_lock(segment: Segment) -> bool:
 
 
 def _clear_error(device: torch.device) -> None:
-    """CUDA reports an ignored error at the next call, whatever that is; let it be this one."""
+    """Makes a call whose only purpose is to receive an ignored error, which CUDA reports at the next call, whatever
+    that is."""
     try:
         torch.zeros(1, device=device).add_(1)
         torch.accelerator.synchronize(device)

@@ -1,4 +1,4 @@
-"""Kinds of devices that torch does not know by itself: those of tests."""
+"""Adds kinds of devices that torch does not know by itself, for tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pool.errors import ConfigError
 
 
 def add_devices(module: str) -> None:
-    """Imports a module that adds a kind of device to torch, in a process that will use it; empty: none. Raises
-    ConfigError."""
+    """Imports a module that adds a kind of device to torch, in a process that will use it. Raises ConfigError.
+
+    `module`: empty to import none.
+    """
     if not module:
         return
     try:

@@ -1,9 +1,10 @@
-"""Looks at the GPUs of a run: names, memory, peers, whether memory can be page-locked. In the planner, a process that
-ends before the first worker starts: probing opens the devices, which the fork server must never do, and takes memory
-there.
+"""Finds out about the GPUs of a run: names, memory, peers, whether memory can be page-locked.
 
-Nothing here can end a run. What can't be found out is said in the card's `problem`; a worker meets it again, and says
-what to do.
+This is done in the planner, a process that ends before the first worker starts. Probing opens the devices, which the
+fork server must never do, and takes memory there.
+
+Nothing here can end a run. The card's `problem` names what can't be found out. A worker meets the problem again, and
+reports what to do.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ log = logging.getLogger(__name__)
 
 _MIB = 1 << 20
 
-_registered: list[Segment] = []  # with a driver, until this process ends
+_registered: list[Segment] = []  # segments registered with a driver, kept until this process ends
 
 
 def look_at_cards(devices: Sequence[str]) -> tuple[Card, ...]:
-    """Returns the devices of a run that have memory of their own, each once."""
+    """Returns a description of each device of a run that has memory of its own, each device once."""
     named = {spec: parse_device(spec) for spec in dict.fromkeys(devices)}
     accelerators = {spec: device for spec, device in named.items() if device.is_accelerator}
     cards = [_look_at(spec, device) for spec, device in accelerators.items()]
@@ -40,6 +41,8 @@ def look_at_cards(devices: Sequence[str]) -> tuple[Card, ...]:
 
 
 def _look_at(spec: str, device: Device) -> Card:
+    """Opens a device and returns its description. What fails is named in the description's `problem`. `spec`: its name
+    in the run."""
     properties = torch.get_device_module(device.kind).get_device_properties(device.index)
     card = Card(spec, properties.name, properties.total_memory, properties.total_memory, capability="")
     if device.kind == "cuda":
@@ -67,7 +70,12 @@ def _kernels(architecture: str) -> Kernels:
 
 
 def _visible(device: Device, properties: Any) -> str:
-    """Returns nothing where the driver is not NVIDIA's. The name that a slice of a card has is not known here."""
+    """Returns the value of CUDA_VISIBLE_DEVICES with which a process sees this device alone. Empty where the driver is
+    not NVIDIA's.
+
+    The name of a slice of a card (MIG) is not known here. Such a device keeps its number, or the name that the user
+    gave.
+    """
     if torch.version.cuda is None:
         return ""
     uuid = getattr(properties, "uuid", None)
@@ -76,14 +84,15 @@ def _visible(device: Device, properties: Any) -> str:
 
 
 def _free(nbytes: int) -> int:
-    """Returns how much of the current device's memory is free, as far as it says."""
+    """Returns the free bytes of the current device's memory, or `nbytes` if the device does not tell."""
     with contextlib.suppress(RuntimeError, AttributeError, NotImplementedError):
         return int(torch.accelerator.get_memory_info()[0])
     return nbytes
 
 
 def _can_page_lock() -> bool:
-    """Registers memory as a worker has the ring and its slots, the ring read-only then."""
+    """Returns whether the current device can page-lock memory as a worker has it: the ring, read-only afterwards, and a
+    gradient slot."""
     ring, slot = (_segment(_MIB, writable=writable) for writable in (False, True))
     locked = all([page_lock(ring), page_lock(slot)])
     ring.protect()
@@ -99,7 +108,7 @@ def _segment(nbytes: int, *, writable: bool) -> Segment:
 
 
 def _peers(named: dict[str, Device], spec: str) -> tuple[str, ...]:
-    """Returns the others whose memory a device may use."""
+    """Returns the other CUDA devices whose memory a device can access directly."""
     own = named[spec]
     if own.kind != "cuda":
         return ()

@@ -1,7 +1,7 @@
-"""Notes of what was seen of sharing a device's memory between processes, in the user's cache folder: the planner writes
-down what it has tried, and `make gpu-check`, which tries more. What is noted is not tried again.
+"""Remembers, in the user's cache folder, which ways of sharing a device's memory between processes were seen to work.
 
-What was seen holds for one kind of card, one driver, with MPS or without. Free of torch.
+The planner notes what it has tried, and so does `make gpu-check`, which tries more. What is noted is not tried again. A
+note holds for one kind of card, one driver, with MPS (NVIDIA's Multi-Process Service) or without. Free of torch.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ COPIED = "what lies in it arrives on every other card"
 OUTLIVES = "it outlives its maker"
 STOPPED = "kernels of a killed process have stopped when it is dead"
 PROBES = (OPENED, WRITTEN, TRAINED, COPIED, OUTLIVES, STOPPED)
-NEEDED = (OPENED, WRITTEN)  # by an exchange on a device; what is not listed it does without
-NEEDED_BY_SEVERAL = (*NEEDED, COPIED)  # by one on several devices
+NEEDED = (OPENED, WRITTEN)  # tests that must pass for an exchange on a device, which needs none of the others
+NEEDED_BY_SEVERAL = (*NEEDED, COPIED)  # tests that must pass for an exchange on several devices
 
 _FILE = "shared-memory.json"
 
 
 @dataclass(frozen=True)
 class Setup:
-    card: str  # its model
-    driver: str  # its version
+    """The hardware and software that a note holds for."""
+
+    card: str  # the card's model
+    driver: str  # the version of NVIDIA's driver
     mps: bool
 
     def __str__(self) -> str:
@@ -39,34 +41,38 @@ class Setup:
 
 @dataclass(frozen=True)
 class Record:
-    """`problems`: by probe what has gone wrong, empty if it has passed. What is not in it was not tried."""
+    """The notes for one setup: for each test what went wrong, empty if it has passed. A test that is not in it was not
+    tried."""
 
     setup: Setup
-    day: str  # of the last probe, 2026-11-23
+    day: str  # of the last test, such as 2026-11-23
     problems: Mapping[str, str]
 
     @classmethod
     def noted(cls, setup: Setup) -> Record:
-        """Returns what is noted of it; of one that is new to this machine, nothing."""
+        """Returns the record that is noted for a setup, or an empty record if there is none."""
         return next((record for record in records() if record.setup == setup), cls(setup, "", {}))
 
     def lacks(self, needed: Sequence[str]) -> bool:
-        """Tells whether something has to be tried before the record can say whether memory can be shared."""
+        """Returns whether a needed test has to be tried before the record can tell if memory can be shared."""
         return not self.failed(needed) and any(probe not in self.problems for probe in needed)
 
     def failed(self, needed: Sequence[str]) -> str:
-        """Returns the first thing that has gone wrong; empty if nothing has. Other bits are seen by `make gpu-check`
-        alone, and nobody wants them."""
+        """Returns a line about the first needed test that has failed, empty if none has.
+
+        A run with other bits (`TRAINED`), which only `make gpu-check` can see, counts as a failure, too, since nobody
+        wants it.
+        """
         failures = (probe for probe in (*needed, TRAINED) if self.problems.get(probe))
         return next((f"not seen that {probe}: {self.problems[probe]}" for probe in failures), "")
 
     def passed(self) -> str:
-        """Returns what has been seen to work."""
+        """Returns a line that lists the tests that have passed."""
         return "; ".join(probe for probe in PROBES if self.problems.get(probe) == "")
 
 
 def records() -> tuple[Record, ...]:
-    """Returns the notes; a damaged file has none."""
+    """Returns all notes, or none if the file is damaged or can't be read."""
     try:
         file = notes_file()
         return () if file is None else tuple(map(_record, json.loads(file.read_bytes())))
@@ -75,20 +81,21 @@ def records() -> tuple[Record, ...]:
 
 
 def note(record: Record) -> None:
-    """Puts it in place of what is noted for the same setup; it is lost if there is no folder. Raises OSError."""
+    """Writes a record in place of the one for the same setup. Without a cache folder it is lost. Raises OSError."""
     if (file := notes_file()) is not None:
         others = [each for each in records() if each.setup != record.setup]
         write_cached(file, json.dumps([asdict(each) for each in (record, *others)], indent=1).encode())
 
 
 def notes_file() -> Path | None:
-    """Returns where the notes are; None if the user has no home."""
+    """Returns the path of the notes, or None if the user has no home."""
     folder = cache_folder()
     return None if folder is None else folder / _FILE
 
 
 def _record(noted: Any) -> Record:
-    """Raises ValueError and whatever else a damaged one does."""
+    """Returns a record read from JSON. Raises ValueError, TypeError, KeyError or AttributeError for one that is
+    damaged."""
     setup, problems = Setup(**noted["setup"]), dict(noted["problems"])
     words = (setup.card, setup.driver, noted["day"], *problems, *problems.values())
     if not isinstance(setup.mps, bool) or not all(isinstance(word, str) for word in words):

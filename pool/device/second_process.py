@@ -1,8 +1,10 @@
-"""A process beside this one that uses devices, for what one process alone can't find out. It is started anew, since
-what has opened a device can't be forked, says when it has opened its own, and answers until the socket is closed.
+"""Runs a second process that uses devices, to find out what one process alone can't.
 
-Whatever becomes of it is an exception here: RuntimeError if its devices refuse what was asked, or their driver crashes;
-NotTriedError if that may pass.
+The process is started anew, since a process that has opened a device can't be forked. It reports when it has opened its
+own devices, and answers requests until the socket is closed.
+
+Every failure is an exception here. RuntimeError: its devices refuse what was asked, or their driver crashes.
+NotTriedError: the reason may pass.
 """
 
 from __future__ import annotations
@@ -26,26 +28,33 @@ from pool.device.memory import out_of_memory
 Reply = tuple[str, Sequence[int]]  # text, and descriptors that are sent with it and closed
 
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)  # others come from outside
-_LONGEST = 1 << 14  # bytes of a message
+_LONGEST = 1 << 14  # greatest number of bytes in a message
 _BUSY = "busy or unavailable"
 _GRACE = 5.0  # seconds in which a killed process is dead, unless it is stuck in a driver
 
 
 class NotTriedError(Exception):
-    """Says why something could not be tried: a reason that may pass."""
+    """Something could not be tried, for a reason that may pass. The text gives the reason."""
 
 
 @dataclass(frozen=True)
 class _Message:
+    """What the second process sends: an answer, or a problem instead of one."""
+
     text: str = ""
-    problem: str = ""  # instead of an answer
+    problem: str = ""  # what went wrong; then there is no answer
     may_pass: bool = False
 
 
 class SecondProcess:
+    """A process that uses devices, as its parent sees it. Leaving the context kills it."""
+
     def __init__(self, module: str, *arguments: str, deadline: float) -> None:
-        """Runs `python -m MODULE ARGUMENTS... SOCKET`, which calls `serve`. `deadline`: of time.monotonic, for all that
-        it is asked. Raises NotTriedError if there can't be another process."""
+        """Runs `python -m MODULE ARGUMENTS... SOCKET`, which calls `serve`. Raises NotTriedError if no process can be
+        started.
+
+        `deadline`: a time of time.monotonic, for all that the process is asked.
+        """
         self._deadline, self._is_ready = deadline, False
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = command_of(module, *arguments, str(theirs.fileno()))
@@ -70,23 +79,25 @@ class SecondProcess:
         return self._process.pid
 
     def ready(self) -> None:
-        """Waits until it has opened its devices."""
+        """Waits until the process has opened its devices."""
         if not self._is_ready:
             self._hear()
             self._is_ready = True
 
     def ask(self, text: str, *fds: int) -> tuple[str, list[int]]:
-        """Returns its answer, with descriptors that are the caller's."""
+        """Sends a request and returns the answer, with descriptors that the caller then owns."""
         self.ready()
         self.tell(text, *fds)
         return self._hear()
 
     def tell(self, text: str, *fds: int) -> None:
-        """Asks without waiting for the answer, which nobody reads then."""
-        with contextlib.suppress(OSError):  # its death is heard
+        """Sends a request without waiting for the answer, which nobody reads then."""
+        with contextlib.suppress(OSError):  # the next receive notices its death
             socket.send_fds(self._channel, [text.encode()], fds)
 
     def _hear(self) -> tuple[str, list[int]]:
+        """Receives the next message. Returns its text and descriptors, and raises for a problem, for silence and for
+        death."""
         note, fds = b"", list[int]()
         try:
             self._channel.settimeout(self._left())
@@ -94,7 +105,7 @@ class SecondProcess:
         except TimeoutError:
             raise NotTriedError("another process gave no answer in time") from None
         except ConnectionResetError:
-            pass  # it died before it had read all
+            pass  # the process died before it had read all
         if not note:
             raise self._death()
         said = _Message(**json.loads(note))
@@ -106,6 +117,8 @@ class SecondProcess:
         return said.text, fds
 
     def _death(self) -> Exception:
+        """Returns the exception for a process that has closed its socket: RuntimeError if its driver crashed, else
+        NotTriedError."""
         try:
             code = self._process.wait(self._left())
         except subprocess.TimeoutExpired:
@@ -119,10 +132,14 @@ class SecondProcess:
 
 
 def serve(fd: int, open_devices: Callable[[], object], answer: Callable[[str, list[int]], Reply]) -> None:
-    """Is what the second process does, until its parent closes the socket or something goes wrong."""
+    """Runs the second process: opens devices, then answers requests until the parent closes the socket or something
+    goes wrong.
+
+    The reason of a failure is sent to the parent.
+    """
     with socket.socket(fileno=fd) as channel:
         is_open = False
-        reply: Reply = "", ()  # that it is ready
+        reply: Reply = "", ()  # the first message: the devices are open
         try:
             open_devices()
             is_open = True

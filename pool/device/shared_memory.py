@@ -1,6 +1,6 @@
-"""Memory of a device that two processes use: one makes and exports it, the other maps it, by a descriptor.
+"""Shares memory of a device between two processes: one allocates and exports it, the other maps it by a descriptor.
 
-Whoever maps it may write all of it: who owns which part is agreed upon (I4), not enforced.
+Whoever maps memory may write all of it. Which process owns which part is agreed upon (I4), not enforced.
 """
 
 from __future__ import annotations
@@ -20,34 +20,35 @@ from pool.device.proof import Setup
 
 @dataclass(frozen=True)
 class Exported:
-    """A piece of memory for another process. Who receives `fd` owns it."""
+    """A piece of device memory as it is sent to another process. The receiver owns `fd`."""
 
     fd: int
-    offset: int  # bytes from the beginning of what the descriptor stands for
+    offset: int  # where it begins, in bytes, in the memory that the descriptor stands for
     nbytes: int
 
 
 class SharedMemory(Protocol):
-    """Shares memory of one kind of device."""
+    """Shares memory of one kind of device between processes."""
 
     def setup(self, device: torch.device) -> Setup:
-        """The software and cards that it has to be seen to work with."""
+        """Returns the card and software for which sharing has to be seen to work."""
 
     def allocate(self, device: torch.device, nbytes: int) -> Tensor:
-        """uint8 [nbytes] that can be exported, never freed. Raises what the device says if there is too little."""
+        """Returns new device memory, uint8 [nbytes], which can be exported and is never freed. Raises the device's
+        error if there is too little."""
 
     def export(self, memory: Tensor) -> Exported:
-        """Exports what `allocate` gave, whole."""
+        """Exports memory that `allocate` has returned, all of it."""
 
     def open(self, device: torch.device, exported: Exported) -> Tensor:
-        """uint8 [nbytes]: another process's memory, in this one. Closes the descriptor."""
+        """Maps another process's memory in this process. Returns uint8 [nbytes]. Closes the descriptor."""
 
 
 class _OfCuda:
-    """A SharedMemory."""
+    """Implements `SharedMemory` for CUDA devices."""
 
     def __init__(self) -> None:
-        """Raises ImportError without cuda-bindings."""
+        """Loads the driver's bindings. Raises ImportError without cuda-bindings."""
         self._memory = CudaMemory()
 
     def setup(self, device: torch.device) -> Setup:
@@ -69,7 +70,7 @@ makers: dict[str, Callable[[], SharedMemory]] = {"cuda": _OfCuda}  # by kind of 
 
 @cache
 def shared_memory_of(kind: str) -> SharedMemory | None:
-    """None if memory of such devices can't be shared."""
+    """Returns what shares memory of this kind of device, or None if it can't be shared."""
     try:
         return makers[kind]() if kind in makers else None
     except ImportError:

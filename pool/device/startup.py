@@ -1,4 +1,4 @@
-"""Begins to use a device, in the process that computes on it: before anything else there does."""
+"""Opens a device in the process that computes on it, before anything else there uses it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ from pool.errors import LostDeviceError, ResourceError
 
 
 def own_devices(devices: Sequence[Device], cards: Sequence[Card | None]) -> list[Device]:
-    """The devices as this process has them. One that sees its own cards alone calls them cuda:0, cuda:1 ...; the driver
-    is asked once, when it is first used, and must not have been before. `cards`: of each device, if known."""
+    """Restricts this process to its own cards where that is possible. Returns the devices under the names that they
+    have then.
+
+    A process that sees its own cards alone calls them cuda:0, cuda:1 ... The driver reads CUDA_VISIBLE_DEVICES once,
+    when it is first used, and must not have been used before. `cards`: the description of each device, if known.
+    """
     names = [card.visible for card in cards if card is not None and card.visible]
     value = ",".join(names)
     if len(names) < len(devices) or list(entries(value) or ()) != names:
@@ -29,12 +33,15 @@ def own_devices(devices: Sequence[Device], cards: Sequence[Card | None]) -> list
 
 
 def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None:
-    """New tensors, seeds and libraries are this device's. `who`: the process; `spec`: the device's name in the run.
-    Raises ResourceError if it has no memory for that, which tells to free it or to take the way out; LostDeviceError if
-    its first operation fails as that of a broken card does; RuntimeError for anything else that it says."""
+    """Makes a device current, so that new tensors, seeds and libraries use it, and waits for a first operation.
+
+    `who`: the process, for messages; `spec`: the device's name in the run; `way_out`: what the user can do instead.
+    Raises ResourceError if the device has no memory left, which tells to free some or to take the way out. Raises
+    LostDeviceError if the first operation fails as that of a broken card does, and RuntimeError for any other error.
+    """
     try:
         torch.accelerator.set_device_index(device.index)
-        torch.zeros(1, device=device).cpu()  # waits for it
+        torch.zeros(1, device=device).cpu()  # waits until the device has computed
     except RuntimeError as error:
         if lost_when_opened(error):
             raise LostDeviceError(f"{spec} can't be used: {error_line(error)}", [spec]) from None
@@ -48,9 +55,11 @@ def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None
 
 @contextlib.contextmanager
 def naming_lost_devices(*names: str, devices: Sequence[torch.device] = ()) -> Iterator[None]:
-    """Raises LostDeviceError for what says that a device of the run can't be used. `devices`: of several names, what
-    this process calls them. An error does not say which it is of, so each is tried: those that answer are not
-    suspected, unless all do."""
+    """Turns an error that says that a device can't be used into LostDeviceError with the device's name in the run.
+
+    `devices`: if there are several names, this process's devices in the same order. An error does not say which device
+    it is of, so each is tried. Devices that answer are not suspected, unless all do.
+    """
     try:
         yield
     except RuntimeError as error:
@@ -63,6 +72,7 @@ def naming_lost_devices(*names: str, devices: Sequence[torch.device] = ()) -> It
 
 
 def _answers(device: torch.device) -> bool:
+    """Returns whether a device can still compute."""
     try:
         torch.zeros(1, device=device).cpu()
     except RuntimeError as error:

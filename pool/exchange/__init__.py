@@ -1,1 +1,2 @@
-"""Gradients from workers to the coordinator, weights back: one interface, an implementation for each kind of memory."""
+"""Carries gradients from workers to the coordinator and weights back. One interface has an implementation for each kind
+of memory."""

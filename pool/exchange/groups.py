@@ -1,8 +1,9 @@
-"""The groups of a step: consecutive batches whose gradients one worker adds up, left to right, before it hands them
-over (I2). Plain data: the scheduler decides by it, the exchange finds the numbers.
+"""Divides the batches of a step into groups, and describes a group's gradients. Plain data.
 
-A group has a place in its step, from 0 on: the leaf of the tree in which the groups are added up (`pool.kernels.tree`).
-Which batches it has, G and k alone decide.
+A group is consecutive batches whose gradients one worker adds up, left to right, before it hands them over (I2). Its
+place in the step, from 0 on, is its index among the groups and its leaf in the tree along which they are added up
+(`pool.kernels.tree`). The batches per step and per group alone decide which batches it has. The scheduler decides by
+it, the exchange finds the gradients by it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Groups:
-    """G batches a step, k of them a group; the last group has what is left."""
+    """The division of steps into groups. The last group of a step has the batches that are left."""
 
     batches_per_step: int
     batches_per_group: int = 1
@@ -22,32 +23,34 @@ class Groups:
         return -(-self.batches_per_step // self.batches_per_group)
 
     def batches(self, step: int, place: int) -> range:
-        """Numbers of the group's batches in the stream."""
+        """Returns the numbers, in the stream of batches, of the batches of one group."""
         begin = step * self.batches_per_step
         first = begin + place * self.batches_per_group
         return range(first, min(first + self.batches_per_group, begin + self.batches_per_step))
 
     def share(self, machine: int, machines: int) -> range:
-        """Returns the places of a step whose groups are computed on one of so many machines."""
+        """Returns the places of the groups in a step that machine number `machine` of `machines` computes."""
         return range(self.per_step * machine // machines, self.per_step * (machine + 1) // machines)
 
     def step_of(self, batch: int) -> int:
         return batch // self.batches_per_step
 
     def place_of(self, batch: int) -> int:
-        """Returns the place of the group that the batch is in."""
+        """Returns the place in its step of the group that has this batch."""
         return batch % self.batches_per_step // self.batches_per_group
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """The gradients of a group in one gradient slot: those of its batches, added up left to right. Or what another
-    machine has added up of its share: all of its groups."""
+    """The gradients of a group in one gradient slot: those of its batches, added up left to right.
 
-    batches: tuple[int, ...]  # that are in it; others of the group are left out
-    place: int  # of the group in its step
+    Or all that another machine has added up: the groups of its share of the step. Then `machine` is set.
+    """
+
+    batches: tuple[int, ...]  # numbers of the batches that are added up; others of the group are left out
+    place: int  # index of the group in its step
     worker: int
     slot: int
-    absent: tuple[int, ...]  # parameters that got no gradient, by index
-    incarnation: int = 1  # of the worker: each may have memory of its own
-    machine: int | None = None  # another one; then worker and slot say nothing
+    absent: tuple[int, ...]  # indices of the parameters that got no gradient
+    incarnation: int = 1  # of the worker: each life of it may have slots of its own
+    machine: int | None = None  # the other machine that computed it, if any; then worker and slot mean nothing

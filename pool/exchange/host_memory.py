@@ -1,4 +1,5 @@
-"""Memory of the host: what processes share, as the coordinator's end uses it, and what one process has alone."""
+"""Memory of the host for an exchange: what processes share, as the coordinator sees it, and what one process has
+alone."""
 
 from __future__ import annotations
 
@@ -17,14 +18,18 @@ Slot = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class HostMemory:
-    """The memory through which the coordinator exchanges with workers: of all members, or one member's part."""
+    """The shared memory through which the coordinator exchanges with workers: for all members of the run, or for one of
+    them.
+
+    A member is one network of an ensemble.
+    """
 
     halves: Sequence[Slot]  # the two versions of the weights
-    slots: Mapping[tuple[int, int], Slot]  # of gradients, by (worker, slot)
-    average: Slot | None = None  # of the weights, if the run has one
+    slots: Mapping[tuple[int, int], Slot]  # gradient slots, by (worker, slot)
+    average: Slot | None = None  # the averaged weights, if the run has them
 
     def of(self, part: Part) -> HostMemory:
-        """Returns a member's part of the memory of all."""
+        """Returns the part of this memory, which is that of all members, that belongs to one member."""
         return HostMemory(
             [half[part.bytes] for half in self.halves],
             {place: slot[part.slot_bytes] for place, slot in self.slots.items()},
@@ -33,8 +38,8 @@ class HostMemory:
 
 
 def untouched(size: int) -> Slot:
-    """Zeros of this process's own that take memory only where they are written."""
+    """Returns private zeros, uint8 [size], that take physical memory only where they are written."""
     memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE)
-    with contextlib.suppress(OSError):  # a wish: not every kernel has them
+    with contextlib.suppress(OSError):  # not every kernel has huge pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8)[:size]

@@ -1,23 +1,31 @@
-"""The interface of an exchange at both ends. Coordinator and workers know nothing else of it.
+"""Defines the exchange, through which workers hand over gradients and read weights: `WorkerExchange`,
+`CoordinatorExchange`.
 
-Gradients. Each worker has `pool.gradient_slots` slots that only it writes. The coordinator orders which one a
-contribution goes to. The owner of a slot (I4):
+Coordinator and workers use these protocols alone, whatever memory is below. Four words are needed. A *contribution* is
+the gradients of one group of consecutive batches, added up by one worker. A *bucket* is parameters whose gradients are
+exchanged and whose optimizer is stepped together. *Version* t is the weights after t steps. An *incarnation* is one
+life of a process.
 
-- from the order on the worker, until a bucket has arrived (`WorkerExchange.hand_over`) and it says so: what the bucket
-  holds is then the coordinator's to read, and the worker writes it no more;
-- the coordinator, from the end of the last batch until every bucket is folded; then the slot can be ordered again;
-- after the worker's death, for a contribution that was complete, still the coordinator; one that was not has no owner,
-  and the next incarnation writes the slot anew. This holds where a dead process can't write any more. For host memory
-  that is certain once its pidfd is readable. An implementation for which it is not proved (a device may still run what
-  a dead process has started) gives the next incarnation other memory.
+Gradients. Each worker has `pool.gradient_slots` slots, which nobody else writes. The coordinator orders which slot a
+contribution goes to. A slot has one owner at a time (I4):
 
-Weights. Version t lies in place t mod 2, and the coordinator alone writes it (I3). A worker reads version t from
-`publish(t)` until its batches of step t have ended.
+- From the order on, the worker owns it. When a bucket has arrived (`WorkerExchange.hand_over`) and the worker reports
+  this, the coordinator may read what the bucket holds, and the worker does not write it any more.
+- From the end of the last batch, the coordinator owns it, until every bucket is reduced. Then the slot can be ordered
+  again.
+- After the worker's death the coordinator still owns the slot of a complete contribution. The slot of an incomplete one
+  has no owner, and the worker's next incarnation writes it anew. This needs proof that the dead process can't write any
+  more. For host memory its readable pidfd proves it. Where it is not proved, since a device may still run what a dead
+  process has started, the implementation gives the next incarnation other memory.
 
-A batch of a step has one contribution, whose rows are the same until `give_out` of the version that the step makes: an
-implementation may keep what it knows of them so long.
+Weights. Version t lies in half t mod 2 of the memory, and the coordinator alone writes it (I3). A worker reads version
+t from `publish(t)` until its batches of step t have ended.
 
-Bits. Every implementation adds up along the tree of `pool.kernels.tree` (I2), and of a table the touched rows alone.
+A batch belongs to one contribution of its step. The rows that the contribution touches stay the same until `give_out`
+of the version that the step makes, so an implementation may cache what it derives from them until then.
+
+Bits. Every implementation adds gradients along the tree of `pool.kernels.tree` (I2), and of a table it adds the touched
+rows alone.
 """
 
 from __future__ import annotations
@@ -32,144 +40,195 @@ from pool.exchange.groups import Contribution
 from pool.exchange.plan import Bucket
 from pool.kernels.fold import Addend, Touched
 
-TouchedRows = Callable[[Contribution, str], Touched]  # of a member's tables of that sparse field
+TouchedRows = Callable[[Contribution, str], Touched]  # rows that it touches of a member's tables of a sparse field
 
 
 class PieceMemory(Protocol):
-    """The memory of one bucket's part of a parameter, in all the memory of an exchange: all of it, or some rows."""
+    """The memory of the part of one parameter that lies in one bucket: the whole parameter, or some rows of a large
+    table.
 
-    first_row: int  # feature of the first row; 0 of what is no table
+    It stands for all copies of the part in an exchange, as several devices may each hold one.
+    """
+
+    first_row: int  # feature number of the first row; 0 if the parameter is no table
 
     @property
     def is_table(self) -> bool:
-        """Contributions define the rows alone that their batches touched."""
+        """Returns whether the part belongs to a sparse table. Contributions to a table define only the rows that their
+        batches touched."""
 
     def weights(self, version: int) -> Tensor:
-        """The weights of the newest complete version, or of the one that follows it."""
+        """Returns the part's weights, of the newest complete version or of the version that follows it."""
 
     def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
-        """The gradients of those that have one, to be read once."""
+        """Returns the part's gradients in these contributions (each those of a group of batches), to be read once.
+
+        Contributions without a gradient of the part are left out.
+        """
 
     def sum(self, number: int) -> Tensor:
-        """Memory for a sum of the step in progress; 0 .. `order.most_nodes` - 1."""
+        """Returns memory for a partial sum of the step in progress, shaped as the part.
+
+        `number`: from 0 to below `pool.kernels.tree.most_nodes`, or `most_nodes_between` where several machines compute
+        a run.
+        """
 
     def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
-        """out = (sum of the addends, at least one) * scale. `out` may be one of them; with `touched_only`, rows of a
-        table that none of them defines are left alone, else they become zeros."""
+        """Reduces gradients: out = (sum of the addends, at least one) * scale.
+
+        `out` may be the memory of one addend. Rows of a table that no addend defines stay as they are with
+        `touched_only`, else they become zeros.
+        """
 
     def node(self, number: int, addends: Sequence[Addend]) -> Addend:
-        """The sum of the addends, which are a whole node of the tree, in the memory of that number: an addend of its
-        own. One of them may lie there."""
+        """Adds up all addends of one node of the summation tree, in the memory `sum(number)`. Returns the sum as an
+        addend.
+
+        One of the addends may lie in that memory already.
+        """
 
     def addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
-        """A sum as an addend; `touched`: of a table the rows that it defines, None: all."""
+        """Returns a sum as an addend at leaf `place` of the tree. `touched`: the rows of a table that the sum defines,
+        None for all."""
 
     def copy_over(
         self, version: int, rows: Touched | None = None, *, but_not: Touched | None = None, share: int = 1
     ) -> None:
-        """From a complete version to the next one, wherever the piece lies: all of it, or of a table the rows numbered
-        as features; both lists ascend. `share`: of the threads that are worth starting one in so many."""
+        """Copies weights from a complete version to the next one, in every memory that holds the part.
+
+        `rows`: the rows of a table to copy, by feature number; None copies everything. `but_not`: rows among them that
+        are not copied. Both lists ascend. `share`: starts only one in so many of the threads that would be worthwhile.
+        """
 
     def give_out(self, version: int, rows: Touched | None) -> None:
-        """`weights` of the version that follows the newest one are written, or queued to be: they go to where else the
-        piece lies. `rows`: of a table, which alone were written since the last `copy_over`; None: any."""
+        """Sends the part of a new version to all other memory that holds the part.
+
+        `weights(version)` is written, or queued to be written, and the version is the one after the newest. `rows`: the
+        only rows of a table that were written since the last `copy_over`; None if it may be any.
+        """
 
     def overwritten(self) -> None:
-        """The weights given out are stale: a new version was written in their place (`CoordinatorExchange.weights`)."""
+        """Marks the weights that `give_out` has sent as stale. A new version was written in their place, through
+        `CoordinatorExchange.weights`."""
 
 
 class CoordinatorExchange(Protocol):
-    """The coordinator's end."""
+    """The coordinator's end of an exchange, for one member (one network of an ensemble)."""
 
-    read_nbytes: int  # of gradients that were taken, since the beginning
+    read_nbytes: int  # bytes of all gradients that were read since the exchange was made
 
     def piece(self, bucket: Bucket, parameter: int) -> PieceMemory:
-        """Returns the memory of a parameter in the bucket, by index in the plan."""
+        """Returns the memory of the part of a parameter that lies in the bucket. `parameter`: its index in the member's
+        plan."""
 
     def weights(self, version: int) -> Sequence[Tensor]:
-        """All parameters of a version, in the plan's order."""
+        """Returns all parameters of a version, in the plan's order."""
 
     def buffers(self, version: int) -> Sequence[Tensor]:
-        """The rest of the model."""
+        """Returns the model's tensors that are not trained, of a version, in the plan's order."""
 
     def average(self) -> Sequence[Tensor]:
-        """The memory of the averaged weights, if the run has them: all parameters, then buffers. Workers read them from
-        `publish` of a version that is validated until that has ended."""
+        """Returns the memory of the averaged weights: all parameters, then buffers. Empty if the run has no average.
+
+        Workers read the average from `publish` of a version that is validated until that validation has ended.
+        """
 
     def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
-        """The buffers after the first batch of a step, where its worker has put them."""
+        """Returns the model's buffers as the first batch of a step has left them, in the memory where that batch's
+        worker has put them."""
 
     def gather(self) -> None:
-        """All pieces of a version are given out, or written in `weights`: from now on it is whole there, to be read and
-        to be changed."""
+        """Makes the newest version complete in the memory of `weights`, where it can then be read and changed.
+
+        Called when every part of the version was sent by `PieceMemory.give_out`, or written in `weights`.
+        """
 
     def settle(self) -> None:
-        """Returns when all that was folded has been read, or where its slots' writer waits for that on the device.
-        Raises what the device has failed with."""
+        """Waits until all gradients that were reduced have been read, so that their slots may be written again.
+
+        Does not wait where the writer of the slots waits for this on the device. Raises the error that the device has
+        failed with.
+        """
 
     def give_out(self, version: int) -> None:
-        """All of it is written, or queued to be: it is brought to where workers read it."""
+        """Brings a version to the memory where workers read it. All of the version is written, or queued to be
+        written."""
 
     def give_out_average(self) -> None:
-        """The averaged weights are written, or queued to be: the same."""
+        """Brings the averaged weights to the memory where workers read them. They are written, or queued to be
+        written."""
 
     def publish(self, version: int) -> None:
-        """After `give_out` of all members: workers may read it. Returns when it is there, or where the worker waits for
-        it on the device. Raises what the device has failed with."""
+        """Lets workers read a version, after `give_out` of all members.
+
+        Returns when the version is there, or where the worker waits for it on the device. Raises the error that the
+        device has failed with.
+        """
 
     def newest(self, version: int) -> bytes:
-        """All of a version, as it lies in memory."""
+        """Returns the bytes of a whole version, in the plan's layout."""
 
 
 @dataclass(frozen=True)
 class GroupBatch:
-    """One batch of a contribution."""
+    """One batch of a contribution (the gradients of a group of batches), with the table rows that the batch touches."""
 
     touched: Mapping[str, Touched]  # rows of tables, by sparse field
-    left_out: Collection[int] = ()  # members in whose step it is not
+    left_out: Collection[int] = ()  # members (networks of an ensemble) whose step leaves the batch out
 
 
 class WorkerExchange(Protocol):
-    """A worker's end, for the model that it was made with, whose tensors it replaces."""
+    """A worker's end of an exchange. It replaces the tensors of the one model that it was made with."""
 
-    puts_rows: bool  # a table's touched rows are `put`; else they are written where `rows` says
+    puts_rows: bool  # a table's touched rows are passed to `put`; else they are written in the memory of `rows`
 
     def load(self, version: int) -> None:
-        """The model's parameters and buffers become those of a complete version."""
+        """Gives the model's parameters and buffers the values of a complete version."""
 
     def load_average(self, version: int) -> None:
-        """They become the averaged weights, as they are when that version is validated."""
+        """Gives the model's parameters and buffers the averaged weights that are validated with this version."""
 
     def forget(self) -> None:
-        """Forgets what was loaded: it may be of a version that was never completed, since its coordinator died."""
+        """Forgets which version was loaded. After the coordinator's death that may be one that was never completed."""
 
     def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
-        """Gradients of a contribution go to this slot of the worker's own: the sum of these batches', left to right. Of
-        each of them come `load`, `begin_batch`, its gradients."""
+        """Begins a contribution in a slot of the worker's own: the sum of the gradients of these batches, left to
+        right.
+
+        For each batch the caller then calls `load`, `begin_batch`, and the methods that take its gradients.
+        """
 
     def begin_batch(self) -> None:
-        """The next of them."""
+        """Begins the next batch of the contribution."""
 
     def put(self, parameter: int, gradient: Tensor) -> Tensor | bool:
-        """Takes a parameter's gradient, which nobody changes afterwards; of a table its touched rows. Whether all of it
-        is finite; a tensor is for `read`."""
+        """Takes a parameter's gradient of this batch; of a table the touched rows, one after the other.
+
+        Nobody changes the gradient afterwards. Returns whether all of it is finite: a bool, or a tensor that `read`
+        turns into one.
+        """
 
     def rows(self, parameter: int) -> Tensor:
-        """Returns the memory where a table's gradient is to be written, row by row: the batch's touched ones only.
-        Asked once a batch."""
+        """Returns the memory for a table's gradient, in which the rows that the batch touches are to be written. Called
+        once a batch."""
 
     def written(self, parameter: int, bucket: Bucket) -> None:
-        """The rows that the bucket holds are where `rows` said."""
+        """Notes that the table's rows of a bucket are written in the memory that `rows` returned."""
 
     def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor | bool]:
-        """The bucket's gradients are complete, of all batches. Calls `then`, now or later in another thread, when the
-        coordinator can read them, or can have its device wait for them. Of parameters that are rounded on the way,
-        whether all is finite then, unless `put` has looked at that; a tensor is for `read`."""
+        """Hands over the gradients of a bucket, which are complete: those of all batches of the contribution.
+
+        Calls `then` when the coordinator can read them, or can have its device wait for them: now, or later in another
+        thread. Returns, by parameter, whether gradients that are rounded on the way are finite afterwards: a bool, or a
+        tensor for `read`. What `put` has checked already is left out.
+        """
 
     def put_buffers(self) -> None:
-        """The model's buffers go along with the contribution."""
+        """Adds the model's buffers to the contribution."""
 
     def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
-        """The end of a contribution: losses and what `put` and `hand_over` gave, in the order of the calls, as numbers.
-        Returns when the coordinator can read all that was handed over, and nothing reads weights or batches any more.
-        Raises what the device has failed with."""
+        """Ends a contribution. Returns losses and flags as numbers, in the order of the calls.
+
+        `flags`: what `put` and `hand_over` returned. Returns when the coordinator can read all that was handed over,
+        and nothing reads weights or batches any more. Raises the error that the device has failed with.
+        """

@@ -1,9 +1,10 @@
-"""The layout of a run's numbers in versions of the weights and in gradient slots: its members, one after the other.
+"""Describes the layout of a run in memory: the members' weights and gradients, one member after the other. Free of
+torch.
 
-A member's part is what the memory of its own run would be, so its buckets have the same borders. Buckets and tensors of
-a run are numbered through all members. In a slot gradients may be narrower (`train.gradient_dtype`): buckets, their
-borders and the order of everything are those of the weights, so only bytes and places differ. Buffers, which travel in
-slots too, are never rounded. Free of torch.
+A member is one network of an ensemble. Its part looks as the memory of a run of its own would, so its buckets have the
+same borders. Buckets and tensors are numbered through all members. Gradients in a slot may have a narrower type
+(`train.gradient_dtype`). Buckets, their borders and all orders are then those of the weights, and only bytes and
+offsets differ. Buffers, which travel in slots too, are never rounded.
 """
 
 from __future__ import annotations
@@ -22,62 +23,62 @@ _ITEM = 2  # bytes of a bfloat16
 
 @dataclass(frozen=True)
 class Part:
-    """The part of one member, in a version of the weights and in a gradient slot."""
+    """The part of one member: its bytes in a version of the weights and in a gradient slot."""
 
-    plan: Plan  # of its weights, as if it were alone: offsets from `offset`, numbers from 0
-    slot_plan: Plan  # of its gradients, as `plan`
+    plan: Plan  # of its weights, as if it were alone: offsets count from `offset`, parameters from 0
+    slot_plan: Plan  # of its gradients, with offsets from `slot_offset`
     offset: int  # bytes
     slot_offset: int  # bytes
     first_parameter: int
 
     @property
     def bytes(self) -> slice:
-        """Its place in a version of the weights."""
+        """Returns the bytes of the member in a version of the weights."""
         return slice(self.offset, self.offset + self.plan.nbytes)
 
     @property
     def slot_bytes(self) -> slice:
-        """Its place in a gradient slot."""
+        """Returns the bytes of the member in a gradient slot."""
         return slice(self.slot_offset, self.slot_offset + self.slot_plan.nbytes)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of a run: samples in ring slots, weights, gradients, lists of touched rows."""
+    """The layout of a run: batches in ring slots, weights, gradients, and lists of touched rows."""
 
     schema: BatchSchema
-    plans: tuple[Plan, ...]  # the weights of each member, float32 where gradients are to be rounded
+    plans: tuple[Plan, ...]  # of the weights of each member, whose gradients are float32 before they are rounded
     gradient_dtype: str = "float32"  # train.gradient_dtype
     batches_per_group: int = 1
 
     @property
     def plan(self) -> Plan:
-        """The weights of all members."""
+        """Returns the plan of the weights of all members."""
         return joined(self.plans)
 
     @property
     def slot_plans(self) -> tuple[Plan, ...]:
-        """The gradients of each member in a gradient slot."""
+        """Returns, for each member, the plan of its gradients in a gradient slot."""
         return tuple(_narrowed(plan, self.gradient_dtype) for plan in self.plans)
 
     @property
     def slot_plan(self) -> Plan:
-        """The gradients of all members in a gradient slot."""
+        """Returns the plan of the gradients of all members in a gradient slot."""
         return joined(self.slot_plans)
 
     @property
     def touched_lists(self) -> TouchedLists:
-        """The places of a group's lists, behind the gradients of a slot."""
+        """Returns the layout of a group's lists of touched rows, which follow the gradients in a slot."""
         return TouchedLists(self.schema, len(self.plans), self.batches_per_group)
 
     @property
     def member_of(self) -> tuple[int, ...]:
-        """The member of each parameter, by the number that it has among all."""
+        """Returns the member of each parameter, for the parameters numbered through all members."""
         return tuple(member for member, plan in enumerate(self.plans) for _ in plan.parameters)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The part of each member."""
+        """Returns the part of each member."""
         parts: list[Part] = []
         offset, slot_offset, parameter = 0, 0, 0
         for plan, slot_plan in zip(self.plans, self.slot_plans, strict=True):
@@ -89,17 +90,18 @@ class Layout:
 
 
 def prefix(member: int, members: int) -> str:
-    """Returns the beginning of the names of a member's tensors; nothing if there is one member only."""
+    """Returns the prefix of the names of a member's tensors, or nothing if the run has only one member."""
     return "" if members == 1 else f"member.{member}."
 
 
 def without_prefix(name: str) -> str:
-    """Returns the name of a tensor as its member's model has it."""
+    """Returns a tensor's name without the member's prefix, as the member's own model has it."""
     return re.sub(r"^member\.\d+\.", "", name)
 
 
 def joined(plans: Sequence[Plan]) -> Plan:
-    """One plan of all members; of one member it is that member's."""
+    """Joins the members' plans into one, with their tensors and buckets numbered through. Returns the only plan
+    unchanged."""
     if len(plans) == 1:
         return plans[0]
     parameters: list[Tensor] = []
@@ -118,12 +120,12 @@ def joined(plans: Sequence[Plan]) -> Plan:
 
 
 def member_of_bucket(plans: Sequence[Plan]) -> tuple[int, ...]:
-    """The member of each bucket, by the number that it has among all."""
+    """Returns the member of each bucket, for the buckets numbered through all members."""
     return tuple(member for member, plan in enumerate(plans) for _ in plan.buckets)
 
 
 def _narrowed(plan: Plan, dtype: str) -> Plan:
-    """Places a member's gradients in a slot, of this type. `plan`: of its weights."""
+    """Returns a plan of the gradients of a member in a slot, rounded to `dtype`. `plan`: the plan of its weights."""
     if dtype == "float32":
         return plan
     narrow = [replace(tensor, dtype=dtype, nbytes=_ITEM * prod(tensor.shape)) for tensor in plan.parameters]
@@ -146,7 +148,8 @@ def _offset(tensor: Tensor) -> int:
 
 
 def _moved(bucket: Bucket, parameters: Sequence[Tensor]) -> Bucket:
-    """The bucket where its parameters lie now."""
+    """Returns the bucket with the offset and size that its parameters have in a new layout. `parameters`: all of that
+    layout."""
     held = [parameters[index] for index in bucket.parameters]
     offset, end = held[0].offset, align(held[-1].offset + held[-1].nbytes)
     if bucket.rows is not None:

@@ -1,7 +1,8 @@
-"""The places of all parameters and buffers in a version of the weights; those in gradient slots: `layout`.
+"""Plans where all parameters and buffers lie in a version of the weights. `pool.exchange.layout` plans gradient slots.
 
-A function of the model, the bucket limits and the optimizer's name alone, never of devices or workers: other borders
-would give other bits. Made once, by the planner; plain data, free of torch, so that the supervisor can size memory.
+The plan is a function of the model, the bucket limits and the optimizer's name, never of devices or workers, since
+other borders would give other bits. The planner process makes it once. It is plain data, free of torch, so that the
+supervisor can size memory.
 
     [bucket 0: parameters ...][bucket 1: ...] ... [buffers]      offsets in bytes, multiples of 256
 """
@@ -12,14 +13,14 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-ALIGNMENT = 256  # bytes; what torch's allocators give at least, and kernels choose paths by it
+ALIGNMENT = 256  # bytes: the least alignment of torch's allocators, by which kernels choose their paths
 PAGE = 4096
-ROW_UNIT = 16  # rows of a bucket are a multiple of it, so that vectorized loops begin and end where they would anyway
+ROW_UNIT = 16  # buckets have a multiple of so many rows, so that they don't change where vectorized loops begin and end
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A parameter or buffer: name in the model, shape, dtype (numpy name), place in the layout."""
+    """A parameter or buffer in the layout: its name in the model, shape, dtype (numpy's name), and bytes."""
 
     name: str
     shape: tuple[int, ...]
@@ -31,17 +32,19 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Parameters whose gradients are announced, reduced and stepped together; or some rows of one large table."""
+    """Parameters whose gradients are announced, reduced and stepped together, or some rows of one large table."""
 
     parameters: tuple[int, ...]  # indices into Plan.parameters
     offset: int
     nbytes: int
-    rows: tuple[int, int] | None = None  # first row and the one behind the last, of the only parameter
+    rows: tuple[int, int] | None = None  # of the only parameter, a table: first row, and the row after the last one
 
 
 @dataclass(frozen=True)
 class Plan:
-    parameters: tuple[Tensor, ...]  # in the model's order
+    """The layout of one version of the weights, or of one gradient slot."""
+
+    parameters: tuple[Tensor, ...]  # the trained parameters, in the model's order
     buffers: tuple[Tensor, ...]
     buckets: tuple[Bucket, ...]
     nbytes: int  # of one version of the weights, or of a gradient slot
@@ -49,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A parameter or buffer, as far as the layout has to know it."""
+    """A parameter or buffer before it has a place in the layout."""
 
     name: str
     shape: tuple[int, ...]
@@ -69,10 +72,11 @@ def make_plan(
     *,
     split_tables: bool = False,
 ) -> Plan:
-    """Lays out buckets in the order in which backward finishes them: the reverse of the parameters' order.
+    """Returns the layout of a model. Buckets are in the order in which backward finishes them, the reverse of the
+    parameters' order.
 
-    `split_tables`: a table beyond the last limit becomes several buckets of rows, for optimizers that compute each
-    number by itself (pool.optim.elementwise).
+    `limits`: bytes at which a bucket is closed, as in `assign_buckets`; `split_tables`: a table beyond the last limit
+    becomes several buckets of rows, for optimizers that compute each number by itself (pool.optim.elementwise).
     """
     backward = list(range(len(parameters)))[::-1]
     assigned = assign_buckets([parameters[i].nbytes for i in backward], [parameters[i].dtype for i in backward], limits)
@@ -105,11 +109,12 @@ def make_plan(
 
 
 def assign_buckets(sizes: Sequence[int], dtypes: Sequence[Hashable], limits: Sequence[int]) -> list[list[int]]:
-    """Assigns parameters to buckets, by size and dtype: returns indices into `sizes`, buckets ordered by their first
-    one. Sizes and limits are bytes.
+    """Assigns parameters to buckets by size and dtype. Returns the buckets as lists of indices into `sizes`, ordered by
+    their first index.
 
-    The rule is that of torch's DistributedDataParallel (compute_bucket_assignment_by_size): a bucket closes when it
-    reaches the current limit of its dtype; each dtype goes through the limits in order and stays at the last.
+    Sizes and limits are bytes. The rule is that of torch's DistributedDataParallel (compute_bucket_assignment_by_size).
+    A bucket closes when it reaches the current limit of its dtype. Each dtype goes through the limits in order and
+    stays at the last. Raises ValueError if sizes and dtypes differ in number, or there is no limit.
     """
     if len(sizes) != len(dtypes) or not limits:
         raise ValueError(f"{len(sizes)} sizes, {len(dtypes)} dtypes, {len(limits)} limits")
@@ -135,7 +140,8 @@ def _is_large_table(spec: TensorSpec, limit: int) -> bool:
 
 
 def _row_buckets(index: int, table: Tensor, limit: int) -> list[Bucket]:
-    """Equal shares of a table's rows, of `limit` bytes or ROW_UNIT rows at most."""
+    """Cuts a table into buckets of equal numbers of rows, each of at most `limit` bytes, or ROW_UNIT rows if that is
+    more."""
     rows = table.shape[0]
     row_nbytes = table.nbytes // rows
     shares = -(-table.nbytes // limit)
@@ -153,4 +159,5 @@ def _place(spec: TensorSpec, offset: int) -> Tensor:
 
 
 def align(offset: int, to: int = ALIGNMENT) -> int:
+    """Rounds an offset up to a multiple of `to` bytes."""
     return -(-offset // to) * to

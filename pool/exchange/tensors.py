@@ -1,4 +1,4 @@
-"""The plan made real: torch views of parameters, gradients and buffers in a piece of memory."""
+"""Makes torch tensors according to a plan: views of parameters, gradients and buffers in a piece of memory."""
 
 from __future__ import annotations
 
@@ -20,46 +20,53 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 def views(memory: npt.NDArray[np.uint8], tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
-    """Zero-copy tensors of the given places in `memory` (uint8, Plan.nbytes)."""
+    """Returns zero-copy tensors at the planned offsets in host memory (uint8, Plan.nbytes)."""
     return views_of(torch.from_numpy(memory), tensors)
 
 
 def views_of(whole: torch.Tensor, tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
-    """Returns views of memory of any device (uint8, Plan.nbytes)."""
+    """Returns zero-copy tensors at the planned offsets in the memory of any device (uint8, Plan.nbytes)."""
     return [whole[t.offset : t.offset + t.nbytes].view(torch_dtype(t.dtype)).view(t.shape) for t in tensors]
 
 
 def rows_of(tensor: torch.Tensor, bucket: plans.Bucket) -> torch.Tensor:
-    """The part of a parameter-shaped tensor that the bucket holds."""
+    """Returns the rows of a parameter-shaped tensor that the bucket holds, or all of the tensor if the bucket has no
+    rows."""
     return tensor if bucket.rows is None else tensor[bucket.rows[0] : bucket.rows[1]]
 
 
 def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Parameters that the optimizer changes."""
+    """Yields the names and parameters that the optimizer changes."""
     return ((name, p) for name, p in model.named_parameters() if p.requires_grad)
 
 
 def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yields the weights that are not trained: buffers, and parameters that are not trained."""
+    """Yields the names and tensors that are not trained but belong to the weights: parameters without gradients, then
+    buffers."""
     yield from ((name, p) for name, p in model.named_parameters() if not p.requires_grad)
     yield from model.named_buffers()
 
 
 def all_tensors(model: nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """Returns what is trained, then what is carried: the order of a plan."""
+    """Returns all tensors of a model with their names, in the order of a plan: trained parameters, then what is not
+    trained."""
     return [*trained(model), *carried(model)]
 
 
 def row_sparse_tables(model: nn.Module) -> Iterator[SparseLinear]:
-    """Layers whose gradient travels as the rows that a batch touched; the native reduction knows float32. Where the
-    table is computed from other parameters (a parametrization), theirs travels, whole."""
+    """Yields the sparse layers whose gradient travels as the rows that a batch touched.
+
+    The native reduction of rows knows float32 only. Where the table is computed from other parameters (a
+    parametrization), the gradients of those travel instead, whole.
+    """
     for module in model.modules():
         if isinstance(module, SparseLinear) and "weight" in module._parameters and module.weight.dtype == torch.float32:
             yield module
 
 
 def specs(model: nn.Module) -> tuple[list[plans.TensorSpec], list[plans.TensorSpec]]:
-    """Returns what the plan has to know: trained parameters and carried tensors."""
+    """Returns the names, shapes and types from which a plan is made: of trained parameters, then of tensors that are
+    not trained."""
     tables = {id(module.weight): module.field for module in row_sparse_tables(model)}
 
     def spec(name: str, tensor: torch.Tensor) -> plans.TensorSpec:
@@ -70,15 +77,19 @@ def specs(model: nn.Module) -> tuple[list[plans.TensorSpec], list[plans.TensorSp
 
 
 def replace_tensors(model: nn.Module, tensors: Iterable[torch.Tensor]) -> None:
-    """Gives a model's tensors the memory of others, in the order of `all_tensors`. They stay the objects that they
-    were, so all names of one, its hooks and attributes, and whoever else in the model holds it have the new memory."""
+    """Gives a model's tensors the memory of other tensors, in the order of `all_tensors`.
+
+    The tensors stay the same objects. So all names of one, its hooks and attributes, and whatever else in the model
+    refers to it have the new memory.
+    """
     for (_, own), tensor in zip(all_tensors(model), tensors, strict=True):
         _give_memory(own, tensor)
 
 
 def _give_memory(own: torch.Tensor, tensor: torch.Tensor) -> None:
-    """Swaps what they are inside: torch refuses `own.data = tensor` from the meta device."""
-    other = tensor.data  # has versions of its own
+    """Swaps the implementations of two tensors, and keeps `own`'s hooks, since torch refuses `own.data = tensor` from
+    the meta device."""
+    other = tensor.data  # a tensor whose version counter is its own
     if isinstance(own, nn.Parameter):
         other.requires_grad_(own.requires_grad)
     hooks, later_hooks = own._backward_hooks, own._post_accumulate_grad_hooks
@@ -87,19 +98,21 @@ def _give_memory(own: torch.Tensor, tensor: torch.Tensor) -> None:
 
 
 def count_hooks(parameter: torch.Tensor) -> tuple[int, int]:
-    """Counts the hooks of its gradient: register_hook's, and register_post_accumulate_grad_hook's."""
+    """Returns how many hooks a parameter's gradient has: from register_hook, and from
+    register_post_accumulate_grad_hook."""
     return len(parameter._backward_hooks or ()), len(parameter._post_accumulate_grad_hooks or ())
 
 
 def tied_names(model: nn.Module) -> dict[str, str]:
-    """Returns the further names of tensors that have several, each with the first one."""
+    """Returns, for tensors with several names in the model, each further name with the tensor's first name."""
     named = *model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)
     first: dict[int, str] = {}
     return {name: first[id(tensor)] for name, tensor in named if first.setdefault(id(tensor), name) != name}
 
 
 def transient_names(model: nn.Module) -> list[str]:
-    """The buffers that are not for a checkpoint in the eyes of the model's own state_dict (persistent=False)."""
+    """Returns the names of the buffers that the model's own state_dict leaves out of a checkpoint
+    (persistent=False)."""
     modules = dict(model.named_modules())
     split = [name.rpartition(".") for name, _ in model.named_buffers()]
     return [path + dot + leaf for path, dot, leaf in split if leaf in modules[path]._non_persistent_buffers_set]

@@ -1,7 +1,7 @@
-"""Lists of the rows of tables that a group of batches touches, behind the gradients in a gradient slot.
+"""Stores, in a gradient slot, which rows of the tables a group of batches touches: lists that follow the gradients.
 
-A batch's own list is in its ring slot (`SparseBatch`); that of several batches, their union, the worker writes. A batch
-may be left out for one member, so each member has lists of its own.
+A batch's own list lies in its ring slot (`SparseBatch`). The worker writes the union of the lists of a group of several
+batches. A batch may be left out for one member (network of an ensemble), so each member has lists of its own.
 
     for each member, for each sparse field:    int64 count, then the numbers, ascending, each at a multiple of 64 bytes
 """
@@ -24,10 +24,11 @@ Slot = npt.NDArray[np.uint8]
 
 
 class TouchedLists:
-    """The places of the lists of one gradient slot. A batch a group needs none: `nbytes` is 0."""
+    """The layout of the lists in one gradient slot. Groups of one batch need no lists, and `nbytes` is 0 then."""
 
     def __init__(self, schema: BatchSchema, members: int, batches_per_group: int) -> None:
-        self._places: dict[tuple[int, str], tuple[int, np.dtype[Any], int]] = {}  # offset, type, most numbers
+        """Lays out the lists of one slot. `members`: number of members (networks of an ensemble) in the run."""
+        self._places: dict[tuple[int, str], tuple[int, np.dtype[Any], int]] = {}  # offset, type, greatest count
         self.nbytes = 0
         if batches_per_group == 1:
             return
@@ -40,7 +41,8 @@ class TouchedLists:
         self.nbytes = align(self.nbytes, PAGE)
 
     def write(self, lists: Slot, group: Group) -> None:
-        """`lists`: the memory of all lists of a slot."""
+        """Writes the group's union of touched rows for each member and field. `lists`: the memory of all lists of a
+        slot."""
         for (member, field), (offset, _, most) in self._places.items():
             rows = group.touched_by(member, field)
             assert len(rows) <= most, f"{field}: {len(rows)} rows in a list of {most}"
@@ -48,7 +50,7 @@ class TouchedLists:
             lists[offset + ALIGNMENT :][: rows.nbytes].view(rows.dtype)[:] = rows
 
     def read(self, lists: Slot, member: int, field: str) -> Touched:
-        """A view."""
+        """Returns a view of the row numbers that a group touches, for one member and sparse field."""
         offset, dtype, _ = self._places[member, field]
         count = int(lists[offset : offset + 8].view(np.int64)[0])
         return lists[offset + ALIGNMENT :][: count * dtype.itemsize].view(dtype)

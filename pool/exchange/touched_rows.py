@@ -1,4 +1,4 @@
-"""The rows of tables that the batches of a group touch on a worker: together, and as far as a bucket holds them."""
+"""Finds the table rows that a group of batches touches on a worker, and those of them that lie in a bucket."""
 
 from __future__ import annotations
 
@@ -13,17 +13,23 @@ from pool.kernels.fold import Touched, within
 
 
 class Group:
+    """The batches of one contribution, and the union of the table rows that they touch."""
+
     def __init__(self, batches: Sequence[GroupBatch], member_of: Sequence[int]) -> None:
-        """`member_of`: of each parameter."""
+        """Describes a contribution's batches. `member_of`: the member (network of an ensemble) of each parameter."""
         self.batches = batches
         self._member_of = member_of
         self._unions: dict[tuple[str, tuple[int, ...]], Touched] = {}
 
     def touched(self, parameter: int, field: str) -> Touched:
-        """Rows of a table of this field that those batches touch which are in its member's step; ascending."""
+        """Returns the rows that the group touches of one table, ascending. `field`: the table's sparse field.
+
+        Batches that are left out for the parameter's member do not count.
+        """
         return self.touched_by(self._member_of[parameter], field)
 
     def touched_by(self, member: int, field: str) -> Touched:
+        """Returns the rows that the batches of one member touch of its tables of a sparse field, ascending."""
         own = tuple(i for i, batch in enumerate(self.batches) if member not in batch.left_out)
         if (field, own) not in self._unions:
             lists = [self.batches[i].touched[field] for i in own]
@@ -33,13 +39,16 @@ class Group:
 
 
 def _union(lists: Sequence[Touched]) -> Touched:
-    """Returns the union of ascending lists. (numpy's `unique` takes forty times as long.)"""
+    """Returns the union of ascending lists, ascending. (numpy's `unique` takes forty times as long.)"""
     rows = np.empty(sum(map(len, lists)), np.uint32)
     return rows[: _native.union_rows(rows, lists, first=0, last=1 << 32)].astype(lists[0].dtype)
 
 
 def compact_rows(touched: Touched, bucket: Bucket, num_rows: int) -> slice:
-    """Tells where a bucket's rows lie among the touched ones of a table of `num_rows` rows, where these alone lie one
-    after the other, in the list's order."""
+    """Returns the slice of a bucket's rows in a tensor that holds only the touched rows of a table, in the list's
+    order.
+
+    `num_rows`: the number of rows of the table.
+    """
     begin, end = within(touched, *(bucket.rows or (0, num_rows)))
     return slice(begin, end)

@@ -1,1 +1,1 @@
-"""Arithmetic of the hot path, with one implementation for each kind of device."""
+"""Arithmetic of training steps, with one implementation for each kind of device."""

@@ -1,4 +1,4 @@
-"""The one place that says which code computes on a device: native code, our CUDA kernels, or torch's own operations."""
+"""Chooses the code that computes on a device: native code, our CUDA kernels, or torch's own operations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ NATIVE = "cpu"  # the kind of device that `pool._native` computes on
 
 
 def backend_of(device: torch.device) -> Backend:
-    """Returns "cpu" where native code serves, "cuda" where kernels of `pool.kernels.cuda` can be launched, and "torch"
-    for all other devices, and while torch's exporter records operations. Back ends know certain dtypes; where theirs
-    ends, torch serves."""
+    """Returns which code computes on a device.
+
+    It is "cpu" where native code serves, "cuda" where kernels of `pool.kernels.cuda` can be launched, and "torch" for
+    all other devices, and while torch's exporter records operations. Native code and kernels know certain dtypes. For
+    all other dtypes their callers use torch.
+    """
     if torch.compiler.is_exporting():
         return "torch"
     if device.type == NATIVE:

@@ -1,11 +1,13 @@
-"""Gradients of a step, and their sum along the tree (I2), on any device: native code on a CPU, our kernels on a CUDA
-device, elsewhere torch's operations. All three have the same bits.
+"""Reduces the gradients of a step along the tree (I2), on any device.
 
-Numbers are float32 and contiguous; a gradient may be bfloat16, beside others that are not. Gradients, at least one,
-have places in the tree, strictly ascending, on a device in one node of `MOST_PLACES`. Of a table [rows, columns] a
-gradient defines the touched rows alone: on a CPU they lie where they belong or one after the other, on a device always
-one after the other, numbered by `Addend.numbers` (uint16 or uint32, all of one type). Row r of a table belongs to
-feature first_row + r.
+Native code does it on a CPU, our kernels on a CUDA device, and elsewhere torch's operations. All three have the same
+bits.
+
+Numbers are float32 and contiguous. A gradient may be bfloat16, beside others that are not. There is at least one
+gradient. Their places (leaves of the tree) ascend strictly, and on a device lie in one node of `MOST_PLACES` leaves. Of
+a table [rows, columns] a gradient defines the touched rows alone. On a CPU these lie where they belong or one after the
+other. On a device they always lie one after the other, numbered by `Addend.numbers` (uint16 or uint32, all of one
+type). Row r of a table belongs to feature first_row + r.
 """
 
 from __future__ import annotations
@@ -33,26 +35,30 @@ Touched = npt.NDArray[np.unsignedinteger[Any]]  # numbers of a table's rows, asc
 
 @dataclass(frozen=True)
 class Addend:
-    """A contribution's gradient of one part of the model, or the sum of several at the place of one of them."""
+    """One contribution's gradient of a part of the model, or the sum of several at the place of one of them.
 
-    place: int  # in the tree (`pool.kernels.tree`)
-    gradient: Tensor  # shaped as the part; or of a table the rows that are defined, one after the other
-    touched: Touched | None  # of a table: the rows that are defined, numbered as features; None: all of it
-    numbers: Tensor | None = None  # of a table on a device: `touched` there; the gradient is these rows alone
+    A contribution is the gradients of one group of batches.
+    """
+
+    place: int  # leaf of the tree (`pool.kernels.tree`)
+    gradient: Tensor  # shaped as the part; for a table it may be the defined rows alone, one after the other
+    touched: Touched | None  # for a table: feature numbers of the rows that are defined; None: all are
+    numbers: Tensor | None = None  # for a table on a device: `touched` in its memory; the gradient has these rows alone
 
 
 @dataclass(frozen=True)
 class Fold:
-    """A sum to be taken: at least one gradient, and how their sum is used."""
+    """A reduction: the gradients to be added up, at least one, and how their sum is used."""
 
     addends: Sequence[Addend]
-    scale: float = 1.0  # of the sum; 1 multiplies nothing
-    first_row: int = 0  # of a table: the feature of its first row here
-    touched_only: bool = False  # of a table: rows that no gradient defines stay as they are; else their sum is 0
+    scale: float = 1.0  # factor of the sum; with 1 nothing is multiplied
+    first_row: int = 0  # for a table: feature number of the part's first row
+    touched_only: bool = False  # for a table: rows that no gradient defines stay as they are; else their sum is 0
 
     @property
     def is_of_rows(self) -> bool:
-        """True if it is the sum of a table's rows. A table's gradients are all made of rows."""
+        """Returns whether this is the sum of a table's touched rows. Either all addends are rows of a table, or none
+        is."""
         of_rows = sum(addend.touched is not None for addend in self.addends)
         assert of_rows in (0, len(self.addends)), "rows of a table, and all of it"
         return of_rows > 0
@@ -67,12 +73,13 @@ class Fold:
 
     @property
     def lists(self) -> list[Tensor]:
-        """The numbers of each gradient's rows, on a device."""
+        """Returns the device tensors with the row numbers of each gradient, for a table on a device."""
         return [addend.numbers for addend in self.addends if addend.numbers is not None]
 
 
 def fold(out: Tensor, job: Fold) -> None:
-    """out = (sum of the gradients) * scale; `out` may be one of them. Queued, on a device."""
+    """Writes to `out` the sum of the gradients times the scale. `out` may be the memory of one gradient. A device does
+    this asynchronously."""
     match backend_of(out.device):
         case "cpu" if out.dtype == torch.float32:
             run_native(_NATIVE, [out], job, threads=worthwhile(out.numel(), MEMORY_BOUND))
@@ -85,7 +92,8 @@ def fold(out: Tensor, job: Fold) -> None:
 
 
 class NativeKernels(NamedTuple):
-    """Two functions of `pool._native` that add gradients up and do something with the sum, in one pass over memory."""
+    """Two functions of `pool._native` that add gradients up and use the sum, in one pass over memory: for dense
+    gradients, and for rows."""
 
     dense: Callable[..., None]
     rows: Callable[..., None]
@@ -97,7 +105,11 @@ _NATIVE = NativeKernels(_native.fold, _native.fold_rows)
 def run_native(
     kernels: NativeKernels, tensors: Sequence[Tensor | Sequence[Tensor]], job: Fold, **settings: Any
 ) -> None:
-    """Runs one of the two on tensors that the sum is for, and lists of such, all in a CPU's memory."""
+    """Calls the native function for the kind of gradients in `job`. All memory is that of a CPU.
+
+    `tensors`: what the function writes or reads besides gradients, tensors or lists of tensors; `settings`: its other
+    arguments.
+    """
     settings |= {"places": job.places, "scale": job.scale}
     if job.is_of_rows:
         rows = [(addend.gradient, addend.touched) for addend in job.addends]
@@ -107,19 +119,20 @@ def run_native(
 
 
 class RowSum(NamedTuple):
-    """A node of the tree, of a table's rows."""
+    """The sum of a table's rows at one node of the tree, and which rows it defines."""
 
-    rows: Tensor  # [rows, columns], zeros where nothing is there
-    there: Tensor  # bool [rows, 1]
+    rows: Tensor  # [rows, columns], zeros where no gradient defines the row
+    there: Tensor  # bool [rows, 1]: whether a gradient defines the row
 
 
 def sum_by_torch(job: Fold, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The sum of gradients that are no table's, not scaled; no shape depends on numbers, so nothing waits."""
+    """Returns the sum of dense gradients, not scaled. No shape depends on numbers in a tensor, so nothing waits for a
+    device."""
     return tree_sum(job.places, [gradient.to(dtype) for gradient in job.gradients], torch.add)
 
 
 def sum_rows_by_torch(like: Tensor, job: Fold) -> RowSum:
-    """The sum of a table's rows, not scaled; `like`: the table."""
+    """Returns the sum of a table's rows, not scaled. `like`: a tensor of the table's shape."""
     assert len({numbers.dtype for numbers in job.lists}) == 1, "lists of one type"
     leaves = []
     for gradient, numbers in zip(job.gradients, job.lists, strict=True):
@@ -128,11 +141,11 @@ def sum_rows_by_torch(like: Tensor, job: Fold) -> RowSum:
         there = torch.zeros(len(like), 1, dtype=torch.bool, device=like.device).index_fill_(0, at, True)
         leaves.append(RowSum(rows, there))
     total = tree_sum(job.places, leaves, _added)
-    return RowSum(total.rows + 0.0, total.there)  # of a table a sum of -0.0 is 0.0
+    return RowSum(total.rows + 0.0, total.there)  # turns a sum of -0.0 into 0.0, as native code and kernels do
 
 
 def fold_by_torch(out: Tensor, job: Fold) -> None:
-    """`fold` by torch's operations."""
+    """Does as `fold` with torch's operations, on any device."""
     if not job.is_of_rows:
         out.copy_(_scaled(sum_by_torch(job, out.dtype), job.scale))
         return
@@ -142,7 +155,7 @@ def fold_by_torch(out: Tensor, job: Fold) -> None:
 
 
 def _added(left: RowSum, right: RowSum) -> RowSum:
-    """Adds two sums of rows; where one of them has no row it is the other's, whose zero may be negative."""
+    """Adds two sums of rows. Where only one of them has a row it is copied, since a zero in it may be negative."""
     one = torch.where(left.there, left.rows, right.rows)
     return RowSum(torch.where(left.there & right.there, left.rows + right.rows, one), left.there | right.there)
 
@@ -152,14 +165,20 @@ def _scaled(total: Tensor, scale: float) -> Tensor:
 
 
 def within(touched: Touched, first: int, last: int) -> tuple[int, int]:
-    """Returns where the rows from `first` to below `last` begin and end in the list. (numpy's search would copy all of
-    it, to compare numbers of one type.)"""
+    """Returns begin and end, in an ascending list, of the rows from `first` to below `last`.
+
+    (numpy's search would copy the whole list to compare numbers of one type.)
+    """
     begin = bisect_left(touched, first)
     return begin, bisect_left(touched, last, begin)
 
 
 def union(addends: Sequence[Addend], first_row: int, rows: int) -> Touched | None:
-    """Returns a copy of the numbers of those rows of a part that any of them defines; None of what is no table."""
+    """Returns the numbers, in new memory, of those rows of a part of a table that any addend defines. None if it is no
+    table.
+
+    The part has `rows` rows, from feature `first_row` on.
+    """
     lists = [addend.touched for addend in addends if addend.touched is not None]
     if not lists:
         return None

@@ -1,5 +1,8 @@
-"""The sum of a gradient's squares, for its norm: the same bits on a CPU, with any number of threads, and with our
-kernels on a CUDA device (src/squares.cu), as chunks are added up in the order of pool/kernels/rules.cuh."""
+"""Computes the sum of a gradient's squares, for the norm of all gradients.
+
+A CPU, with any number of threads, and our kernels on a CUDA device (src/squares.cu) give the same bits, since chunks
+are added up in the order of pool/kernels/rules.cuh.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,12 @@ from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, run
 from pool.kernels.threads import MEMORY_BOUND, worthwhile
 
-CHUNK = 512  # of rules.cuh
+CHUNK = 512  # numbers of a chunk, as in rules.cuh
 
 
 def sum_of_squares(gradient: Tensor) -> Tensor:
-    """Returns float64 [], on the gradient's device, of a contiguous one; queued there."""
+    """Returns the sum of the squares of a contiguous gradient, float64 [], on its device. A device does this
+    asynchronously."""
     back_end = backend_of(gradient.device) if gradient.dtype == torch.float32 else "torch"
     match back_end:
         case "cpu":
@@ -32,12 +36,14 @@ def sum_of_squares(gradient: Tensor) -> Tensor:
 
 
 def squares_of_all(gradients: Iterable[Tensor]) -> float:
-    """Returns the sum of the squares of all numbers of several; their sums are added up exactly."""
+    """Returns the sum of the squares of all numbers in several gradients. The gradients' own sums are added up
+    exactly."""
     parts = [sum_of_squares(gradient) for gradient in gradients]  # queued on each device, before one is waited for
     return math.fsum(map(float, parts))
 
 
 def _on_device(numbers: Tensor) -> Tensor:
+    """Sums squares of chunks by our kernels, then sums of chunks of these sums, until one number is left."""
     source, kernel = Source.of("squares.cu", BFLOAT16=0, WIDTH=1), "square_chunks"
     while True:
         sums = numbers.new_zeros(max(1, -(-numbers.numel() // CHUNK)), dtype=torch.float64)

@@ -1,5 +1,8 @@
-"""A step of an optimizer with the sum of its gradients, in one pass, on any device (`pool.kernels.fold`). All back ends
-have the same bits: each operation rounds once, in the order of the rule (pool/kernels/rules.cuh, cpu/optim/rules.h)."""
+"""Steps an optimizer with the sum of its gradients, in one pass over memory, on any device (`pool.kernels.fold`).
+
+All implementations have the same bits, since each operation rounds once, in the order of the rule
+(pool/kernels/rules.cuh, cpu/optim/rules.h).
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,11 @@ ByTorch = Callable[[Tensor, Sequence[Tensor], Tensor, Sequence[float]], Sequence
 
 @dataclass(frozen=True)
 class Rule:
-    """How an optimizer steps each number by itself."""
+    """The rule by which an optimizer steps each number by itself, and its implementations."""
 
     native: NativeKernels
-    name: str = ""  # in rules.cuh; empty for a rule of CPUs alone
-    by_torch: ByTorch | None = None  # as rules.cuh does it, where neither is there
+    name: str = ""  # of the rule in rules.cuh; empty for a rule that only CPUs have
+    by_torch: ByTorch | None = None  # the same in torch's operations, where neither native code nor a kernel serves
 
 
 def step(
@@ -35,10 +38,12 @@ def step(
     job: Fold,
     constants: Sequence[float],
 ) -> None:
-    """Makes `weights` a step from `old`, which may be the same memory; queued, on a device.
+    """Steps weights by a rule: reduces the gradients of `job`, writes to `weights` the step from `old`, and updates
+    `states`.
 
-    All are float32, contiguous, of one shape; `states` as the rule has them, `constants` in the order of its fields.
-    With `job.touched_only` rows that no gradient has are neither read nor written.
+    All tensors are float32, contiguous and of one shape. `old` may be the same memory as `weights`; `states`: those of
+    the rule, in its order; `constants`: in the order of the rule's fields. With `job.touched_only` rows that no
+    gradient has are neither read nor written. A device does this asynchronously.
     """
     match backend_of(weights.device):
         case "cpu":
@@ -57,7 +62,7 @@ def step(
 def step_by_torch(
     rule: Rule, weights: Tensor, old: Tensor, states: Sequence[Tensor], job: Fold, constants: Sequence[float]
 ) -> None:
-    """Makes the step by torch's operations; nothing waits for the device."""
+    """Does as `step` with torch's operations, on any device. Nothing waits for the device."""
     assert rule.by_torch is not None
     total = sum_rows_by_torch(weights, job) if job.is_of_rows else None
     gradient = (sum_by_torch(job) if total is None else total.rows) * job.scale
@@ -75,5 +80,5 @@ def _threads(weights: Tensor, job: Fold) -> int:
 
 
 def root(square: Tensor) -> Tensor:
-    """Returns the square root, rounded correctly, which not every library's root of a float is."""
+    """Returns the square root in float32, correctly rounded. Not every library's root of a float32 is."""
     return square.double().sqrt().float()

@@ -1,9 +1,12 @@
-"""The sparse layer's sums over bags of feature numbers, on any device: native code on a CPU in float32, our own kernels
-on a CUDA device in float32 and bfloat16, elsewhere plain torch, which is also the oracle of the others' tests.
+"""Computes the sums of the sparse layer over bags of feature numbers, on any device.
 
-Native code runs along a plan of the batch (pool/kernels/cpu/sparse/sparse_plan.h) where its bags share enough
-features, else one bag and one row after the other. It gets numpy arrays: that takes a third of the time that looking
-into tensors takes. Nowhere is anything added atomically, or does anything make the host wait.
+A bag is the active features of one sample, or of one side of a chess position. Native code computes on a CPU in
+float32, our own kernels on a CUDA device in float32 and bfloat16, and elsewhere plain torch, with which tests compare
+the others.
+
+Native code runs along a plan of the batch (pool/kernels/cpu/sparse/sparse_plan.h) where its bags share enough features,
+else one bag and one row after the other. It is given numpy arrays, which takes a third of the time of reading tensors.
+Nothing is added atomically, and nothing makes the host wait.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from pool.kernels.backend import Backend, backend_of
 from pool.kernels.cuda import sparse as cuda
 from pool.kernels.threads import worthwhile
 
-_MIN_USES = 4  # of a touched row, on average: with fewer a plan can't be worth its use
+_MIN_USES = 4  # average uses of a touched row: with fewer a plan costs more than it saves
 _MIN_SUMMANDS = 1 << 20  # floats added up per thread: below, starting a thread costs more than it saves
 _MIN_PLANNED = 8  # outputs: shorter rows are added in less time than their plan takes
 _DTYPES = {"cpu": (torch.float32,), "cuda": (torch.float32, torch.bfloat16)}
@@ -32,11 +35,11 @@ _DTYPES = {"cpu": (torch.float32,), "cuda": (torch.float32, torch.bfloat16)}
 
 @dataclass(frozen=True)
 class SparseInput:
-    """One sparse field; see loader.stream.schema.SparseView for what the arrays mean."""
+    """One sparse field of a batch as tensors. `loader.stream.schema.SparseView` explains the arrays."""
 
     offsets: Tensor  # uint32 [num_bags + 1]
     features: Tensor  # uint16 or uint32 [active]
-    touched: Tensor  # as features [touched], ascending
+    touched: Tensor  # feature numbers that occur, ascending, dtype of features [touched]
     touched_offsets: Tensor  # uint32 [touched + 1]
     bags: Tensor  # uint16 or uint32 [active]
     values: Tensor | None = None  # float32 [active], in the order of features; None: all are 1
@@ -48,10 +51,10 @@ class SparseInput:
         return self.offsets.numel() - 1
 
     def plan(self, num_features: int) -> SparsePlan | None:
-        """Returns how a table of so many rows is summed over these bags (CPU only); made once, for all layers.
+        """Returns the plan by which native code sums rows of a table of `num_features` rows over these bags (CPU only).
 
-        None if their sums share too little, and if they have values: bags then share rows, but no sums.
-        Raises ValueError if offsets or features are out of bounds.
+        The plan is made once, for all layers. None if the bags' sums share too little, and if the field has values,
+        since bags then share rows, but no sums. Raises ValueError if offsets or features are out of bounds.
         """
         if num_features not in self._plans:
             self._plans[num_features] = self._make_plan(num_features)
@@ -64,23 +67,25 @@ class SparseInput:
         return plan if plan.worth else None
 
     def copy(self) -> SparseInput:
-        """Returns the same in memory of its own."""
+        """Returns a copy in new memory, without plans."""
         tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
         return SparseInput(**{name: tensor.clone() for name, tensor in tensors.items()})
 
     def to(self, device: torch.device) -> SparseInput:
+        """Returns a copy on a device, asynchronous where the memory allows it."""
         tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
         return SparseInput(**{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 def backend_for(table: Tensor) -> Backend:
-    """Returns which back end sums the rows of a table like this one."""
+    """Returns which implementation sums the rows of a table with this device and dtype."""
     backend = backend_of(table.device)
     return backend if table.dtype in _DTYPES.get(backend, ()) else "torch"
 
 
 def plan_of(weight: Tensor, sparse: SparseInput) -> SparsePlan | None:
-    """Returns the plan along which the rows of `weight` are summed over these bags; None if bag by bag.
+    """Returns the plan along which the rows of `weight` are summed over these bags, or None if they are summed bag by
+    bag.
 
     Raises ValueError if offsets or features are out of bounds.
     """
@@ -89,8 +94,11 @@ def plan_of(weight: Tensor, sparse: SparseInput) -> SparsePlan | None:
 
 
 def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
-    """[num_bags, out_features]: bias plus the rows of `weight` [num_features, out_features] that are active in each
-    bag, times their values."""
+    """Returns, for each bag, bias plus the sum of the rows of `weight` of its features, each times its value:
+    [num_bags, out_features].
+
+    `weight`: [num_features, out_features].
+    """
     match backend_for(weight):
         case "cpu":
             return _forward_native(weight, bias, sparse)
@@ -102,6 +110,7 @@ def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
 
 
 def _forward_native(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
+    """Does as `forward` by native code: along the batch's plan if it has one, else bag by bag."""
     out = weight.new_empty(sparse.num_bags, weight.shape[1])
     table, first = _array(weight.contiguous()), None if bias is None else _array(bias.contiguous())
     threads = threads_for(sparse.features.numel() * weight.shape[1])
@@ -118,12 +127,13 @@ def _forward_native(weight: Tensor, bias: Tensor | None, sparse: SparseInput) ->
 def backward_rows(
     sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor, borders: Sequence[int], written: Callable[[int], None]
 ) -> tuple[Tensor, Tensor | bool]:
-    """Writes the touched rows of grad_weight [num_features, out_features], telling of each border when all rows below
-    are; the last border is their number.
+    """Writes the touched rows of a table's gradient, grad_weight [num_features, out_features].
 
-    Returns the sum of the rows of grad_out [num_bags, out_features], contiguous, and whether the written rows are
-    finite if that sum is: without values they always are, since a sum keeps what is not finite; with values, a product
-    may be what is not.
+    Calls `written(border)` for each of the borders, ascending row numbers, when all touched rows below it are written.
+    The last border is the number of rows. `grad_out`: [num_bags, out_features], contiguous.
+
+    Returns the sum of the rows of grad_out, and whether the written rows are finite if that sum is. Without values they
+    always are, since a sum keeps what is not finite. With values a product may not be.
     """
     if backend_for(grad_weight) != "cpu":
         rows = touched_rows(sparse, grad_out)
@@ -155,22 +165,24 @@ def backward_rows(
 
 
 def touched_rows(sparse: SparseInput, grad_out: Tensor) -> Tensor:
-    """[touched, out_features]: the gradient's rows of the features that `sparse.touched` lists, where they are not
-    written to the gradient by native code. `grad_out` is contiguous."""
+    """Returns the rows of a table's gradient for the features that `sparse.touched` lists: [touched, out_features].
+
+    For use where native code does not write them to the gradient. `grad_out` is contiguous.
+    """
     if backend_for(grad_out) == "cuda":
         return cuda.sum_long_lists(grad_out, sparse.bags, sparse.touched_offsets, sparse.column_values)
     return touched_rows_by_torch(sparse, grad_out)
 
 
 def place_rows(sparse: SparseInput, rows: Tensor, grad_weight: Tensor) -> None:
-    """Writes the touched rows to where they belong in `grad_weight` [num_features, out_features]."""
+    """Writes the touched rows to where they belong in a table's gradient, grad_weight [num_features, out_features]."""
     grad_weight.index_copy_(0, sparse.touched.to(torch.int64), rows)
 
 
 def by_tiles(
     plan: SparsePlan, borders: Sequence[int], written: Callable[[int], None], run: Callable[[int, int], None]
 ) -> None:
-    """Goes backward along a plan: run(first tile, last tile) and then written(border) for each border."""
+    """Runs the backward pass along a plan, tile by tile: for each border run(first tile, end), then written(border)."""
     begin = 0
     for border in borders:
         end = plan.num_tiles if border == borders[-1] else plan.tiles_until(border)
@@ -180,7 +192,7 @@ def by_tiles(
 
 
 def column_sum(matrix: Tensor) -> Tensor:
-    """[columns] of a contiguous [rows, columns]."""
+    """Returns the sums of the columns, [columns], of a contiguous matrix [rows, columns]."""
     match backend_for(matrix):
         case "cuda":
             return cuda.column_sums(matrix).to(matrix.dtype)
@@ -192,7 +204,8 @@ def column_sum(matrix: Tensor) -> Tensor:
 
 
 def all_finite(vector: Tensor) -> Tensor | bool:
-    """Returns a tensor without dimensions where the answer would have to be waited for."""
+    """Returns whether all numbers of a vector are finite: a bool, or a tensor of no dimension where the host would have
+    to wait."""
     return bool(np.isfinite(_array(vector)).all()) if backend_for(vector) == "cpu" else vector.isfinite().all()
 
 
@@ -201,22 +214,26 @@ def _array(tensor: Tensor) -> npt.NDArray[Any]:
 
 
 def threads_for(summands: int) -> int:
-    """Returns how many threads add up so many floats."""
+    """Returns how many threads should add up so many floats."""
     return worthwhile(summands, _MIN_SUMMANDS)
 
 
 def forward_by_torch(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
-    """`forward` in plain torch, of any device and dtype."""
+    """Does as `forward` with torch's operations, on any device and with any dtype."""
     out = _sum_rows(weight, sparse.features, sparse.offsets, sparse.values)
     return out if bias is None else out + bias
 
 
 def touched_rows_by_torch(sparse: SparseInput, grad_out: Tensor) -> Tensor:
-    """`touched_rows` in plain torch, of any device and dtype."""
+    """Does as `touched_rows` with torch's operations, on any device and with any dtype."""
     return _sum_rows(grad_out, sparse.bags, sparse.touched_offsets, sparse.column_values)
 
 
 def _sum_rows(table: Tensor, index: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
+    """Returns, for each list of row numbers, the sum of the rows of `table`, each times its value if there are values.
+
+    List l is index[offsets[l] : offsets[l + 1]].
+    """
     if torch.compiler.is_exporting():
         return _scatter_rows(table, index, offsets, values)
     if index.numel() == 0:
@@ -228,18 +245,18 @@ def _sum_rows(table: Tensor, index: Tensor, offsets: Tensor, values: Tensor | No
 
 
 def _scatter_rows(table: Tensor, index: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
-    """Does as `_sum_rows` for exporters, which make a loop over the bags of embedding_bag.
+    """Does as `_sum_rows` for exporters, which would turn embedding_bag into a loop over the bags.
 
     `scatter_add` becomes ONNX's ScatterElements. `index_add` would become ScatterND, with which onnxruntime loses
-    additions into one row as soon as it uses several threads. What `_sum_rows` refuses is given an index beyond the
-    end, which the ONNX file's reader refuses: it counts negative ones from the end.
+    additions into one row as soon as it uses several threads. Where `_sum_rows` would refuse its input, an index beyond
+    the end is used, which a runtime of the ONNX file refuses. (It counts negative indices from the end.)
     """
     active = index.numel()
     ends = offsets[1:]
     disordered = (offsets[:1] != 0).any() | (ends < offsets[:-1]).any() | (offsets[-1:] != active).any()
     ends = torch.where(disordered, active + 1, ends)
     bags_ended = torch.zeros(active + 1, dtype=torch.int64).scatter_add(0, ends, torch.ones_like(ends))
-    bags = bags_ended.cumsum(0)[:active]  # of each feature: how many bags end before it
+    bags = bags_ended.cumsum(0)[:active]  # for each feature the number of bags that end before it, so its bag
     rows = table[torch.where(index < 0, table.shape[0], index)]
     if values is not None:
         rows = rows * values.to(table.dtype).unsqueeze(1)

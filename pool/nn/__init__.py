@@ -1,1 +1,1 @@
-"""Layers for sparse input, and the batch as torch sees it."""
+"""Layers for sparse input, the batch as torch tensors, and the seeding of random generators."""

@@ -17,7 +17,8 @@ __all__ = ["SparseInput", "TensorBatch"]
 
 @dataclass(frozen=True)
 class TensorBatch:
-    """The batch that a task's loss gets. Samples are ordered by output bucket."""
+    """The batch that a task's loss is given. Its samples are ordered by output bucket (the layer stack that a sample
+    uses)."""
 
     number: int
     sparse: Mapping[str, SparseInput]
@@ -26,7 +27,8 @@ class TensorBatch:
 
     @classmethod
     def from_numpy(cls, batch: SparseBatch) -> TensorBatch:
-        """Zero-copy: the tensors are views of the slot. The arrays must be flagged writable."""
+        """Returns the batch as tensors that are zero-copy views of its ring slot. The arrays must be flagged
+        writable."""
         return cls(
             number=batch.number,
             sparse=Fields(
@@ -40,7 +42,7 @@ class TensorBatch:
         )
 
     def copy(self) -> TensorBatch:
-        """Returns a copy in memory of its own."""
+        """Returns a copy of the batch in memory of its own."""
         return TensorBatch(
             number=self.number,
             sparse=Fields({name: field.copy() for name, field in self.sparse.items()}),
@@ -49,6 +51,7 @@ class TensorBatch:
         )
 
     def to(self, device: torch.device) -> TensorBatch:
+        """Returns a copy of the batch on a device, or the batch itself if the device is a CPU."""
         if device.type == "cpu":
             return self
         return TensorBatch(

@@ -1,6 +1,7 @@
-"""The random generators that a task's code may draw from without a word: torch's, Python's and numpy's global ones.
+"""Seeds the global random generators that a task's code may draw from: torch's, Python's and numpy's.
 
-What is drawn is a function of the run's own seeds and of what it is drawn for, never of the process that draws (I2).
+The numbers drawn are a function of the run's own seeds and of the batch or other purpose, never of the process that
+draws (I2).
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import torch
 
 
 def seed_all(seed: int) -> None:
-    """Seeds all of them as a script would at its top, before a task and its model are made."""
+    """Seeds torch's CPU generator, Python's and numpy's, as a script would at its top. Called before a task and its
+    model are made."""
     random.seed(seed)
     np.random.seed(seed % (1 << 32))
     torch.default_generator.manual_seed(seed)  # torch.manual_seed keeps each call where a backend is not there
 
 
 def seed_for(seed: int, what: int | str, device: torch.device) -> None:
-    """Seeds all of them, and that of the device, for a batch by its number, or for anything else by a word."""
+    """Seeds all global generators, and the device's, for one purpose. `what`: the number of a batch, or a name for
+    anything else."""
     number = _number(seed, what)
     seed_all(number)
     if device.type != "cpu":
@@ -31,7 +34,7 @@ def seed_for(seed: int, what: int | str, device: torch.device) -> None:
 
 
 def generator_for(seed: int, what: str) -> torch.Generator:
-    """A generator of its own for something by a word."""
+    """Returns a new torch generator on the CPU, seeded for the purpose that `what` names."""
     return torch.Generator().manual_seed(_number(seed, what))
 
 
@@ -41,7 +44,7 @@ def _number(seed: int, what: int | str) -> int:
 
 @dataclass(frozen=True)
 class GeneratorStates:
-    """The states of this process, at one moment."""
+    """The states of this process's global random generators at one moment."""
 
     python: Any
     numpy: Any
@@ -49,6 +52,7 @@ class GeneratorStates:
 
     @classmethod
     def now(cls) -> GeneratorStates:
+        """Returns the present states."""
         return cls(random.getstate(), np.random.get_state(), torch.get_rng_state())
 
     def restore(self) -> None:
@@ -58,6 +62,6 @@ class GeneratorStates:
 
 
 def plain_state() -> tuple[object, ...]:
-    """Changes with each number that is drawn from Python's generator or numpy's."""
+    """Returns a value that changes with each number that is drawn from Python's or numpy's global generator."""
     _, keys, position, *rest = np.random.get_state(legacy=True)
     return random.getstate(), np.asarray(keys).tobytes(), position, *rest

@@ -1,7 +1,8 @@
-"""A linear layer over bags of feature numbers: forward gathers and adds rows, backward adds up per row.
+"""A linear layer over bags of feature numbers: forward adds up table rows for each bag, backward adds up gradients for
+each row.
 
-The sums are those of pool.kernels.sparse. The pool sets `gradient_sink`, so that the rows which a batch
-touched are written straight into its gradient slot.
+A bag is the active features of one sample. The sums are those of pool.kernels.sparse. The pool sets `gradient_sink` or
+`rows_sink`, so that gradients of the rows that a batch touched go straight into its gradient slot.
 """
 
 from __future__ import annotations
@@ -19,46 +20,54 @@ from pool.kernels.sparse import SparseInput
 
 
 class TableSink(Protocol):
-    """The place where the table's gradient goes instead of `weight.grad`; once for each backward of a batch."""
+    """Receives a table's gradient in place of `weight.grad`, once for each backward of a batch."""
 
     def begin(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
-        """Memory of weight's shape and dtype, and the rows, ascending, up to which `written` is wanted; the last is
-        their number. Only rows that the batch touched will be written, none read."""
+        """Returns the memory for the gradient, with weight's shape and dtype, and the borders at which `written` is to
+        be called.
+
+        Borders are ascending row numbers, the last of which is the number of rows. The layer writes only rows that the
+        batch touched, and reads none.
+        """
 
     def written(self, weight: Tensor, rows: int) -> None:
-        """Notes that of the first `rows` rows the touched ones are written."""
+        """Notes that the touched ones among the first `rows` rows are written."""
 
     def done(self, weight: Tensor, finite: Tensor | bool) -> None:
-        """All are. `finite` (a tensor of bool without dimensions, or a bool): False if anything in them is not."""
+        """Notes that all touched rows are written. `finite` (a bool, or a bool tensor of no dimension): whether all
+        their numbers are finite."""
 
 
 class RowsSink(Protocol):
-    """A TableSink for a device with memory of its own."""
+    """Receives a table's gradient as its touched rows alone, for a device with memory of its own."""
 
     def take(self, weight: Tensor, rows: Tensor) -> None:
-        """The touched rows, [touched, out_features], in the order of the batch's list; queued on the current stream."""
+        """Takes the touched rows, [touched, out_features], in the order of `sparse.touched`. They are queued on the
+        current stream."""
 
 
-# (memory of the table's shape, borders, written) -> the sum of the output's gradient, and whether the rows that were
-# written are finite if that sum is: as pool.kernels.sparse.backward_rows.
+# Writes a table's gradient: (memory of its shape, borders, written) -> the sum of the output gradient's rows, and
+# whether the written rows are finite if that sum is, as pool.kernels.sparse.backward_rows.
 WriteRows = Callable[[Tensor, Sequence[int], Callable[[int], None]], tuple[Tensor, Tensor | bool]]
 
 
 class SparseLinear(nn.Module):
-    """out[i] = bias + sum of weight[f] over the features f of bag i; each times its value if the field has values.
+    """A linear layer: out[i] = bias + sum of weight[f] over the features f of bag i, each times its value if the field
+    has values.
 
-    `field` names the sparse field of the batch that it reads: by it the pool knows which rows a batch
-    touched. weight is [num_features, out_features], bias [out_features]; both start uniform in
-    +-1 / sqrt(num_features). With out_features a multiple of 16 each row is whole cache lines, up to 1.5
-    times as fast.
+    `field` names the sparse field of the batch that the layer reads, by which the pool knows which rows a batch
+    touched. weight is [num_features, out_features], bias [out_features]. Both start uniform in +-1 /
+    sqrt(num_features). With out_features a multiple of 16 each row is whole cache lines, which is up to 1.5 times as
+    fast.
 
-    Without a sink it is an ordinary layer: weight.grad is dense, zero in untouched rows. With one, weight
-    gets no .grad and the layer may be used only once in a backward (RuntimeError).
+    Without a sink this is an ordinary layer: weight.grad is dense, zero in untouched rows. With a sink, weight gets no
+    .grad, and the layer may be used only once in a backward (else RuntimeError).
 
-    torch.func.vmap over tables computes one after the other along the one plan of the batch. With `members` set, the
-    layers of as many models, these are called instead: their tables need not be stacked.
+    torch.func.vmap over tables computes one table after the other along the one plan of the batch. If `members` is set
+    to the layers of as many models, these are called instead, and their tables need not be stacked.
 
-    A derived class may sum other numbers than weight and bias (`in_effect`); the gradient is theirs all the same.
+    A derived class may sum other numbers than weight and bias (`in_effect`). The gradient is still passed to weight and
+    bias.
     """
 
     def __init__(
@@ -70,6 +79,7 @@ class SparseLinear(nn.Module):
         field: str = "features",
         dtype: torch.dtype = torch.float32,
     ) -> None:
+        """Makes the layer with new parameters. Raises ValueError if a size is not positive."""
         super().__init__()
         if num_features < 1 or out_features < 1:
             raise ValueError(f"num_features and out_features must be positive, not {num_features}, {out_features}")
@@ -80,8 +90,8 @@ class SparseLinear(nn.Module):
         self.bias = nn.Parameter(torch.empty(out_features, dtype=dtype)) if bias else None
         self.gradient_sink: TableSink | None = None
         self.rows_sink: RowsSink | None = None
-        self.members: Sequence[Callable[[SparseInput], Tensor]] = ()  # that this layer stands for under vmap
-        self._last_backward = -1  # torch's number of the backward that used the sink last
+        self.members: Sequence[Callable[[SparseInput], Tensor]] = ()  # layers of the models that vmap runs at once
+        self._last_backward = -1  # torch's id of the last backward that used a sink
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -90,39 +100,50 @@ class SparseLinear(nn.Module):
             nn.init.uniform_(parameter, -bound, bound)
 
     def forward(self, sparse: SparseInput) -> Tensor:
-        """[sparse.num_bags, out_features]. ValueError if a number of `sparse` is out of bounds (CPU only)."""
+        """Returns the layer's output, [sparse.num_bags, out_features].
+
+        Raises ValueError if an offset or feature number of `sparse` is out of bounds (on a CPU only).
+        """
         return self.sums(self.weight, self.bias, sparse)
 
     def sums(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
-        """`forward` with these parameters."""
+        """Returns what `forward` does, with these parameters in place of the layer's own."""
         transformed = torch._C._are_functorch_transforms_active()
         out: Tensor = (_Transformed if transformed else _SparseLinear).apply(weight, bias, sparse, self)  # type: ignore[no-untyped-call]
         return out
 
     def in_effect(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:  # noqa: ARG002
-        """Returns what is summed up in the place of `weight` and `bias`, shaped as they are; of the table only rows
-        that the batch touches are read."""
+        """Returns the numbers that are summed up in place of `weight` and `bias`, with the same shapes.
+
+        Of the returned table only rows that the batch touches are read, so other rows may hold anything.
+        """
         return weight, bias
 
     def prepare(self, sparse: SparseInput) -> None:
-        """Prepares what `forward` needs of these bags and can be had without weights. Raises ValueError as
-        `forward`."""
+        """Computes, before the weights are there, what `forward` needs of these bags. Raises ValueError as `forward`
+        does."""
         kernels.plan_of(self.weight, sparse)
 
     def extra_repr(self) -> str:
         return f"{self.num_features}, {self.out_features}, bias={self.bias is not None}, field={self.field!r}"
 
     def write_gradient(self, sparse: SparseInput, grad_out: Tensor) -> tuple[Tensor | None, Tensor]:
-        """The table's gradient for autograd, None if it went to a sink; and the sum of grad_out's rows, which is the
-        bias' gradient."""
+        """Computes the gradients of weight and bias. Passes the table's gradient to a sink if there is one.
+
+        Returns the table's gradient for autograd, or None if a sink has it. Returns also the bias's gradient, the sum
+        of grad_out's rows (it may be empty if there is no bias).
+        """
         if self.gradient_sink is None and self.rows_sink is not None:
             total = grad_out.new_empty(0) if self.bias is None else kernels.column_sum(grad_out)
             return self.write_compact(sparse, grad_out), total
         return self.write_in_place(partial(kernels.backward_rows, sparse, grad_out))
 
     def write_in_place(self, write: WriteRows) -> tuple[Tensor | None, Tensor]:
-        """Writes the gradient in place: the touched rows are added up by `write`, each where it belongs in memory of
-        the table's shape."""
+        """Computes the table's gradient by `write`, which adds up each touched row where it belongs in memory of the
+        table's shape.
+
+        Returns the gradient for autograd, or None if `gradient_sink` has it, and the sum of the output gradient's rows.
+        """
         weight, sink = self.weight, self.gradient_sink
         if sink is None:
             grad = torch.zeros_like(weight, memory_format=torch.contiguous_format)
@@ -135,8 +156,10 @@ class SparseLinear(nn.Module):
         return None, total
 
     def write_compact(self, sparse: SparseInput, grad_out: Tensor) -> Tensor | None:
-        """The table's gradient for autograd, None if it went to the sink for rows. The touched rows are added up one
-        after the other, in the order of the batch's list."""
+        """Computes the table's gradient as its touched rows, one after the other, in the order of `sparse.touched`.
+
+        Returns the gradient for autograd, or None if `rows_sink` has it.
+        """
         rows = kernels.touched_rows(sparse, grad_out)
         if self.rows_sink is None:
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
@@ -147,7 +170,7 @@ class SparseLinear(nn.Module):
         return None
 
     def _use_once(self) -> None:
-        """RuntimeError if a sink has had a gradient of this backward already."""
+        """Raises RuntimeError if a sink has been given a gradient of this backward already."""
         backward = torch._C._current_graph_task_id()
         if backward == self._last_backward:
             raise RuntimeError(
@@ -159,6 +182,8 @@ class SparseLinear(nn.Module):
 
 
 class _SparseLinear(torch.autograd.Function):
+    """The layer as an autograd function."""
+
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:
         ctx.sparse, ctx.layer = sparse, layer
@@ -171,8 +196,11 @@ class _SparseLinear(torch.autograd.Function):
 
 
 class _Transformed(torch.autograd.Function):
-    """The layer in the form that transformations of torch.func know. A call takes a third longer (torch looks into the
-    signature of `forward`), so it serves them alone."""
+    """The layer as transformations of torch.func need it.
+
+    A call takes a third longer than `_SparseLinear`'s, as torch inspects the signature of `forward`, so it serves them
+    alone.
+    """
 
     @staticmethod
     def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:
@@ -191,7 +219,8 @@ class _Transformed(torch.autograd.Function):
         sparse: SparseInput,
         layer: SparseLinear,
     ) -> tuple[Tensor, int]:
-        """[tables, num_bags, out_features]."""
+        """Computes the layer for several tables, or several models, one after the other: [tables, num_bags,
+        out_features]."""
         if layer.members:
             return torch.stack([member(sparse) for member in layer.members]), 0
         weights = _each(weight, in_dims[0], info.batch_size)
@@ -205,6 +234,8 @@ class _Transformed(torch.autograd.Function):
 
 
 def _backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    """Returns the gradients of the arguments of `forward`: table, bias, and None for the rest. Skips what autograd does
+    not need."""
     grad_out = grad_out.contiguous()
     if ctx.needs_input_grad[0]:
         grad_weight, total = ctx.layer.write_gradient(ctx.sparse, grad_out)
@@ -214,7 +245,7 @@ def _backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, Tensor | None,
 
 
 def _each(tensor: Tensor, dim: int | None, count: int) -> Sequence[Tensor]:
-    """Along a dimension; `count` times the whole if there is none."""
+    """Returns a tensor's slices along `dim`, or `count` times the whole tensor if `dim` is None."""
     return [tensor] * count if dim is None else tensor.unbind(dim)
 
 

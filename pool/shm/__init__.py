@@ -1,1 +1,1 @@
-"""Memory that processes share: anonymous memory, inherited by descriptor (I6)."""
+"""Memory that processes share: anonymous memory, inherited by file descriptor (I6)."""

@@ -1,4 +1,4 @@
-"""Views of a run's memory, as one process has it mapped. What lies where: `pool.shm.memory_map`."""
+"""Gives one process views of a run's shared memory, which it has mapped. `pool.shm.memory_map` describes the layout."""
 
 from __future__ import annotations
 
@@ -25,42 +25,48 @@ Slot = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Held:
-    """A batch that a worker computes, or died of."""
+    """The batch that a worker is computing, or was computing when it died."""
 
-    attempt: int  # Assignment.attempt; 0: it computes none
+    attempt: int  # Assignment.attempt; 0: no batch is in work
     purpose: Purpose
     step: int
     batch: int
 
 
 class InWork:
-    """Numbers that outlive a worker, and say what it died of: attempt, batch, step, purpose."""
+    """Numbers in shared memory that outlive a worker and tell which batch it died of: attempt, batch, step, purpose."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
 
     def begin(self, assignment: Assignment) -> None:
+        """Notes that the worker begins the first batch of an assignment."""
         self._words[1:] = assignment.batch, assignment.step, _PURPOSES.index(assignment.purpose)
         self._words[0] = assignment.attempt
 
     def next(self, batch: int) -> None:
-        """Notes another of the assignment's batches."""
+        """Notes that the worker begins another batch of the same assignment."""
         self._words[1] = batch
 
     def end(self) -> None:
+        """Notes that the worker computes no batch."""
         self._words[0] = 0
 
     @property
     def held(self) -> Held:
+        """Returns the numbers as they are in memory. `attempt` is 0 if no batch is in work."""
         attempt, batch, step, purpose = self._words.tolist()
         return Held(attempt, _PURPOSES[purpose], step, batch)
 
 
 class Memory:
-    """The segments of one process, mapped."""
+    """The shared segments that one process has mapped, and views of what lies in them."""
 
     def __init__(self, memory_map: MemoryMap, segments: Mapping[str, SegmentHandle]) -> None:
-        """`segments`: by name, those that the process is given. Raises OSError."""
+        """Maps the segments and touches their pages in a background thread. Raises OSError.
+
+        `segments`: handles, by name, of the segments that the process is given.
+        """
         self._map = memory_map
         self._finished_words = finished_words(memory_map.losses)
         self._segments = {
@@ -76,48 +82,54 @@ class Memory:
         }
 
     def _touch(self) -> None:
-        scattered = {WEIGHTS, *map(gradients, range(self._map.workers))}  # used row by row; their writer sees to it
+        scattered = {WEIGHTS, *map(gradients, range(self._map.workers))}  # used row by row; the writer makes huge pages
         for name, segment in self._segments.items():
             segment.touch(huge_pages=segment.writable and name in scattered)
 
     def register(self, with_device: Callable[[Segment], object]) -> None:
-        """Has every segment registered with a device's driver; then what this process only reads is read-only (I4)."""
+        """Registers every segment with a device's driver, by `with_device`. Makes segments read-only that this process
+        only reads (I4)."""
         for segment in self._segments.values():
             with_device(segment)
             segment.protect()
 
     def batch_slot(self, purpose: Purpose, batch: int) -> Slot:
+        """Returns the ring slot of a batch, by its number."""
         ring = self.rings[purpose]
         return ring[batch % len(ring)]
 
     def weight_halves(self) -> list[Slot]:
-        """Returns both versions of the weights; none if they lie in a device's memory alone."""
+        """Returns the memory of both versions of the weights, or nothing if they lie in a device's memory alone."""
         return self._segments[WEIGHTS].slots(0, self._map.halves, self._map.weights_nbytes)
 
     def average(self) -> Slot | None:
-        """The place of the averaged weights; None if the run has none, or not here."""
+        """Returns the memory of the averaged weights. None if the run has none, or has them in a device's memory
+        alone."""
         nbytes = self._map.weights_nbytes
         begin = self._map.halves * nbytes
         return self._segments[WEIGHTS].slots(begin, 1, nbytes)[0] if self._map.averages and begin else None
 
     def gradient_slots(self, worker: int) -> list[Slot]:
-        """Each: the gradients, unless they lie in a device's memory; then the lists of touched rows, if groups have
-        them."""
+        """Returns the gradient slots of a worker, uint8 each: gradients, then lists of touched rows.
+
+        A slot has no gradients if they lie in a device's memory, and no lists if groups have only one batch.
+        """
         nbytes = self._map.gradients_nbytes(worker)
         return self._segments[gradients(worker)].slots(0, self._map.gradient_slots, nbytes)
 
     def touched_lists(self, worker: int) -> list[Slot]:
-        """The lists of each slot."""
+        """Returns, for each gradient slot of a worker, the memory of its lists of touched rows."""
         return [slot[slot.size - self._map.lists_nbytes :] for slot in self.gradient_slots(worker)]
 
     def collected(self, worker: int, batch: int) -> Slot:
-        """Returns the place of what the worker collects of a validation batch."""
+        """Returns the memory for what the worker collects of a validation batch, for metrics."""
         segment = self._segments[gradients(worker)]
         places = segment.slots(self._map.slots_nbytes(worker), VALIDATION_SLOTS, self._map.collected_nbytes)
         return places[batch % VALIDATION_SLOTS]
 
     def sums(self) -> dict[Purpose, npt.NDArray[np.uint64]]:
-        """[chunks] words of each stream whose chunks are compared (`loader.stream.Compared`)."""
+        """Returns the checksums of each stream whose chunks are compared, uint64 [chunks]
+        (`loader.stream.Compared`)."""
         words, begin = self._segments[SUMS].array.view(np.uint64), 0
         found: dict[Purpose, npt.NDArray[np.uint64]] = {}
         for purpose, count in self._map.num_chunks.items():
@@ -132,11 +144,12 @@ class Memory:
         return InWork(self._signals(worker)[-_IN_WORK_WORDS:])
 
     def raised(self, worker: int) -> Raised:
-        """Returns the slot for the exception that ends the worker."""
+        """Returns the slot for the text of the exception that ends the worker."""
         return Raised(self._signals(worker)[self._finished_words : -_IN_WORK_WORDS])
 
     def worker_end(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
-        """Returns an end for signals through shared memory (`pool.shm.signals`)."""
+        """Returns a worker's end of the signals through shared memory (`pool.shm.signals`). `bells`: descriptors by
+        name."""
         return WorkerEnd(
             self._finished(peer.index),
             self._newest,
@@ -145,6 +158,7 @@ class Memory:
         )
 
     def coordinator_end(self, peer: Peer, bells: Mapping[str, int]) -> CoordinatorEnd:
+        """Returns the coordinator's end of the signals through shared memory. `bells`: descriptors by name."""
         workers = range(self._map.workers)
         return CoordinatorEnd(
             peer.incarnation,
@@ -163,13 +177,17 @@ class Memory:
 
     @property
     def _newest(self) -> Words:
-        """The word of the newest version of the weights."""
+        """Returns the word that names the newest version of the weights."""
         array = self._segments[WEIGHTS].array
         return array[array.size - PAGE :].view(np.int64)[:1]
 
 
 def write_sums(segment: int, num_chunks: Mapping[Purpose, int], sums: Mapping[Purpose, npt.NDArray[np.uint64]]) -> None:
-    """Puts what is known of chunks into a new segment, given as its descriptor. Raises OSError."""
+    """Writes the checksums of chunks that are already known into a new segment. Raises OSError.
+
+    `segment`: its descriptor; `num_chunks`: number of chunks of each stream; `sums`: uint64 [chunks] of those that are
+    known.
+    """
     begin = 0
     for purpose, count in num_chunks.items():
         if purpose in sums:
@@ -178,14 +196,18 @@ def write_sums(segment: int, num_chunks: Mapping[Purpose, int], sums: Mapping[Pu
 
 
 def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], worker: int) -> Held | None:
-    """The batch that a dead worker was computing, if any; that of an earlier incarnation if it had begun none.
-    `segments`: descriptors."""
+    """Returns the batch that a dead worker was computing, if any. It is a batch of an earlier incarnation (life) of the
+    worker if this one had begun none.
+
+    `segments`, `sizes`: descriptors and bytes of segments, by name.
+    """
     name, nbytes = gradients(worker), 8 * _IN_WORK_WORDS
     held = InWork(np.frombuffer(os.pread(segments[name], nbytes, sizes[name] - nbytes), np.int64)).held
     return held if held.attempt else None
 
 
 def newest_version(segments: Mapping[str, int], sizes: Mapping[str, int]) -> int:
-    """The weights that a coordinator has completed last: how many steps are done. `segments`: descriptors."""
+    """Returns the newest complete version of the weights: the number of steps that are done. `segments`, `sizes`:
+    descriptors and bytes of segments, by name."""
     (word,) = np.frombuffer(os.pread(segments[WEIGHTS], 8, sizes[WEIGHTS] - PAGE), np.int64)
     return published(int(word)).version

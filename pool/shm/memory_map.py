@@ -1,25 +1,28 @@
-"""The memory of a run: its segments, their sizes, and which process writes each.
+"""Defines the shared memory of a run: its segments, their sizes, and which process writes each.
 
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
-    gradients.I    pool.gradient_slots of gradients         worker I writes; coordinator reads
-                   (`pool.exchange.layout`) and lists of a
-                   group's touched rows, then places for what it collects in
+    gradients.I    pool.gradient_slots gradient slots, with worker I writes; coordinator reads
+                   gradients (`pool.exchange.layout`) and
+                   lists of a group's touched rows, then
+                   slots for what the worker collects in
                    validations, if the task has metrics,
-                   then pages of int64 (`signals`): what it finished last,
-                   what ended it, at the end
-                   the batch in work
+                   then pages of int64 (`signals`): the
+                   batches finished last, the exception that
+                   ended the worker, the batch in work
     weights        two versions of Plan.nbytes,             coordinator writes; workers read
                    then their average, if the run has one,
-                   then a page: the newest (`signals`)
+                   then a page: the number of the newest
+                   version (`signals`)
     snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
-    sums           a word for each chunk of the data:       feeder writes, and compares what its predecessors wrote;
-                   train, then validation                   coordinator reads
+    sums           a checksum (uint64) for each chunk of    feeder writes, and compares what its predecessors wrote;
+                   the data: train, then validation         coordinator reads
 
-With an exchange on a device (`pool.exchange.device`) weights and gradients of the workers on it lie in its memory:
-their segments have no room for them.
+With an exchange on a device (`pool.exchange.device`) weights and gradients of the workers on it lie in its memory, and
+the segments of these workers have no room for them.
 
-Batch k of a ring lies in its slot k mod count; what is collected of a validation batch in its worker's place of the
-same number, until the coordinator has heard of it and taken it. Version t of the weights lies in half t mod 2.
+Batch k of a ring lies in ring slot k mod count. What a worker collects of validation batch k stays in its slot k mod
+VALIDATION_SLOTS until the coordinator has been told and has copied it. Version t of the weights (after t steps) lies in
+half t mod 2.
 """
 
 from __future__ import annotations
@@ -44,51 +47,51 @@ def gradients(worker: int) -> str:
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """The numbers that the lengths depend on."""
+    """The sizes and counts from which the bytes of each segment follow."""
 
-    train_slots: int  # of the ring
+    train_slots: int  # number of the ring's slots for training batches
     slot_nbytes: int
     weights_nbytes: int  # `Plan.nbytes`
-    slot_gradients_nbytes: int  # `Plan.nbytes` of a gradient slot's layout
+    slot_gradients_nbytes: int  # `Plan.nbytes` of a gradient slot
     gradient_slots: int  # of each worker
     workers: int
-    state_nbytes: int  # of a snapshot
-    num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
-    collected_nbytes: int = 0  # of one validation batch
+    state_nbytes: int  # bytes of a snapshot
+    num_chunks: Mapping[Purpose, int]  # number of chunks of each stream whose chunks are compared
+    collected_nbytes: int = 0  # bytes that a worker collects of one validation batch, for metrics
     members: int = 1
-    averages: bool = False  # there is a place for averaged weights
+    averages: bool = False  # there is room for averaged weights
     batches_per_group: int = 1
-    train_metrics: int = 0  # of a training batch, if any is measured
-    lists_nbytes: int = 0  # of a gradient slot: which rows of tables a group touches (`pool.exchange.touched_lists`)
+    train_metrics: int = 0  # number of metrics measured of a training batch
+    lists_nbytes: int = 0  # bytes of a gradient slot's lists of touched rows (`pool.exchange.touched_lists`)
     without_room: tuple[
         int, ...
-    ] = ()  # workers whose weights and gradients lie in a device's memory, as the run begins
+    ] = ()  # workers whose weights and gradients lie in a device's memory when the run begins
 
     @property
     def halves(self) -> int:
-        """Versions of the weights that there is room for: two if any worker reads them here."""
+        """Returns for how many versions of the weights there is room: two if any worker reads them here, else none."""
         return 2 if len(self.without_room) < self.workers else 0
 
     def gradients_nbytes(self, worker: int) -> int:
-        """Bytes of one gradient slot: gradients, then lists."""
+        """Returns the bytes of one gradient slot of a worker: gradients, then lists of touched rows."""
         return (0 if worker in self.without_room else self.slot_gradients_nbytes) + self.lists_nbytes
 
     @property
     def losses(self) -> int:
-        """Number of losses and metrics that a worker finishes at a time."""
+        """Returns the greatest number of losses and metrics that a worker finishes at a time."""
         return self.members * self.batches_per_group * (1 + self.train_metrics)
 
     @property
     def signals_nbytes(self) -> int:
-        """Bytes of what follows a worker's slots, whole pages: one as a rule."""
+        """Returns the bytes of the signals that follow a worker's slots: whole pages, one as a rule."""
         return -(-(8 * self.losses + PAGE // 2) // PAGE) * PAGE
 
     def slots_nbytes(self, worker: int) -> int:
-        """Bytes of a worker's gradient slots."""
+        """Returns the bytes of all gradient slots of a worker."""
         return self.gradient_slots * self.gradients_nbytes(worker)
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each segment."""
+        """Returns the bytes of each segment, by name."""
         sizes = {
             RING: (self.train_slots + VALIDATION_SLOTS) * self.slot_nbytes,
             WEIGHTS: (self.halves + (self.averages and self.halves > 0)) * self.weights_nbytes + PAGE,
@@ -103,7 +106,7 @@ class MemoryMap:
 
 
 def access(peer: Peer, sizes: Mapping[str, int]) -> dict[str, bool]:
-    """The segments a process is given, and whether it may write them (I4)."""
+    """Returns the names of the segments that a process is given, each with whether the process may write it (I4)."""
     if peer.role == FEEDER:
         return {RING: True, SUMS: True}
     if peer.role == WORKER:

@@ -1,7 +1,8 @@
-"""One piece of shared memory: a sealed memfd, made by the supervisor, mapped by processes that inherit its descriptor.
+"""One segment of shared memory: a sealed memfd, which the supervisor makes and processes map that inherit its
+descriptor.
 
-There is nothing to unlink: the kernel frees it with the last process that has it (I6). A process that only reads gets a
-descriptor that can't be mapped for writing (I4).
+There is nothing to unlink, since the kernel frees the memory with the last process that has it (I6). A process that
+only reads gets a descriptor that can't be mapped for writing (I4).
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from pool.errors import PoolError
 
 PAGE = mmap.PAGESIZE
 _CHUNK = 64 << 20
-_MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23  # Linux 5.14
-_MADV_COLLAPSE = 25  # Linux 6.1
+_MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23  # since Linux 5.14
+_MADV_COLLAPSE = 25  # since Linux 6.1
 _HUGE_PAGE = 2 << 20
 _MAP_SHARED, _MAP_FIXED, _MAP_NORESERVE = 0x01, 0x10, 0x4000
 
 
 def create(name: str, size: int, before_chunk: Callable[[int], None]) -> int:
-    """A new segment of `size` bytes, zeros, memory reserved, size sealed. Returns its descriptor.
+    """Makes a new segment of shared memory: `size` bytes, zeros, physical memory reserved, size sealed. Returns its
+    descriptor.
 
-    `before_chunk(nbytes)` is called before each next piece is reserved: it may raise PoolError. Raises OSError
-    (ENOSPC, ENOMEM) when the memory is not to be had; in a control group it may be a kill instead.
+    `before_chunk(nbytes)` is called before each chunk is reserved, and may raise PoolError. Raises OSError (ENOSPC,
+    ENOMEM) if there is too little memory. In a control group the process may be killed instead.
     """
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -47,43 +49,47 @@ def create(name: str, size: int, before_chunk: Callable[[int], None]) -> int:
 
 
 def read_only(fd: int) -> int:
-    """A second descriptor of the same memory that can't be mapped for writing."""
+    """Returns a second descriptor of the same memory, which can't be mapped for writing."""
     return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 @dataclass(frozen=True)
 class SegmentHandle:
-    """A segment as a process is given it."""
+    """The descriptor of a segment that a process is given, and how the process may map it."""
 
     fd: int
     writable: bool
-    registered: bool = False  # read-only, but mapped for writing until it is registered with a device's driver
+    registered: bool = False  # the process only reads it, but maps it for writing until a device's driver has it
 
 
 class Segment:
-    """A mapping of a segment, until the process ends.
+    """A mapping of a segment, which lasts until the process ends.
 
-    `array` is always flagged writable, since torch takes no other; a write through a read-only mapping
-    is a segmentation fault.
+    `array` is always flagged writable, since torch takes no other. A write through a read-only mapping is a
+    segmentation fault.
     """
 
     def __init__(self, fd: int, *, writable: bool, registered: bool = False) -> None:
-        """`registered`: nobody writes it here, but many a device's driver takes only memory that may be written; until
-        `protect`."""
+        """Maps the segment. Raises OSError.
+
+        `registered`: maps it for writing until `protect`, though nobody writes it in this process, since the drivers of
+        many devices register only such memory.
+        """
         size = os.fstat(fd).st_size
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable or registered else 0)
         self._addresses, begin = _mapped(fd, size, protection)
-        self._addresses.madvise(mmap.MADV_DONTDUMP)  # or a core dump of a big ring delays every recovery
+        self._addresses.madvise(mmap.MADV_DONTDUMP)  # a core dump of a big ring would delay every recovery
         self._addresses.madvise(mmap.MADV_DONTFORK)  # a process that a task forks owns nothing of it (I4)
         self.size = size
         self.writable = writable
         self.array: npt.NDArray[np.uint8] = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(begin))
 
     def touch(self, *, huge_pages: bool = False) -> None:
-        """Maps every page now, so that the first batches don't wait for it; where the kernel can't, later.
+        """Maps every page now, so that the first batches don't wait for it. Where the kernel can't, pages are mapped
+        when they are used.
 
-        `huge_pages`: makes huge ones of them first, for all processes, where the kernel can and has some: for what is
-        read from place to place.
+        `huge_pages`: first replaces pages by huge ones, for all processes, where the kernel can and has some. It pays
+        for memory that is read in scattered places.
         """
         if huge_pages:
             self._advise(_MADV_COLLAPSE, self.size // _HUGE_PAGE * _HUGE_PAGE)
@@ -93,7 +99,7 @@ class Segment:
         ctypes.CDLL(None).madvise(ctypes.c_void_p(self.array.ctypes.data), ctypes.c_size_t(nbytes), advice)
 
     def protect(self) -> None:
-        """Makes what this process only reads read-only. Raises OSError."""
+        """Makes the mapping read-only if this process only reads the segment. Raises OSError."""
         if self.writable:
             return
         libc = ctypes.CDLL(None, use_errno=True)
@@ -101,13 +107,16 @@ class Segment:
             raise OSError(ctypes.get_errno(), "mprotect")
 
     def slots(self, offset: int, count: int, slot_bytes: int) -> list[npt.NDArray[np.uint8]]:
-        """`count` equal pieces that begin at `offset`."""
+        """Returns `count` equal slots, uint8 [slot_bytes] each, that begin at byte `offset`."""
         return [self.array[offset + i * slot_bytes : offset + (i + 1) * slot_bytes] for i in range(count)]
 
 
 def _mapped(fd: int, size: int, protection: int) -> tuple[mmap.mmap, int]:
-    """The segment where huge pages can be mapped as such: at a multiple of their size. Gives addresses, which stay
-    taken as long as the object is kept, and where in them it begins. Raises OSError."""
+    """Maps a segment at a multiple of the size of huge pages, so that they can be mapped as such.
+
+    Returns the reserved addresses, which stay reserved as long as the object is kept, and the address where the segment
+    begins. Raises OSError.
+    """
     addresses = mmap.mmap(-1, size + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | _MAP_NORESERVE, prot=mmap.PROT_READ)
     begin = -(-np.frombuffer(addresses, np.uint8).ctypes.data // _HUGE_PAGE) * _HUGE_PAGE
     libc = ctypes.CDLL(None, use_errno=True)

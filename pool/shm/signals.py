@@ -1,9 +1,10 @@
-"""Signals through shared memory: a batch is finished, weights are complete, an exception ends a worker.
+"""Signals through shared memory: a worker has finished batches, weights are complete, an exception ends a worker.
 
-Each signal is a word in shared memory and a bell: an eventfd for the coordinator and one for each worker, which is
-faster than a message through sockets and threads. Messages say the same a little later and are resent, so a lost signal
-changes nothing (I5). A word names its attempt, or the coordinator's incarnation; readers ignore words that they do not
-wait for. Spurious and stale wake-ups are harmless: waiters check shared memory again.
+Each signal is a word in shared memory and a bell, which wakes the waiting process. The coordinator and each worker have
+a bell, an eventfd, which is faster than a message through sockets and threads. Messages report the same a little later
+and are resent, so a lost signal changes nothing (I5). A word names its attempt, or the coordinator's incarnation (one
+life of the process), and readers ignore words that they do not wait for. Spurious and stale wake-ups are harmless,
+since waiters check shared memory again.
 
 Words have 8 bytes and are written and read whole. x86 keeps the order of stores, so what a word announces is in memory
 before the word.
@@ -34,10 +35,10 @@ _VERSION_BITS = 40
 
 @dataclass(frozen=True)
 class Finished:
-    """The batches that a worker has finished last."""
+    """The batches that a worker has finished last, with their losses."""
 
-    attempt: int  # 0: nothing yet
-    losses: tuple[float, ...]  # batch by batch one a member, and its metrics if it has some; then zeros
+    attempt: int  # Assignment.attempt; 0: nothing is finished yet
+    losses: tuple[float, ...]  # of each batch one for each member, and its metrics if any; then zeros
     times: Times
 
 
@@ -49,12 +50,17 @@ class Published(NamedTuple):
 
 
 def finished_words(losses: int) -> int:
-    """Counts the words of an entry: the attempt; a sum of attempt and losses, so that half of a new entry is taken for
-    none; as many losses as a group of batches has; the times."""
+    """Returns the number of words in which a worker reports finished batches.
+
+    They are the attempt, a checksum of attempt and losses, as many losses as a group of batches has, and the times. By
+    the checksum a reader ignores a report that is only half written.
+    """
     return 2 + losses + _TIMES
 
 
 class WorkerEnd:
+    """A worker's end of the signals: reports finished batches, and waits for new versions of the weights."""
+
     def __init__(self, finished: Words, version: Words, *, mine: Bell, coordinators: Bell) -> None:
         self._finished = finished[:-_TIMES]
         self._times = finished[-_TIMES:].view(np.float64)
@@ -63,7 +69,11 @@ class WorkerEnd:
         self._coordinators = coordinators
 
     def finish(self, attempt: int, losses: Sequence[float], times: Times) -> None:
-        """All of it lies in its gradient slot, and is sound; `losses`: no more than there is room for."""
+        """Reports that the batches of an attempt are finished: all their gradients lie in the gradient slot and are
+        finite.
+
+        `losses`: no more than there is room for.
+        """
         losses = [*losses, *[0.0] * (len(self._finished) - 2 - len(losses))]
         self._times[:] = (times.computing, times.waiting_for_batches, times.waiting_for_weights)
         self._finished[0], self._finished[1] = attempt, _sum(attempt, losses)
@@ -71,12 +81,13 @@ class WorkerEnd:
         self._coordinators.ring()
 
     def newest(self, incarnation: int) -> int:
-        """The newest complete version of that incarnation of the coordinator; -1: none yet, or it has been replaced."""
+        """Returns the newest complete version that this incarnation of the coordinator has made. -1 if there is none
+        yet, or if another incarnation has published since."""
         newest = published(int(self._version[0]))
         return newest.version if newest.incarnation == incarnation else -1
 
     def wait(self) -> None:
-        """Until the coordinator, or a thread of this process by `wake`, rings."""
+        """Blocks until the coordinator rings this worker's bell, or a thread of this process does by `wake`."""
         self._mine.wait()
 
     def wake(self) -> None:
@@ -84,10 +95,12 @@ class WorkerEnd:
 
 
 class CoordinatorEnd:
+    """The coordinator's end of the signals: publishes versions of the weights, and reads what workers have finished."""
+
     def __init__(
         self, incarnation: int, finished: Sequence[Words], version: Words, *, mine: Bell, workers: Sequence[Bell]
     ) -> None:
-        """`finished` and `workers`: by index."""
+        """Takes the shared words. `finished`, `workers`: the words and the bell of each worker, by index."""
         self.bell = mine
         self._incarnation = incarnation
         self._finished = finished
@@ -95,12 +108,14 @@ class CoordinatorEnd:
         self._workers = workers
 
     def publish(self, version: int) -> None:
-        """The version is complete: workers may begin its batches."""
+        """Announces that a version of the weights is complete, so that workers may begin its batches."""
         self._version[0] = (self._incarnation << _VERSION_BITS) + version
         for bell in self._workers:
             bell.ring()
 
     def finished(self, worker: int) -> Finished:
+        """Returns the batches that a worker has finished last. `attempt` is 0 if there are none, or their report is
+        only half written."""
         words = self._finished[worker]
         attempt, checksum = words[:2].tolist()
         *losses, computing, waiting_for_batches, waiting_for_weights = words[2:].view(np.float64).tolist()
@@ -110,18 +125,20 @@ class CoordinatorEnd:
 
 
 def published(word: int) -> Published:
-    """The word of the newest version, decoded; incarnation 0 if nothing was ever published."""
+    """Decodes the word of the newest version. The incarnation is 0 if nothing was ever published."""
     return Published(*divmod(word, 1 << _VERSION_BITS))
 
 
 def _sum(attempt: int, losses: Sequence[float]) -> int:
-    """Depends on their order: members may have equal losses."""
+    """Returns a checksum of attempt and losses. It depends on their order, since members of an ensemble may have equal
+    losses."""
     entry = struct.pack(f"<q{len(losses)}d", attempt, *losses)
     return int.from_bytes(hashlib.blake2b(entry, digest_size=8).digest(), "little", signed=True)
 
 
 def make_bells(workers: int) -> dict[str, int]:
-    """Makes the bells, which the supervisor owns; returns the descriptors by name. Raises OSError."""
+    """Makes an eventfd (bell) for the coordinator and for each worker. Returns the descriptors by name, which the
+    caller owns. Raises OSError."""
     bells: dict[str, int] = {}
     try:
         for peer in (Peer(COORDINATOR), *(Peer(WORKER, index) for index in range(workers))):
@@ -138,18 +155,21 @@ def name_of(peer: Peer) -> str:
 
 
 def within_reach(peer: Peer, names: list[str]) -> list[str]:
-    """The names of the bells that a process gets: the coordinator all, a worker its own and the coordinator's."""
+    """Returns the names of the bells (eventfds) that a process is given: the coordinator all, a worker its own and the
+    coordinator's."""
     if peer.role == COORDINATOR:
         return names
     return [name_of(Peer(COORDINATOR)), name_of(peer)] if peer.role == WORKER else []
 
 
 class Bell:
+    """An eventfd by which one process wakes another."""
+
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     def fileno(self) -> int:
-        """Readable when it has been rung."""
+        """Returns the descriptor, which is readable when the bell has been rung."""
         return self._fd
 
     def ring(self) -> None:
@@ -157,12 +177,12 @@ class Bell:
             os.eventfd_write(self._fd, 1)
 
     def silence(self) -> None:
-        """Resets it. Read shared memory after this, not before."""
+        """Resets the bell. Read shared memory after this, not before, or a signal may be missed."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._fd)
 
     def wait(self) -> None:
-        """Until it has been rung since the last time."""
+        """Blocks until the bell has been rung since the last reset, then resets it."""
         poller = select.poll()
         poller.register(self._fd, select.POLLIN)
         poller.poll()
@@ -170,9 +190,10 @@ class Bell:
 
 
 class Raised:
-    """The text of the exception that ends a worker, in the worker's own shared memory. The coordinator reads it once
-    the death is known: a last message could be lost. The number of the attempt tells whether it is of an earlier
-    worker.
+    """The text of the exception that ends a worker, in the worker's own shared memory.
+
+    The coordinator reads the text when it knows of the death, since a last message could be lost. The number of the
+    attempt tells whether it is the text of an earlier incarnation of the worker.
 
         word 0      attempt, written last
         word 1      bytes of the text
@@ -184,7 +205,7 @@ class Raised:
         self._text = words[2:].view(np.uint8)
 
     def say(self, attempt: int, text: str) -> None:
-        """Called by the worker before it ends. What does not fit is cut off."""
+        """Writes the text before the worker ends. What does not fit is cut off."""
         data = text.encode(errors="replace")[: self._text.size]
         self._head[0] = 0
         self._text[: len(data)] = np.frombuffer(data, np.uint8)
@@ -192,7 +213,7 @@ class Raised:
         self._head[0] = attempt
 
     def of(self, attempt: int) -> str:
-        """The text for this attempt; empty if there is none."""
+        """Returns the text that was written for this attempt, empty if there is none."""
         said, size = (int(word) for word in self._head)
         if not attempt or said != attempt:
             return ""

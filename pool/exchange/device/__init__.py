@@ -1,1 +1,2 @@
-"""The exchange through the memory of the coordinator's accelerators: workers on them use that memory where it lies."""
+"""Exchanges gradients and weights through memory of the coordinator's accelerators, which workers on them use
+directly."""

@@ -1,7 +1,8 @@
-"""Tries what cards copy to one another: from and to memory as an exchange has it on each, by the exchange's own way,
-every pair in both directions. The bytes are compared, for a driver may report no error and copy nothing.
+"""Tests whether every pair of cards can copy to one another, in both directions, as an exchange on devices does.
 
-`python -m pool.exchange.device.card_copies KIND MODULE SOCKET` is the process that does it.
+It copies from and to memory that is allocated as the exchange's, by the exchange's own functions, and compares the
+bytes, since a driver may report no error and copy nothing. `python -m pool.exchange.device.card_copies KIND MODULE
+SOCKET` is the process that copies.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ NBYTES = (2 << 20) + 24
 
 
 def copy_problem(kind: str, module: str, deadline: float) -> str:
-    """Returns what has gone wrong between any two cards of this kind, empty if nothing has; `module` adds the kind to
-    torch, if that has it not. Raises NotTriedError if something else has gone wrong."""
+    """Returns what went wrong in copies between any two cards of this kind of device, empty if nothing did.
+
+    `module`: adds the kind of device to torch, where torch does not know it. `deadline`: a time of time.monotonic.
+    Raises NotTriedError if the copies could not be tried.
+    """
     try:
         with SecondProcess("pool.exchange.device.card_copies", kind, module, deadline=deadline) as process:
             return process.ask("copy")[0]
@@ -30,8 +34,11 @@ def copy_problem(kind: str, module: str, deadline: float) -> str:
 
 
 def first_difference(stores: list[DeviceStore]) -> str:
-    """Copies a version of the weights from each store to each other one, as the exchange sends pieces and as it fetches
-    gradients. Returns in words what has not arrived, empty if all has."""
+    """Copies a version of the weights between each pair of stores, once as the exchange sends weights and once as it
+    fetches gradients.
+
+    Returns a description of the first copy whose bytes differ, empty if none does.
+    """
     for number, (source, target) in enumerate(permutations(stores, 2)):
         wanted = torch.randint(256, (NBYTES,), dtype=torch.uint8, generator=torch.Generator().manual_seed(number))
         source.halves[0].copy_(wanted)

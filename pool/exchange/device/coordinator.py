@@ -1,9 +1,10 @@
-"""The coordinator's end where gradients are added up on one device or several, its homes.
+"""The coordinator's end of an exchange on one device or several.
 
-Each piece of the weights has a home: there it is added up and stepped, and from there its next version goes to the
-others. Workers on homes write their slots there; what belongs to another home is copied when it is added up. Workers on
-other devices write theirs in host memory, touched rows one after the other, and a version of the weights is copied to
-host memory before it is published.
+Each part of the weights has an owner, the device called its home. There its gradients are added up and it is stepped,
+and from there its next version is copied to the other devices. A worker on one of the devices writes its gradient slots
+there, and gradients of parts that another device owns are copied when they are added up. A worker on any other device
+writes its slots in host memory, the touched rows of a table one after the other. For such workers a version of the
+weights is copied to host memory before it is published.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pool.kernels.fold import Addend, Fold, Touched, fold, union, within
 
 
 class DeviceCoordinator:
-    """A CoordinatorExchange, of one member."""
+    """Implements `CoordinatorExchange` in memory of devices, for one member (one network of an ensemble)."""
 
     def __init__(
         self,
@@ -39,9 +40,13 @@ class DeviceCoordinator:
         publish: Callable[[int], None],
         remote: HostMemory | None = None,
     ) -> None:
-        """`part`: the member's; `placed`: by piece the index of its home; `remote`: the member's part of page-locked
-        memory for workers on other devices, None if there are none; in its slots touched rows of tables lie one after
-        the other."""
+        """Makes views of the memory of one member on all devices.
+
+        `part`: the member's; `homes`: the memory of all devices; `placed`: index of the owning device, by part;
+        `touched_rows`: returns the rows that a contribution touches; `publish`: announces a complete version to
+        workers; `remote`: the member's page-locked memory for workers on other devices, None if there are none. In its
+        slots the touched rows of a table lie one after the other.
+        """
         self.plan = plan = part.plan
         self.part = part
         self.homes = homes
@@ -58,8 +63,8 @@ class DeviceCoordinator:
         self._averages = [store.average[part.bytes] for store in homes.stores if store.average is not None]
         tensors = (*plan.parameters, *plan.buffers)
         self._average = views_of(self._averages[0], tensors) if self._averages else []
-        self.given_out: set[Piece] = set()  # of the version in progress: it is on its way to all homes
-        self._numbers: dict[tuple[DeviceStore, str, tuple[int, ...]], Tensor] = {}  # of the step in progress
+        self.given_out: set[Piece] = set()  # parts of the version in progress that are sent to all devices
+        self._numbers: dict[tuple[DeviceStore, str, tuple[int, ...]], Tensor] = {}  # touched rows, of this step
 
     def piece(self, bucket: Bucket, parameter: int) -> DevicePiece:
         home = self._placed[bucket, parameter]
@@ -117,28 +122,35 @@ class DeviceCoordinator:
         return self._halves[0][version % 2].cpu().numpy().tobytes()
 
     def slot(self, contribution: Contribution) -> Tensor:
-        """uint8, laid out by `Part.slot_plan`, on its worker's home or in host memory."""
+        """Returns the member's part of a contribution's slot, uint8, laid out by `Part.slot_plan`, on the worker's
+        device or in host memory."""
         if (store := self.homes.of_worker.get(contribution.worker)) is not None:
             return store.slot(contribution.worker, contribution.incarnation, contribution.slot)[self.part.slot_bytes]
         return self._remote_slots[contribution.worker, contribution.slot]
 
     def brought(self, gradient: Tensor, contribution: Contribution, home: DeviceStore) -> Tensor:
-        """Part of the contribution's slot, for the current stream of that home."""
+        """Returns a part of a contribution's gradient slot in memory of the device `home`, for its current stream.
+
+        The part is copied if it lies on another device or in host memory.
+        """
         store = self.homes.of_worker.get(contribution.worker)
         if store is None:
             return home.upload(gradient)
         return gradient if store is home else home.fetch(gradient, store)
 
     def numbers(self, contribution: Contribution, field: str, home: DeviceStore) -> Tensor:
-        """The rows of a table that it touches, on that home."""
+        """Returns the numbers of the table rows that a contribution touches, in memory of the device `home`."""
         key = home, field, contribution.batches
         if key not in self._numbers:
             self._numbers[key] = home.upload(torch.from_numpy(self.touched_rows(contribution, field)))
         return self._numbers[key]
 
     def _give_out_rest(self, half: int) -> None:
-        """Gives out what was not given out part by part, from the first home: buffers, and what was written in
-        `weights`."""
+        """Sends what was not sent part by part from the first device to the others: buffers, and parts written through
+        `weights`.
+
+        `half`: version mod 2.
+        """
         for bucket, parameter in (piece for piece in self._placed if piece not in self.given_out):
             self._to_others([rows_of(weights[half][parameter], bucket) for weights in self._weights])
         self.given_out.clear()
@@ -147,13 +159,14 @@ class DeviceCoordinator:
             self._to_others([halves[half][begin:] for halves in self._halves])
 
     def _to_others(self, places: Sequence[Tensor]) -> None:
-        """Copies from the first home to the same place on each of the others; `places`: one a home."""
+        """Copies from the first device to the same place on each of the other devices. `places`: one place for each
+        device."""
         if others := list(zip(self.homes.stores[1:], places[1:], strict=True)):
             self.homes.first.send(places[0], others)
 
 
 class DevicePiece:
-    """A PieceMemory."""
+    """Implements `PieceMemory` in memory of devices."""
 
     def __init__(
         self,
@@ -164,7 +177,8 @@ class DevicePiece:
         weights: Sequence[Tensor],
         copies: Sequence[tuple[DeviceStore, Sequence[Tensor]]],
     ) -> None:
-        """`weights`: both versions on the piece's home; `copies`: the same on the others."""
+        """Describes the memory of one part. `home`: the store of the device that owns it; `weights`: both versions
+        there; `copies`: both versions on each other device."""
         self._exchange = exchange
         self._store = home
         self._bucket = bucket
@@ -202,7 +216,7 @@ class DevicePiece:
         self.fold(out, addends, scale=1.0, touched_only=True)
         touched = union(addends, self.first_row, len(out)) if self.is_table else None
         if touched is not None and addends[0].touched is not None:
-            touched = touched.astype(addends[0].touched.dtype)  # as all lists of the table
+            touched = touched.astype(addends[0].touched.dtype)  # the type of all lists of the table
         return self.addend(addends[0].place, out, touched)
 
     def addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
@@ -249,6 +263,8 @@ class DevicePiece:
         self._exchange.given_out.discard((self._bucket, self._parameter))
 
     def _addend(self, contribution: Contribution) -> Addend:
+        """Returns the part's gradient in a contribution's slot as an addend on the owning device, copied there if need
+        be."""
         exchange, planned = self._exchange, self._exchange.part.slot_plan.parameters[self._parameter]
         (gradient,) = views_of(exchange.slot(contribution), [planned])
         touched, numbers = None, None

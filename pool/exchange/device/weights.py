@@ -1,5 +1,8 @@
-"""A worker's weights in a device's memory, and the streams on which they come: each version is copied there, or it is
-read where the coordinator has it on the same device."""
+"""Provides a worker's weights in a device's memory, and the streams on which they are copied.
+
+Each version is copied to the worker's own memory (`CopiedWeights`), or read in the coordinator's memory on the same
+device (`MappedWeights`).
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,17 @@ from pool.exchange.plan import Tensor as PlannedTensor
 from pool.exchange.tensors import carried, replace_tensors, trained, views_of
 
 Slot = npt.NDArray[np.uint8]
-AVERAGE = 2  # behind both versions
+AVERAGE = 2  # index of the averaged weights, after both versions
 
 
 @dataclass(frozen=True)
 class Streams:
-    """The streams of a worker on a device."""
+    """The streams of a worker on a device, besides the one that computes."""
 
     device: torch.device
     inward: torch.Stream  # copies weights
     outward: torch.Stream  # copies gradients
-    stepping: torch.Stream | None = None  # the coordinator's, in the same process: adds them up, and makes the weights
+    stepping: torch.Stream | None = None  # the coordinator's, if in the same process: adds up, and steps weights
 
     @classmethod
     def of(cls, device: torch.device) -> Streams:
@@ -35,31 +38,35 @@ class Streams:
 
     @property
     def here(self) -> torch.Stream:
-        """The stream that computes."""
+        """Returns the current stream, which computes."""
         return torch.accelerator.current_stream(self.device)
 
 
 class DeviceWeights(Protocol):
-    """The weights of the model that they were made with, whose tensors they replace."""
+    """The weights of one model on a device. They replace the tensors of the model that they were made with."""
 
     def load(self, version: int) -> None:
-        """Loads as `WorkerExchange.load` does; the current stream waits for it, and for what the inward stream has
-        copied."""
+        """Loads a version as `WorkerExchange.load` does. The current stream waits for it, and for all copies of the
+        inward stream."""
 
     def load_average(self, version: int) -> None: ...
     def forget(self) -> None: ...
 
     def own(self, place: slice) -> Tensor:
-        """uint8: the model's own buffers at a place of the layout."""
+        """Returns the model's own buffers at these bytes of the layout, uint8."""
 
 
 class CopiedWeights:
-    """A DeviceWeights: one asynchronous copy a version; the model's parameters are views of it."""
+    """Implements `DeviceWeights` by one asynchronous copy for each version. The model's parameters are views of the
+    copy."""
 
     def __init__(
         self, model: nn.Module, plan: Plan, streams: Streams, halves: Sequence[Slot], average: Slot | None = None
     ) -> None:
-        """`model`: on the meta device; `halves`: the two versions' memory; `average`: that of their average."""
+        """Replaces the tensors of `model`, which is on the meta device, by views of new memory.
+
+        `halves`: host memory of the two versions of the weights; `average`: that of the averaged weights.
+        """
         self._streams = streams
         self._halves = [torch.from_numpy(half) for half in halves]
         self._average = None if average is None else torch.from_numpy(average)
@@ -87,10 +94,10 @@ class CopiedWeights:
         return self._memory[place]
 
     def _copy(self, source: Tensor, places: Sequence[slice]) -> None:
-        """These places of the weights, from the host."""
+        """Copies these bytes of the weights from the host, and lets the current stream wait for them."""
         here, inward = self._streams.here, self._streams.inward
         inward.wait_stream(here)
-        inward.wait_stream(self._streams.outward)  # the buffers of the batch before may be on their way
+        inward.wait_stream(self._streams.outward)  # may still be copying the buffers of the previous batch
         with inward:
             for place in places:
                 self._memory[place].copy_(source[place], non_blocking=True)
@@ -98,11 +105,14 @@ class CopiedWeights:
 
 
 class MappedWeights:
-    """A DeviceWeights. The parameters are views of the coordinator's memory; buffers, which forward changes, are a
+    """Implements `DeviceWeights` by views of the coordinator's memory. Buffers, which forward changes, are a private
     copy."""
 
     def __init__(self, model: nn.Module, plan: Plan, streams: Streams, halves: Sequence[Tensor]) -> None:
-        """`model`: on the meta device; `halves`: the two versions, and their average, if the run has one; uint8."""
+        """Replaces the tensors of `model`, which is on the meta device, by views of the coordinator's memory.
+
+        `halves`: memory of the two versions, and of their average if the run has one, uint8.
+        """
         self._streams = streams
         self._weights = [views_of(half, plan.parameters) for half in halves]
         self._buffers = [views_of(half, plan.buffers) for half in halves]
@@ -126,30 +136,33 @@ class MappedWeights:
         self._load(AVERAGE)
 
     def forget(self) -> None:
-        """The coordinator's memory goes with it."""
+        """Does nothing, since the coordinator's memory, and this process with it, ends with the coordinator."""
 
     def own(self, place: slice) -> Tensor:
         return self._own[place.start - self._begin : place.stop - self._begin]
 
     def _load(self, place: int) -> None:
-        if self._streams.stepping is not None:  # whoever wrote the place, or reads the slot that is written next
+        """Points the parameters to one copy of the weights and copies its buffers. `place`: version mod 2, or
+        AVERAGE."""
+        if self._streams.stepping is not None:  # it wrote these weights, and may read the slot that is written next
             self._streams.here.wait_stream(self._streams.stepping)
         for parameter, weight in zip(self._parameters, self._weights[place], strict=True):
             parameter.data = weight
-        self._streams.here.wait_stream(self._streams.inward)  # places of a group's rows
+        self._streams.here.wait_stream(self._streams.inward)  # has copied the indices of a group's rows (RowPlaces)
         if self._carried:
-            self._streams.here.wait_stream(self._streams.outward)  # those of the batch before may be on their way
+            self._streams.here.wait_stream(self._streams.outward)  # may still be copying the previous batch's buffers
             for tensor, buffer in zip(self._carried, self._buffers[place], strict=True):
                 tensor.copy_(buffer)
 
 
 def spans(tensors: Sequence[PlannedTensor]) -> list[slice]:
-    """The bytes that hold them, in as few pieces as can be."""
+    """Returns the byte ranges that hold these tensors, as few as possible."""
     return [span for span, _ in moves(tensors, tensors)]
 
 
 def moves(tensors: Sequence[PlannedTensor], others: Sequence[PlannedTensor]) -> list[tuple[slice, slice]]:
-    """Returns the pieces of equal sizes in two layouts, in each."""
+    """Pairs the byte ranges of the same tensors in two layouts, joined to as few pairs as possible. Both ranges of a
+    pair have one size."""
     pieces: list[tuple[slice, slice]] = []
     for one, other in sorted(zip(tensors, others, strict=True), key=lambda pair: pair[0].offset):
         begin = one.offset, other.offset

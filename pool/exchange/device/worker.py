@@ -1,8 +1,9 @@
-"""A worker's end where the model lies in a device's memory: gradients leave the stream that computes by asynchronous
-copies on another one, to page-locked memory of the host, or to the coordinator's on the same device.
+"""A worker's end of an exchange where its model lies in a device's memory.
 
-Of a table a gradient slot has the touched rows alone, one after the other from the place of the first row on
-(`compact_rows`). What the slot holds in a narrower type is rounded on the device, before it travels.
+Gradients are copied asynchronously on a stream beside the one that computes: to page-locked memory of the host, or to
+the coordinator's memory on the same device. Of a table a gradient slot has the touched rows alone, one after the other
+from the place of the table's first row on (`compact_rows`). If the slot has a narrower type, gradients are rounded on
+the device, before they are copied.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Slot = npt.NDArray[np.uint8]
 
 
 class DeviceWorker:
-    """A WorkerExchange. Only `read` waits for the device."""
+    """Implements `WorkerExchange` on a device. Only `read` waits for the device."""
 
     puts_rows = True
 
@@ -44,8 +45,12 @@ class DeviceWorker:
         bars: Bars | None = None,
         spins: bool = False,
     ) -> None:
-        """`slots`: the worker's own, uint8, in host memory or on the device; `list_memory`: of each the place of its
-        touched lists; `spins`: whoever waits for the outcome of a group keeps a core busy."""
+        """Describes the worker's memory, and allocates page-locked memory for losses and flags.
+
+        `slots`: the worker's own gradient slots, uint8, in host memory or on the device; `list_memory`: for each slot
+        the host memory of its lists of touched rows; `bars`: the trace of copies, if any; `spins`: waiting for the
+        outcome of a group keeps a core busy.
+        """
         slot_plan, self._lists = layout.slot_plan, layout.touched_lists
         self._plan = plan = layout.plan
         self._bars = bars or NoBars()
@@ -55,10 +60,10 @@ class DeviceWorker:
         self._arrivals = arrivals
         self._slots = slots
         self._places = [views_of(slot, slot_plan.parameters) for slot in slots]
-        self._dtypes = [torch_dtype(tensor.dtype) for tensor in slot_plan.parameters]  # that are handed over
+        self._dtypes = [torch_dtype(tensor.dtype) for tensor in slot_plan.parameters]  # of gradients in a slot
         self._buffers = moves(plan.buffers, slot_plan.buffers)
         most = 2 * len(plan.parameters) * layout.batches_per_group  # losses and flags
-        most += sum(len(bucket.parameters) for bucket in plan.buckets)  # of what groups hand over
+        most += sum(len(bucket.parameters) for bucket in plan.buckets)  # flags that `hand_over` returns
         self._numbers = torch.empty(8 * most, dtype=torch.uint8, pin_memory=True)
         self._outcomes = Outcomes(streams.device, most)
         self._slot = 0
@@ -84,7 +89,7 @@ class DeviceWorker:
         self._group = Group(batches, self._member_of)
         if self._lists.nbytes:
             self._lists.write(self._list_memory[slot], self._group)
-        if len(batches) > 1:  # `load` waits for the copy
+        if len(batches) > 1:  # `load` waits until these indices are copied
             tables = [(i, t.sparse_field) for i, t in enumerate(self._plan.parameters) if t.sparse_field is not None]
             self._places_of_rows.begin(self._group, sorted({(self._member_of[i], field) for i, field in tables}))
 
@@ -97,7 +102,7 @@ class DeviceWorker:
         return self._outcomes.check(gradient, gradient.dtype if self._adds_up else self._dtypes[parameter])
 
     def _added(self, parameter: int, gradient: Tensor) -> Tensor:
-        """To what the batches before have given."""
+        """Returns the sum of a parameter's gradient and the gradients of the group's earlier batches."""
         before, field = self._made.get(parameter), self._plan.parameters[parameter].sparse_field
         if not self._adds_up:
             return gradient
@@ -127,7 +132,7 @@ class DeviceWorker:
         if self._streams.stepping is None:
             self._arrivals.when(host_event(self._streams.outward), then)
         else:
-            then()  # who reads it waits on the device
+            then()  # the reader waits on the device
         if begun is not None:
             self._bars.end(begun, COPIES_OUT, "bucket", bucket=self._plan.buckets.index(bucket))
         if not self._adds_up:
@@ -152,11 +157,11 @@ class DeviceWorker:
 
     @property
     def _adds_up(self) -> bool:
-        """Several batches' gradients."""
+        """Returns whether the group has several batches, whose gradients are added up."""
         return len(self._group.batches) > 1
 
     def _part(self, parameter: int, bucket: Bucket) -> tuple[Tensor, Tensor]:
-        """Returns the part of a gradient that a bucket holds, and its place in the slot."""
+        """Returns the part of a parameter's gradient that a bucket holds, and its place in the slot."""
         gradient, place = self._made[parameter], self._places[self._slot][parameter]
         field = self._plan.parameters[parameter].sparse_field
         if field is None:
@@ -165,27 +170,33 @@ class DeviceWorker:
         return gradient[rows], place[rows]
 
     def _send(self, gradient: Tensor, place: Tensor) -> None:
-        """Queues the copy. To another device's memory, numbers of another type would be copied before they are
-        rounded."""
+        """Queues the copy of a gradient to its place in the slot, rounded to the slot's type.
+
+        A copy between devices would send the wider numbers and round them afterwards, so this rounds first.
+        """
         there = gradient if place.device == gradient.device else gradient.to(place.dtype)
         place.copy_(there, non_blocking=True)
         gradient.record_stream(self._streams.outward)
 
 
 class RowPlaces:
-    """The places of the rows that a batch touches among those of its group, of one group at a time: numbers that travel
-    to the device once a group, from page-locked memory."""
+    """The indices of a batch's touched rows among the touched rows of its whole group, on the device.
+
+    They are kept for one group at a time, and copied to the device once a group, from page-locked memory.
+    """
 
     def __init__(self, device: torch.device, stream: torch.Stream) -> None:
-        """`stream`: that copies."""
+        """Begins without a group. `stream`: the stream that copies."""
         self._device = device
         self._stream = stream
         self._host = torch.empty(0, dtype=torch.int64)
         self._places: dict[tuple[int, int, str], Tensor] = {}
 
     def begin(self, group: Group, tables: Iterable[tuple[int, str]]) -> None:
-        """Queues the copy. The device has done all that uses those of the group before. `tables`: (member, sparse
-        field)."""
+        """Computes the indices for a group and queues their copy. `tables`: (member, sparse field) of each table.
+
+        The device must have finished all work that uses the indices of the previous group.
+        """
         wanted = [
             (i, member, field, np.searchsorted(group.touched_by(member, field), batch.touched[field]))
             for member, field in tables
@@ -207,5 +218,6 @@ class RowPlaces:
             there.copy_(self._host[:total], non_blocking=True)
 
     def of(self, batch: int, member: int, field: str) -> Tensor:
-        """int64 [rows that the batch, by its index in the group, touches]."""
+        """Returns the indices for one batch of the group, int64 [rows that the batch touches]. `batch`: its index in
+        the group."""
         return self._places[batch, member, field]

@@ -1,4 +1,5 @@
-"""The coordinator's end: views of all gradient slots and of both versions of the weights."""
+"""The coordinator's end of an exchange in host memory: views of all gradient slots and of both versions of the
+weights."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from pool.kernels.threads import SCATTERED, worthwhile
 
 
 class HostCoordinator:
-    """A CoordinatorExchange, of one member."""
+    """Implements `CoordinatorExchange` in shared memory of the host, for one member (one network of an ensemble)."""
 
     def __init__(
         self,
@@ -33,8 +34,12 @@ class HostCoordinator:
         member: int = 0,
         others: OtherSums | None = None,
     ) -> None:
-        """`part`, `memory`: the member's; `compact`: the workers that write of a table the touched rows alone, one
-        after the other; `others`: what other machines have added up, None: there are none."""
+        """Makes views of the shared memory of one member.
+
+        `part`, `memory`: those of the member; `compact`: the workers that write only the touched rows of a table, one
+        after the other; `touched_rows`: returns the rows that a contribution touches; `publish`: announces a complete
+        version to workers; `others`: sums from other machines, None if there are none.
+        """
         self._plan = plan = part.plan
         self._halves = memory.halves
         self._weights = [views(half, plan.parameters) for half in memory.halves]
@@ -70,29 +75,29 @@ class HostCoordinator:
         return self._slot_buffers[contribution.worker, contribution.slot]
 
     def gather(self) -> None:
-        """Gathers nothing: the sum is where it was written."""
+        """Does nothing, since every part of a version is written where `weights` returns it."""
 
     def settle(self) -> None:
-        """Waits for nothing: what the CPU has folded, it has read."""
+        """Does nothing, since the CPU has read all that it has reduced."""
 
     def give_out(self, version: int) -> None:
-        """It lies where workers read it."""
+        """Does nothing, since a version is written where workers read it."""
 
     def give_out_average(self) -> None:
-        """Gives out nothing: readers see the average itself."""
+        """Does nothing, since workers read the average where it is written."""
 
     def newest(self, version: int) -> bytes:
         return self._halves[version % 2].tobytes()
 
     def sums(self, number: int) -> Sequence[Tensor]:
-        """Memory for one sum of everything."""
+        """Returns memory for one partial sum of all parameters' gradients, shaped as the parameters."""
         while len(self._sums) <= number:
             self._sums.append(views(untouched(self._plan.nbytes), self._plan.parameters))
         return self._sums[number]
 
 
 class HostPiece:
-    """A PieceMemory."""
+    """Implements `PieceMemory` in host memory."""
 
     def __init__(
         self,
@@ -109,7 +114,7 @@ class HostPiece:
         self._field = plan.parameters[parameter].sparse_field
         self._weights = [rows_of(exchange.weights(version)[parameter], bucket) for version in (0, 1)]
         self._compact = exchange.compact if self._field is not None else frozenset[int]()
-        self._gradients = {  # of a compact table all of it: where the piece's rows lie depends on the batch
+        self._gradients = {  # a compact table is kept whole: where the part's rows lie in it depends on the batch
             place: slot[parameter] if place[0] in self._compact else rows_of(slot[parameter], bucket)
             for place, slot in gradients.items()
         }
@@ -160,10 +165,10 @@ class HostPiece:
         _native.copy_rows(new, old, rows, but_not=but_not, first_row=self.first_row, threads=threads)
 
     def give_out(self, version: int, rows: Touched | None) -> None:
-        """It lies in one place."""
+        """Does nothing, since a version of the weights lies in only one place."""
 
     def overwritten(self) -> None:
-        """Notes nothing: readers see the new weights at once."""
+        """Does nothing, since workers see new weights at once."""
 
     def _addend(self, contribution: Contribution) -> Addend:
         gradient, touched = self._gradients[contribution.worker, contribution.slot], self._touched(contribution)
@@ -175,7 +180,7 @@ class HostPiece:
         return None if self._field is None else self._exchange.touched_rows(contribution, self._field)
 
     def _nbytes(self, addend: Addend) -> int:
-        """Bytes of it that are read."""
+        """Returns how many bytes of an addend are read."""
         if addend.touched is None:
             return addend.gradient.nbytes
         weights = self._weights[0]

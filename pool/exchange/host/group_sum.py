@@ -1,8 +1,8 @@
-"""A group's gradients in one place, on a CPU: the first batch that has one of a parameter writes it there, each later
-one beside it, and is added at once (I2: left to right). The place is the slot, or what is rounded to it.
+"""Adds up a group's gradients in one place on a CPU, batch by batch (I2: left to right).
 
-Of a table the place defines the rows that any batch of the group touches: those that the first one does not touch begin
-as zeros.
+The first batch that has a gradient of a parameter writes it to that place. Each later batch writes to memory beside it,
+which is added at once. The place is the gradient slot, or float32 memory that is rounded to the slot later. Of a table,
+the place holds the rows that any batch of the group touches. Rows that the first batch does not touch begin as zeros.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Slot = npt.NDArray[np.uint8]
 
 
 class GroupSum:
+    """The sum of the gradients of one group of batches at a time, in gradient slots."""
+
     def __init__(self, plan: Plan, slots: Sequence[Slot]) -> None:
+        """Makes views of the slots, and allocates the memory beside them. `plan`: the layout of the slots."""
         self._plan = plan
         self._slots = [views(slot, plan.parameters) for slot in slots]
         self._beside = views(untouched(plan.nbytes), plan.parameters)
@@ -32,7 +35,7 @@ class GroupSum:
         self._group = Group((), ())
         self._batch = -1  # index in the group
         self._before: set[int] = set()  # parameters that have a gradient of an earlier batch of the group
-        self._now: set[int] = set()  # that have one of this batch
+        self._now: set[int] = set()  # parameters that have a gradient of this batch
 
     def begin(self, slot: int, group: Group) -> None:
         self._slot, self._group, self._batch = slot, group, -1
@@ -44,7 +47,8 @@ class GroupSum:
         self._now = set()
 
     def place(self, parameter: int) -> Tensor:
-        """Returns the memory where this batch's gradient is to be written; of a table its touched rows."""
+        """Returns the memory for this batch's gradient of a parameter, in which of a table only the touched rows are to
+        be written."""
         self._now.add(parameter)
         if parameter in self._before:
             return self._beside[parameter]
@@ -56,7 +60,11 @@ class GroupSum:
         return place
 
     def written(self, parameter: int, rows: tuple[int, int] | None = None) -> None:
-        """This batch's gradient lies in its place; of a table these rows."""
+        """Adds this batch's gradient of a parameter to the group's sum. The gradient is written where `place` has
+        returned.
+
+        `rows`: of a table, the first row that was written and the row after the last.
+        """
         if parameter not in self._before:
             return
         sum_so_far, new, begin = self._slots[self._slot][parameter], self._beside[parameter], 0
@@ -71,7 +79,7 @@ class GroupSum:
 
 
 def _without(rows: Touched, others: Touched) -> npt.NDArray[np.int64]:
-    """Both ascending; `others` are among the rows."""
+    """Returns the rows that are not among `others`. Both lists ascend, and all `others` are among the rows."""
     left = np.ones(len(rows), bool)
     left[np.searchsorted(rows, others)] = False
     return rows[left].astype(np.int64)

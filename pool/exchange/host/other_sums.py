@@ -1,4 +1,5 @@
-"""The sums that other machines have sent of a step. They lie in the memory of the messages until the step is done."""
+"""Keeps the sums of gradients that other machines have sent, until their step is done. They stay in the messages'
+memory."""
 
 from __future__ import annotations
 
@@ -19,20 +20,24 @@ from pool.exchange.tensors import torch_dtype
 from pool.kernels.fold import Addend
 from pool.protocol.messages import BucketSums, SumPlace
 
-_Piece = tuple[int, int]  # parameter, by the number that it has among all, and first row
+_Piece = tuple[int, int]  # parameter, numbered through all members, and first row
 
 
 class OtherSums:
+    """The sums that other machines have computed of their shares of steps, and the buffers that came with them."""
+
     def __init__(self, layout: Layout, groups: Groups) -> None:
         self._plan = layout.plan
         self._groups = groups
         self._buffers_of = [len(plan.buffers) for plan in layout.plans]
-        self._sums: dict[tuple[int, int], dict[_Piece, list[Addend]]] = {}  # by step and machine
-        self._buffers: dict[tuple[int, int], list[Tensor]] = {}  # of all members, by step and machine
+        self._sums: dict[tuple[int, int], dict[_Piece, list[Addend]]] = {}  # by (step, machine)
+        self._buffers: dict[tuple[int, int], list[Tensor]] = {}  # of all members, by (step, machine)
 
     def put(self, machine: int, message: BucketSums, frames: Sequence[memoryview]) -> None:
-        """Takes what another machine's share adds to a bucket; what came before of it is replaced. Raises ProtocolError
-        for what is not a sum of that bucket's gradients."""
+        """Keeps the sums that another machine adds to a bucket, in place of earlier ones for the same step and bucket.
+
+        Raises ProtocolError if the message's frames are not sums of that bucket's gradients.
+        """
         if not 0 <= message.bucket < len(self._plan.buckets):
             raise ProtocolError(f"bucket {message.bucket} of {len(self._plan.buckets)}")
         bucket, left = self._plan.buckets[message.bucket], list(frames)
@@ -46,23 +51,27 @@ class OtherSums:
         self._sums.setdefault((message.step, machine), {}).update(found)
 
     def put_buffers(self, machine: int, step: int, frames: Sequence[memoryview]) -> None:
-        """Takes the buffers after the first batch of the step. Raises ProtocolError for others than the model's."""
+        """Keeps the model's buffers as they were after the first batch of the step.
+
+        Raises ProtocolError if they have other sizes than the model's buffers.
+        """
         buffers = self._plan.buffers
         if [frame.nbytes for frame in frames] != [buffer.nbytes for buffer in buffers]:
             raise ProtocolError(f"buffers of {[frame.nbytes for frame in frames]} bytes")
         self._buffers[step, machine] = [_tensor(frame, buffer) for frame, buffer in zip(frames, buffers, strict=True)]
 
     def take(self, contribution: Contribution, parameter: int, first_row: int) -> list[Addend]:
-        """Returns the sums of a piece that a machine's share consists of, ascending by place."""
+        """Returns the sums that another machine has sent of one part of a parameter, ascending by place in the
+        summation tree."""
         return self._sums[self._key(contribution)][parameter, first_row]
 
     def buffers(self, contribution: Contribution, member: int) -> Sequence[Tensor]:
-        """Returns those of a member."""
+        """Returns the buffers of one member (network of an ensemble) that came with a contribution."""
         begin = sum(self._buffers_of[:member])
         return self._buffers[self._key(contribution)][begin : begin + self._buffers_of[member]]
 
     def forget(self, before: int) -> None:
-        """Steps before this one are done."""
+        """Drops what was kept of steps below `before`, which are done."""
         self._sums = {key: sums for key, sums in self._sums.items() if key[0] >= before}
         self._buffers = {key: buffers for key, buffers in self._buffers.items() if key[0] >= before}
 
@@ -75,6 +84,8 @@ class OtherSums:
         return [(parameter, first_row) for parameter in bucket.parameters]
 
     def _addend(self, bucket: Bucket, place: SumPlace, frames: list[memoryview]) -> Addend:
+        """Takes one sum, and of a table its row numbers, from the front of `frames`. Raises ProtocolError if they do
+        not fit."""
         planned = self._plan.parameters[place.parameter]
         first, last = bucket.rows or (0, planned.shape[0] if planned.shape else 1)
         rows, touched = last - first, None
@@ -98,7 +109,7 @@ class OtherSums:
 
 
 def _tensor(frame: memoryview, planned: Planned, shape: tuple[int, ...] | None = None) -> Tensor:
-    """`shape`: None: the parameter's or buffer's own."""
+    """Returns the numbers of a frame as a tensor of the planned dtype. `shape`: None for the planned tensor's own."""
     dtype, shape = torch_dtype(planned.dtype), planned.shape if shape is None else shape
     if not frame.nbytes:
         return torch.empty(shape, dtype=dtype)
@@ -106,6 +117,7 @@ def _tensor(frame: memoryview, planned: Planned, shape: tuple[int, ...] | None =
 
 
 def _aligned(frame: memoryview, itemsize: int) -> npt.NDArray[np.uint8]:
-    """Returns its bytes where numbers of that size may lie: a message begins anywhere."""
+    """Returns a frame's bytes, writable and aligned for numbers of this size, as a copy if need be: a message begins
+    anywhere."""
     raw = np.frombuffer(frame, np.uint8)
     return raw.copy() if raw.ctypes.data % itemsize or not raw.flags.writeable else raw

@@ -1,8 +1,8 @@
-"""Gradients of a group in a CPU's memory, rounded when they are handed over (`train.gradient_dtype`).
+"""Rounds a group's gradients to the narrower type of gradient slots when a CPU worker hands them over.
 
-They are made in float32, in memory of the worker's own. A slot gets each number rounded to nearest even, of a table the
-touched rows alone, one after the other, as devices write them. Nothing is kept of what was rounded off: a batch that
-is computed again has the same bits (I2).
+Gradients are computed in float32, in private memory of the worker. A slot gets each number rounded to nearest even
+(`train.gradient_dtype`), and of a table the touched rows alone, one after the other, as devices write them. The
+rounding error is not kept, so a batch that is computed again has the same bits (I2).
 """
 
 from __future__ import annotations
@@ -23,18 +23,27 @@ Slot = npt.NDArray[np.uint8]
 
 
 class RoundedSlots:
+    """Float32 memory for a worker's gradients, and the gradient slots to which they are rounded."""
+
     def __init__(self, plan: Plan, slot_plan: Plan, slots: Sequence[Slot]) -> None:
-        """`plan`: of the weights, whose layout the memory of our own has; `slot_plan`: of the slots."""
+        """Allocates the float32 memory. `plan`: its layout, that of the weights; `slot_plan`: the layout of the
+        slots."""
         self.memory = untouched(plan.nbytes)
         self._plan = plan
         self._made = views(self.memory, plan.parameters)
         self._slots = [views(slot, slot_plan.parameters) for slot in slots]
 
     def hand_over(self, bucket: Bucket, slot: int, group: Group, present: set[int]) -> dict[int, bool]:
-        """Rounds what the bucket holds of these parameters; whether all of it is finite then."""
+        """Rounds the gradients of a bucket to a slot. Returns, by parameter, whether all of its numbers are finite
+        afterwards.
+
+        `present`: the parameters that have a gradient.
+        """
         return {p: self._round(p, bucket, slot, group) for p in bucket.parameters if p in present}
 
     def _round(self, parameter: int, bucket: Bucket, slot: int, group: Group) -> bool:
+        """Rounds the part of a parameter's gradient that a bucket holds to its place in a slot. Returns whether all of
+        it is finite then."""
         made, place = self._made[parameter], self._slots[slot][parameter]
         field = self._plan.parameters[parameter].sparse_field
         if field is None:

@@ -1,1 +1,1 @@
-"""Kernels for CUDA devices: sources, compiled when they are first used, and functions that launch them."""
+"""Kernels for CUDA devices: their sources, which are compiled at the first use, and functions that launch them."""

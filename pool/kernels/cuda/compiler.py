@@ -1,6 +1,6 @@
-"""Compiles kernels for one kind of GPU with NVRTC, and keeps what it has compiled in the user's cache folder.
+"""Compiles kernels for one kind of GPU with NVRTC, and keeps compiled programs in the user's cache folder.
 
-NVRTC is part of torch's CUDA builds; no compiler needs to be installed. Free of torch.
+NVRTC is part of torch's CUDA builds, so no compiler needs to be installed. Free of torch.
 """
 
 from __future__ import annotations
@@ -22,35 +22,37 @@ log = logging.getLogger(__name__)
 
 COMMON = Path(__file__).parent / "src"
 PACKAGE = Path(__file__).parent.parent.parent
-RULES = "kernels/rules.cuh"  # in the package, as sources include it
+RULES = "kernels/rules.cuh"  # the path by which sources include it
 # No contraction: a product is rounded before it is added, as in the CPU's kernels. Divisions and roots are IEEE's.
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 _KERNEL = re.compile(r"KERNEL\((\d+), \d+\)\s*(\w+)\(([^)]*)\)")
 _NUMBERS = {"uint32": "I", "uint64": "Q", "float": "f"}  # codes of struct
-_DIGEST = 32  # bytes that a kept file begins with
-_TIMES = "compiled.txt"  # a line for each program that was compiled: seconds, what, for which architecture
-_TAIL = 4096  # bytes of its end that are read
+_DIGEST = 32  # bytes of the checksum with which a file in the cache begins
+_TIMES = "compiled.txt"  # a line for each compiled program: seconds, architecture, source
+_TAIL = 4096  # bytes that are read at the end of that file
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """The declaration of a kernel."""
+    """The declaration of a kernel in a source."""
 
-    threads: int  # of a block, at most
-    parameters: str  # a code of struct for each: of a pointer, a number, or "s": of a structure by value
+    threads: int  # greatest number of threads in a block
+    parameters: str  # for each a code of module struct for a pointer or number, or "s" for a structure by value
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file and the constants that it is compiled for. The same ones are the same object, so that a program is
-    compiled once, and found by its identity at each launch."""
+    """A source file and the constants that it is compiled for.
+
+    Equal sources are the same object, so that a program is compiled once, and found by its identity at each launch.
+    """
 
     path: Path
     constants: tuple[tuple[str, int | str], ...]
 
     @staticmethod
     def of(file: str | Path, **constants: int | str) -> Source:
-        """`file`: a common one's name, or a path."""
+        """Returns the source for a file and constants. `file`: the name of a file in `src`, or a path."""
         return _named(file, **constants)
 
     @property
@@ -63,12 +65,13 @@ class Source:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Returns the headers that the file may include, by name: those of its own folder and the common ones."""
+        """Returns the texts of the headers that the file may include, by name: those of its own folder and the common
+        ones."""
         return _headers(self.path.parent)
 
     @property
     def kernels(self) -> Mapping[str, Kernel]:
-        """The kernels of the file, by name."""
+        """Returns the kernels of the file, by name."""
         return _kernels(self.path)
 
     @property
@@ -107,22 +110,28 @@ def _kernels(path: Path) -> Mapping[str, Kernel]:
 
 
 def _code(parameter: str) -> str:
-    """`parameter`: its declaration."""
+    """Returns the code of a kernel's parameter (`Kernel.parameters`). `parameter`: its declaration in C++."""
     if "*" in parameter:
         return "P"
     return _NUMBERS.get(parameter.removeprefix("const ").split()[0], "s")
 
 
 class CompileError(Exception):
-    """There is no compiler for this kind of GPU, or it has refused a source. One line; the log has all that it says."""
+    """There is no compiler for this kind of GPU, or it has refused a source.
+
+    The text is one line. The log has all that the compiler says.
+    """
 
 
 class Compiler:
-    """Compiles kernels for one architecture."""
+    """Compiles kernels for one architecture, and keeps the programs."""
 
     def __init__(self, architecture: str, cache: Path | None) -> None:
-        """`architecture`: `sm_90`, ...; `cache`: where compiled programs are kept; None: nowhere. Raises ImportError
-        without cuda-bindings, CompileError without NVRTC, or with one that does not know the architecture."""
+        """Loads NVRTC. Raises ImportError without cuda-bindings, CompileError without NVRTC or if it does not know the
+        architecture.
+
+        `architecture`: `sm_90`, ...; `cache`: the folder for compiled programs, None to keep none.
+        """
         self._nvrtc: Any = importlib.import_module("cuda.bindings.nvrtc")
         self._architecture = architecture
         self._cache = cache
@@ -138,25 +147,26 @@ class Compiler:
 
     @property
     def version(self) -> str:
-        """The version of NVRTC."""
+        """Returns the version of NVRTC."""
         return self._version
 
     def program(self, source: Source) -> bytes:
-        """Returns a cubin: kept, or compiled now. Raises CompileError."""
+        """Returns the compiled program (cubin) of a source, from the cache or compiled now. Raises CompileError."""
         return self._kept(source) or self._keep(source, self.compile(source))
 
     def is_kept(self, source: Source) -> bool:
+        """Returns whether the cache has the compiled program of a source."""
         return self._kept(source) is not None
 
     def forget(self, source: Source) -> None:
-        """Removes what is kept of a source, because it can't be used."""
+        """Removes the compiled program of a source from the cache, because it can't be used."""
         file = self._file(source)
         with contextlib.suppress(OSError):
             if file is not None:
                 file.unlink(missing_ok=True)
 
     def compile(self, source: Source) -> bytes:
-        """Returns a cubin. Raises CompileError with the compiler's first complaint."""
+        """Compiles a source and returns the program (cubin). Raises CompileError with the compiler's first error."""
         names, texts = list(source.headers), [text.encode() for text in source.headers.values()]
         program = self._call(
             self._nvrtc.nvrtcCreateProgram,
@@ -201,7 +211,7 @@ class Compiler:
         return self._cache / f"{Path(source.file).stem}-{self._architecture}-{digest[:32]}.cubin"
 
     def _kept(self, source: Source) -> bytes | None:
-        """Returns None if there is none, or if it is damaged."""
+        """Returns the program of a source from the cache, or None if there is none or it is damaged."""
         file = self._file(source)
         with contextlib.suppress(OSError):
             if file is not None:
@@ -211,8 +221,10 @@ class Compiler:
         return None
 
     def _keep(self, source: Source, cubin: bytes) -> bytes:
-        """Returns the cubin. The file is written whole or not at all; a folder that can't be written costs the next
-        process time, nothing else."""
+        """Writes a program to the cache, whole or not at all, and returns the program.
+
+        If the folder can't be written, the next process compiles again, and nothing else is lost.
+        """
         file = self._file(source)
         try:
             if file is not None:
@@ -228,12 +240,14 @@ def _first_error(words: str) -> str:
 
 
 def kept_in() -> Path | None:
-    """The folder that processes of this user share; None if there is none."""
+    """Returns the folder of compiled programs, which all processes of this user share. None if there is no cache
+    folder."""
     return cache_folder("kernels")
 
 
 def note_compiled(seconds: float, source: object, architecture: str, cache: Path | None) -> None:
-    """Writes down how long compiling took. Several processes may do so at a time; a failure costs nothing."""
+    """Appends to a file in the cache how long compiling took. Several processes may do so at a time. A failure costs
+    nothing."""
     with contextlib.suppress(OSError):
         if cache is not None:
             with (cache / _TIMES).open("a", encoding="utf-8") as file:
@@ -241,7 +255,7 @@ def note_compiled(seconds: float, source: object, architecture: str, cache: Path
 
 
 def why_no_kernels(architecture: str) -> str:
-    """Returns why kernels can't be compiled for `architecture` (`sm_90`), and what to do; empty if they can."""
+    """Returns why kernels can't be compiled for `architecture` (`sm_90`), and what to do. Empty if they can."""
     try:
         Compiler(architecture, None)
     except ImportError as error:
@@ -252,8 +266,11 @@ def why_no_kernels(architecture: str) -> str:
 
 
 def kernels_in_words(architecture: str, cache: Path | None = None) -> str:
-    """Returns a line for people about what is compiled for `architecture` (`sm_90`) and how long the last program took.
-    `cache`: where programs are kept, the user's if None. Raises what `Compiler` does if none can be compiled."""
+    """Returns a line for the user about what is compiled for `architecture` (`sm_90`) and how long the last program
+    took.
+
+    `cache`: the folder of compiled programs, the user's if None. Raises what `Compiler` does if none can be compiled.
+    """
     cache = cache or kept_in()
     version = Compiler(architecture, None).version
     words = f"NVRTC {version} compiles for {architecture} what a worker needs first and is not kept"
@@ -265,7 +282,7 @@ def kernels_in_words(architecture: str, cache: Path | None = None) -> str:
 
 
 def _last_time(architecture: str, cache: Path) -> float | None:
-    """The seconds of the newest line; None if there is none."""
+    """Returns how many seconds the last compilation for an architecture took, or None if that is not known."""
     with contextlib.suppress(OSError, ValueError):
         lines = (cache / _TIMES).read_bytes()[-_TAIL:].decode(errors="replace").splitlines()
         mine = [line.split() for line in lines if f" {architecture} " in line]

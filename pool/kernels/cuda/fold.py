@@ -1,6 +1,9 @@
-"""Gradients of a step added up along its tree (I2), alone or along with an optimizer's step, on a device: src/fold.cu,
-step.cu, find_rows.cu. `pool.kernels.fold` and `pool.kernels.rule` say what they take. A table's gradients are the
-touched rows alone, one after the other, numbered by `touched`."""
+"""Reduces the gradients of a step along its tree (I2) by our kernels, alone or together with an optimizer's step.
+
+The kernels are src/fold.cu, step.cu and find_rows.cu. `pool.kernels.fold` and `pool.kernels.rule` describe the
+arguments. `places`: the gradients' leaves in the tree, ascending. A table's gradients are the touched rows alone, one
+after the other, numbered by `touched`.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,13 @@ from pool._native import structure
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, width_of
 
-MOST_PLACES = 64  # from the first to the last gradient of one call, in a node of the tree
+MOST_PLACES = 64  # greatest number of leaves of the tree's smallest node that holds all gradients of a call
 _INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
 
 
 def fold(out: Tensor, gradients: Sequence[Tensor], places: Sequence[int], scale: float) -> None:
-    """out = (sum of the gradients, at least one) * scale; all of one shape. `out` may be one of them."""
+    """Writes to `out` the sum of the gradients, at least one, times the scale. All have one shape. `out` may be the
+    memory of one gradient."""
     leaves, narrow, sources = _sources(gradients, places)
     width = width_of(out.numel(), out, *gradients)
     source = Source.of("fold.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
@@ -35,8 +39,11 @@ def fold_rows(
     first_row: int,
     touched_only: bool,
 ) -> None:
-    """Adds up gradients of a table [rows, columns]: rows that no gradient has become zeros, or with `touched_only`
-    stay."""
+    """Writes to `out` [rows, columns], part of a table, the sum of the gradients of its touched rows, times the scale.
+
+    Rows that no gradient has become zeros, or stay as they are with `touched_only`. `first_row`: feature of the first
+    row.
+    """
     leaves, narrow, sources = _sources(gradients, places)
     rows, columns = out.shape
     row_numbers = _row_numbers(touched, places, leaves, first_row, rows)
@@ -49,8 +56,10 @@ def fold_rows(
 def step(
     rule: str, tensors: Sequence[Tensor], gradients: Sequence[Tensor], places: Sequence[int], numbers: Sequence[float]
 ) -> None:
-    """Steps `tensors` (weights, from old; states) with the fold of the gradients, by a rule of rules.cuh. `numbers`:
-    the scale of their sum, then the rule's."""
+    """Steps an optimizer by a rule of rules.cuh, with the sum of the gradients.
+
+    `tensors`: new weights, old weights, then states; `numbers`: the scale of the sum, then the rule's constants.
+    """
     weights = tensors[0]
     leaves, narrow, sources = _sources(gradients, places)
     width = width_of(weights.numel(), *tensors, *gradients)
@@ -68,8 +77,11 @@ def step_rows(
     numbers: Sequence[float],
     which: Sequence[int],
 ) -> None:
-    """Steps a table [rows, columns]. `which`: the first row, and 1 if rows that no gradient has are neither read nor
-    written."""
+    """Steps a table's rows [rows, columns] by a rule of rules.cuh, with the sum of the gradients of its touched rows.
+
+    `tensors`, `numbers`: as in `step`; `which`: feature of the first row, and 1 if rows that no gradient has are
+    neither read nor written.
+    """
     weights, (first_row, touched_only) = tensors[0], which
     leaves, narrow, sources = _sources(gradients, places)
     rows, columns = weights.shape
@@ -82,8 +94,11 @@ def step_rows(
 
 
 def leaves_of(places: Sequence[int]) -> tuple[int, list[int]]:
-    """Returns how many leaves the smallest node has that holds these places, and where in it each stands. ValueError
-    for more than MOST_PLACES."""
+    """Returns how many leaves the smallest node of the tree has that holds these places, and the index in it of each
+    place.
+
+    Raises ValueError for more than MOST_PLACES leaves.
+    """
     level = (places[0] ^ places[-1]).bit_length()
     leaves = 1 << level
     if leaves > MOST_PLACES:
@@ -93,7 +108,8 @@ def leaves_of(places: Sequence[int]) -> tuple[int, list[int]]:
 
 
 def _sources(gradients: Sequence[Tensor], places: Sequence[int]) -> tuple[int, int, bytes]:
-    """Returns how many leaves there are, whether any is bfloat16, and the gradients as kernels take them."""
+    """Returns the number of leaves, whether any gradient is bfloat16, and the structure of gradients that kernels
+    take."""
     leaves, at = leaves_of(places)
     assert {gradient.dtype for gradient in gradients} <= {torch.float32, torch.bfloat16}
     bits = sum(1 << place for place, each in zip(at, gradients, strict=True) if each.dtype == torch.bfloat16)
@@ -112,7 +128,8 @@ def _state(tensors: Sequence[Tensor]) -> bytes:
 
 
 def _row_numbers(touched: Sequence[Tensor], places: Sequence[int], leaves: int, first_row: int, rows: int) -> Tensor:
-    """Returns [leaves, rows] int32: which row of a gradient it is, from 1; 0: none."""
+    """Returns, for each leaf and row of the table, the row's index in that leaf's gradient, from 1, or 0: int32
+    [leaves, rows]."""
     assert len({numbers.dtype for numbers in touched}) == 1, "lists of one type"
     lists: list[Tensor | None] = [None] * leaves
     for place, numbers in zip(leaves_of(places)[1], touched, strict=True):

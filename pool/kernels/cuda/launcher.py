@@ -1,4 +1,4 @@
-"""Launches kernels: by NVIDIA's driver, of which nothing is waited for, or by what tests put in its place."""
+"""Launches kernels by NVIDIA's driver, asynchronously, or by what tests put in the driver's place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pool.kernels.cuda.driver import Driver, PrimaryContext
 
 log = logging.getLogger(__name__)
 
-# How the driver says that a program is not one for this device.
+# The driver's errors for a program that this device can't run.
 _REFUSALS = (
     "CUDA_ERROR_INVALID_IMAGE",
     "CUDA_ERROR_NO_BINARY_FOR_GPU",
@@ -32,28 +32,34 @@ Argument = Tensor | int | float | bytes | None
 
 
 class Extent(NamedTuple):
-    """How many threads are needed: for each item one for each group of columns."""
+    """The number of threads that a launch needs: for each item, one for each group of columns."""
 
     items: int
     groups: int
 
 
 class Launcher(Protocol):
+    """Compiles kernels at the first use and launches them on one device."""
+
     @property
     def version(self) -> str:
-        """The version of what compiles: others may give other bits."""
+        """Returns the version of the compiler. Another version may give other bits."""
 
     def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
-        """Queues a kernel on the device's current stream; nothing to do is no error. Arguments are as the source
-        declares them: of a pointer a tensor on that device, contiguous, or None; of a structure its bytes. Raises
-        CompileError, and ValueError for more blocks than a grid has, or for what the kernel does not take."""
+        """Queues a kernel on the device's current stream. Without items it does nothing.
+
+        Arguments are as the source declares them. A pointer takes a contiguous tensor on that device, or None; a
+        structure takes its bytes. Raises CompileError. Raises ValueError for more blocks than a grid has, and for
+        arguments that the kernel does not take.
+        """
 
 
 class CudaLauncher:
-    """Launches kernels on one device, in a process that may use it."""
+    """Implements `Launcher` by NVIDIA's driver, for one device, in a process that may use it."""
 
     def __init__(self, device: torch.device) -> None:
-        """Raises ImportError without cuda-bindings, CompileError without an NVRTC for this device."""
+        """Prepares to compile for the device. Raises ImportError without cuda-bindings, CompileError without an NVRTC
+        for this device."""
         self._driver = Driver()
         self._device = device
         self._context = PrimaryContext(self._driver, device.index)
@@ -80,6 +86,10 @@ class CudaLauncher:
             self._driver.check("cuLaunchKernel", status)
 
     def _load(self, source: Source, kernel: str) -> CudaKernel:
+        """Compiles a source, or reads it from the cache, and loads all its kernels. Returns the one of that name.
+
+        A cached program that the driver refuses is compiled again.
+        """
         is_kept, begin = self._compiler.is_kept(source), time.monotonic()
         try:
             program = self._module(source)
@@ -100,13 +110,13 @@ class CudaLauncher:
         return self._kernels[source, kernel]
 
     def _module(self, source: Source) -> Any:
-        """Raises CompileError, also if the driver refuses the program."""
+        """Loads a compiled source into the driver. Raises CompileError, also if the driver refuses the program."""
         program = self._compiler.program(source)
         try:
             return self._driver.call("cuModuleLoadData", program)
         except RuntimeError as error:
             if not any(name in str(error) for name in _REFUSALS):
-                raise  # no memory for it, or an error of something that was launched before
+                raise  # too little memory, or the error of an earlier launch
             raise CompileError(f"{source}: the driver refuses what {self.version} has compiled: {error}") from None
 
 
@@ -114,14 +124,15 @@ makers: dict[str, Callable[[torch.device], Launcher]] = {"cuda": CudaLauncher}  
 
 
 def forgo_kernels() -> None:
-    """Lets torch's own operations serve on all devices of this process. To be called before anything is computed."""
+    """Turns our kernels off, so that torch's own operations compute on all devices of this process. Call before
+    anything is computed."""
     makers.clear()
     launcher.cache_clear()
 
 
 @cache
 def launcher(device: torch.device) -> Launcher | None:
-    """Returns None if kernels can't be run there; why not is logged, once."""
+    """Returns the launcher of a device, or None if our kernels can't run there. The reason is logged, once."""
     if device.type not in makers:
         return None
     try:
@@ -132,21 +143,25 @@ def launcher(device: torch.device) -> Launcher | None:
 
 
 def computing_with(device: torch.device) -> str:
-    """Says what computes there, as far as bits depend on it: for the fingerprint."""
+    """Returns a description of the code that computes on a device, as far as bits depend on it. It goes into the
+    fingerprint."""
     own = launcher(device)
     return "torch's own operations" if own is None else f"kernels compiled by {own.version}"
 
 
 def run(device: torch.device, source: Source, kernel: str, extent: Extent, *arguments: Argument) -> None:
-    """Launches a kernel on a device that has a launcher."""
+    """Launches a kernel on a device that has a launcher (`Launcher.launch`)."""
     own = launcher(device)
     assert own is not None, f"no kernels on {device}"
     own.launch(source, kernel, extent, arguments)
 
 
 def width_of(columns: int, first: Tensor, *others: Tensor | None) -> int:
-    """Returns how many numbers a thread may load at a time from rows of so many: 16 bytes of the first tensor's, else
-    one. What torch has just allocated begins where any width may."""
+    """Returns how many numbers a thread may load at a time from rows of so many columns: 16 bytes of the first
+    tensor's, or one.
+
+    It is one where rows or tensors are not aligned for more. Memory that torch has just allocated is always aligned.
+    """
     width = 16 // first.element_size()
     if columns % width:
         return 1

@@ -1,7 +1,7 @@
-"""The sparse layer's sums on a device, for tables in float32 and bfloat16, and for tables in bfloat16 beside a bias in
-float32 (src/list_sums.cu).
+"""Computes the sums of the sparse layer by our kernels on a CUDA device (src/list_sums.cu).
 
-Sums are float32. The same bits in each run; other bits than on a CPU, which adds up along a plan.
+Tables are float32 or bfloat16. A table in bfloat16 may have a bias in float32. Sums are computed in float32. They have
+the same bits in each run, but other bits than on a CPU, which adds up along a plan.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from torch import Tensor
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, run, width_of
 
-PIECE = 256  # of src/list_sums.cu
-ROWS = 32  # of src/column_sums.cu
+PIECE = 256  # numbers of a piece, as in src/list_sums.cu
+ROWS = 32  # rows that one thread adds up, as in src/column_sums.cu
 INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
 
 
 def sum_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None, start: Tensor | None) -> Tensor:
-    """[lists, columns]: start [columns] plus the rows of `table` [rows, columns] that each list names, times values.
+    """Returns, for each list, start [columns] plus the rows of `table` [rows, columns] that it names, times values:
+    [lists, columns].
 
-    List l is numbers[offsets[l] : offsets[l + 1]] (uint16 or uint32; offsets uint32); values float32, as numbers. The
-    sums are of start's dtype, without one of the table's."""
+    List l is numbers[offsets[l] : offsets[l + 1]] (uint16 or uint32; offsets uint32). Values are float32, one for each
+    of the numbers. The result has the dtype of start, or of the table if there is no start.
+    """
     lists, columns = _shape(table, offsets)
     out = (table if start is None else start).new_empty(lists, columns)
     source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, out, start)
@@ -33,7 +35,8 @@ def sum_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | 
 
 
 def sum_long_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
-    """Sums lists of very different lengths, without a start: long ones are summed in pieces."""
+    """Returns the same as `sum_lists` without a start, for lists of very different lengths. Long lists are summed in
+    pieces."""
     lists, columns = _shape(table, offsets)
     out = table.new_empty(lists, columns)
     windows = -(-numbers.numel() // PIECE)
@@ -47,7 +50,7 @@ def sum_long_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tens
 
 
 def column_sums(matrix: Tensor) -> Tensor:
-    """[columns] of [rows, columns], float32 whatever the matrix is."""
+    """Returns the sums of the columns, float32 [columns], of a matrix [rows, columns] of either dtype."""
     while True:
         rows, columns = matrix.shape
         sums = -(-rows // ROWS)
@@ -70,8 +73,11 @@ def sums_source(
     *others: Tensor | None,
     **more: int,
 ) -> tuple[Source, int]:
-    """Returns a source that includes list_sums.cuh, and its WIDTH for rows of so many columns. All but the table is of
-    the dtype of `out`."""
+    """Returns a source that includes list_sums.cuh, and its WIDTH (numbers that a thread loads at a time) for so many
+    columns.
+
+    All tensors but the table have the dtype of `out`.
+    """
     width = width_of(columns, table, out, *others)
     rows, numbers = _is_bfloat16(table), _is_bfloat16(out)
     assert rows >= numbers, f"a table of {table.dtype} beside {out.dtype}"

@@ -1,4 +1,4 @@
-"""The user's cache folder: what may be lost, and costs no more than time. Free of torch."""
+"""Stores files in the user's cache folder. Losing them costs only time. Free of torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from loader.files.whole_file import write_whole
 
 
 def cache_folder(name: str = "") -> Path | None:
-    """`$XDG_CACHE_HOME/sparsepool/NAME`; None if the user has no home."""
+    """Returns the folder `$XDG_CACHE_HOME/sparsepool/NAME`, or None if the user has no home."""
     try:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     except RuntimeError:
@@ -18,6 +18,7 @@ def cache_folder(name: str = "") -> Path | None:
 
 
 def write_cached(file: Path, data: bytes) -> None:
-    """Writes the whole file; the folder is made. Processes may do so at the same time. Raises OSError."""
+    """Writes a file whole or not at all, and makes its folder. Several processes may do so at the same time. Raises
+    OSError."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_whole(file, data)
