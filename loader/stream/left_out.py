@@ -13,8 +13,8 @@ _LARGER_UNITS = ("game", "chain", "chunk")  # that have several samples
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Data of one kind that were left out of a chunk, or of several files. The native module makes it from its own
-    record, so the order of the fields is fixed."""
+    """Data of one kind that were left out, of one chunk or of several. The native module makes it from its own record,
+    so the order of the fields is fixed."""
 
     kind: str  # in words: "damaged", or what no position may be
     samples: int  # as many as can be known of
@@ -27,7 +27,7 @@ class LeftOut:
 
     @property
     def first(self) -> DataError:
-        """Returns the first data of this kind as the error that would have ended the run."""
+        """Returns a DataError that names the first place."""
         return DataError(self.file, self.reason, self.offset)
 
     def describe(self, samples: str) -> str:
