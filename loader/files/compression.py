@@ -1,4 +1,4 @@
-"""Compressed data files, by their first bytes."""
+"""Recognizes compressed data files by their first bytes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ ENDINGS = {"gzip -dc": ".gz", "zstd -dc": ".zst", "bzip2 -dc": ".bz2", "unzip -p
 
 
 def decompressor(head: bytes) -> str | None:
-    """The command that decompresses what begins so; None of what is not compressed."""
+    """Returns the command that decompresses a file which begins with `head`, or None if the file is not compressed."""
     return next((program for magic, program in _PACKED if magic.match(head)), None)
 
 
 def is_packed(file: DataFile) -> bool:
-    """A file that can't be read is none: whoever opens it says why."""
+    """Tells whether a file is compressed in a way that the native part can read. Returns False for a file that can't be
+    read, since opening it later raises the error."""
     try:
         fd = open_regular(file.path)
     except OSError:
@@ -41,8 +42,8 @@ def is_packed(file: DataFile) -> bool:
 
 
 def packed_notes(files: Sequence[DataFile], noun: str) -> Sequence[str]:
-    """Returns notes on compressed files for the user, before a run; none if none is compressed. `noun`: what files
-    have."""
+    """Returns notes for the user, before a run, on what it means that some files are compressed; none if no file is.
+    `noun`: what the files contain ("rows")."""
     packed = sum(file.size for file in files if is_packed(file))
     if not packed:
         return ()

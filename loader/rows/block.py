@@ -1,4 +1,4 @@
-"""Rows as numpy arrays: what a format that is written in Python gives."""
+"""Rows as numpy arrays, which a reader written in Python returns, and their conversion for the native part."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ Sparse = tuple[Array, Array, Array | None]  # offsets [n + 1], features, values 
 
 @dataclass(frozen=True)
 class Rows:
-    """`n` rows.
+    """`n` rows of dense numbers and sparse features.
 
     dense: arrays [n] of numbers by name: `label`, and what the settings ask for: `weight`, `qid`, data.rows.dense.
-    sparse: by the name of a field: row i has features[offsets[i] : offsets[i + 1]], counted from 0 within the field,
-    in any order, none twice; values, if they have any, one a feature. Names that nobody asks for are not used.
+    sparse: by the name of a field, (offsets [n + 1], features, values or None). Row i has features[offsets[i] :
+    offsets[i + 1]], counted from 0 within the field, in any order, none twice. There is one value for each feature.
+    Names that the settings do not ask for are ignored.
     """
 
     dense: Mapping[str, Array]
@@ -34,7 +35,8 @@ Block = tuple[int, list[Array], Array | None, list[Sparse]]  # as `_native.Pytho
 
 
 def native_block(rows: Rows, shape: _native.RowShape) -> Block:
-    """The arrays that `shape` asks for, in its order and types. Raises ValueError for what is missing or no number."""
+    """Returns (number of rows, dense arrays, query numbers, sparse fields) that `shape` asks for, in its order and
+    types. Raises ValueError for what is missing or no number."""
     if not isinstance(rows, Rows):
         raise ValueError(f"loader.Rows are expected, not {type(rows).__name__}")
     if not isinstance(rows.dense, Mapping) or not isinstance(rows.sparse, Mapping):
@@ -52,7 +54,8 @@ def native_block(rows: Rows, shape: _native.RowShape) -> Block:
 
 
 def _mapped(given: Any, known: Mapping[str, float]) -> Array:
-    """Labels by their texts, booleans as true and false. Raises ValueError for one that is not known."""
+    """Returns the float32 labels of what the files have in their place, by its text; booleans are true and false.
+    Raises ValueError for a text without a label."""
     different, places = np.unique(np.asarray(given), return_inverse=True)
     numbers = different.dtype.kind == "f"
     texts = [repr(each).removesuffix(".0") if numbers else str(each) for each in different.tolist()]
@@ -68,6 +71,8 @@ def _mapped(given: Any, known: Mapping[str, float]) -> Array:
 
 
 def _dense(rows: Rows, name: str, dtype: npt.DTypeLike, kinds: str) -> Array:
+    """Returns the dense array of that name as `dtype`. Raises ValueError if it is missing or of another kind than
+    `kinds`."""
     if name not in rows.dense:
         key = {WEIGHT: "data.rows.weight", QID: "data.rows.qid"}.get(name, "data.rows.dense")
         raise ValueError(f"{name} is missing ({key}); there are {', '.join(rows.dense)}")
@@ -75,6 +80,8 @@ def _dense(rows: Rows, name: str, dtype: npt.DTypeLike, kinds: str) -> Array:
 
 
 def _sparse(rows: Rows, field: _native.RowField) -> Sparse:
+    """Returns the offsets, features and values of a field, with values of 1 where the rows have none and the field
+    needs them. Raises ValueError for what the settings do not allow."""
     name = field.name
     if name not in rows.sparse:
         raise ValueError(f"field {name} is missing; there are {', '.join(rows.sparse) or 'none'}")
@@ -93,6 +100,8 @@ def _sparse(rows: Rows, field: _native.RowField) -> Sparse:
 
 
 def _array(name: str, given: Any, dtype: npt.DTypeLike, kinds: str) -> Array:
+    """Returns the array as a contiguous vector of `dtype`. Raises ValueError unless it is a vector of a kind in
+    `kinds`."""
     try:
         array = np.asarray(given)
     except (ValueError, OverflowError) as error:

@@ -1,4 +1,5 @@
-"""Rows that a user's code gives: `data.rows.blocks` names it. It runs in the feeder, as a file's reader does."""
+"""Rows that a user's code returns: the function that data.rows.blocks names. It runs in the feeder, the process that
+reads the data, as a file's reader does."""
 
 from __future__ import annotations
 
@@ -29,22 +30,24 @@ GENERATOR = (
 
 
 class Blocks(Protocol):
-    """Rows in blocks, each of which can be had alone, again, in any order and by several threads."""
+    """Rows in blocks. Each block can be made independently, repeatedly, in any order and by several threads."""
 
     def num_blocks(self) -> int:
-        """The number of blocks, which is the same at every start."""
+        """Returns the number of blocks, which is the same at every start."""
 
     def block(self, i: int) -> Any:
-        """Rows, or a pair of a csr_matrix and its labels (or all dense numbers by name); always the same."""
+        """Returns the rows of block `i`, always the same: `Rows`, or a pair of a csr_matrix and its labels (or all
+        dense numbers by name)."""
 
 
 class BlocksReader:
-    """`loader.formats.format.Reader` of no file: a chunk is a block."""
+    """A `loader.formats.format.Reader` of blocks that a user's code makes, where each chunk is one block."""
 
     noun = "block"
 
     def __init__(self, key: str, name: str, settings: RowsConfig) -> None:
-        """`name`: module:function, or empty. Raises ValueError for what gives no rows."""
+        """Calls the function `name` ("module:function", or empty), which the setting `key` names. Raises ValueError if
+        it returns no rows."""
         if not name:
             raise ValueError(f"{key}: nothing is named, and no file either; set one, or leave validations out")
         self.name = name
@@ -81,6 +84,7 @@ class BlocksReader:
         yield self._rows(given)
 
     def _generated(self) -> Iterator[Rows]:
+        """Yields the rows of a generator, made anew. Raises PluginError for what its code raises."""
         made = iter(self._make())
         while True:
             try:
@@ -94,6 +98,7 @@ class BlocksReader:
             yield self._rows(given)
 
     def _made(self, key: str) -> Any:
+        """Calls the user's function and returns its result. Raises ValueError for what it raises."""
         if problem := "" if inspect.isgeneratorfunction(self._make) else call_problem(self._make, ()):
             raise ValueError(f"{key}: {self.name} {problem}")
         try:
@@ -102,6 +107,7 @@ class BlocksReader:
             raise ValueError(f"{key}: {self.name}: {error_line(error)}") from error
 
     def _rows(self, given: Any) -> Rows:
+        """Returns a block of the user's code as Rows. Raises PluginError if it is none."""
         if isinstance(given, Rows):
             return given
         if not (isinstance(given, tuple) and _is_matrix(given)):
@@ -121,7 +127,7 @@ def _kinds(given: Any) -> str:
 
 
 class _Matrix:
-    """Blocks of a matrix that is in memory."""
+    """The rows of a matrix in memory, in blocks of ROWS."""
 
     def __init__(self, matrix: Any, dense: Any) -> None:
         self._matrix = matrix.tocsr()
@@ -145,8 +151,8 @@ def _is_matrix(made: tuple[Any, ...]) -> bool:
 
 
 def is_generator(name: str) -> bool:
-    """Tells whether module:function names a generator function; what can't be found is none, and opening it tells
-    why."""
+    """Tells whether "module:function" names a generator function. Returns False for a name that can't be found, since
+    opening it later raises the error."""
     try:
         return bool(name) and inspect.isgeneratorfunction(load(name))
     except ValueError:
@@ -154,6 +160,7 @@ def is_generator(name: str) -> bool:
 
 
 def _count(key: str, name: str, blocks: Blocks) -> int:
+    """Returns the number of blocks. Raises ValueError unless it is an integer of at least 1."""
     try:
         count = blocks.num_blocks()
     except Exception as error:  # the user's code

@@ -31,7 +31,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def _as_columns(value: Any) -> Any:
-    """One column, or a list of the file, is a tuple here."""
+    """Returns one column, or a list of columns from a TOML file, as a tuple."""
     return tuple(value) if isinstance(value, list) else (value,) if isinstance(value, str | int) else value
 
 
@@ -99,12 +99,14 @@ class ColumnsConfig(Section):
     ] = 0  # fmt: skip
 
     def column_of_number(self, name: str) -> tuple[str, Column]:
-        """The key that says it, and the column of a dense number."""
+        """Returns the key that sets the column of a dense number (`label`, `weight`, `qid` or of data.rows.dense), and
+        that column."""
         if name in ("label", "weight", "qid"):
             return name, getattr(self, name)
         return f"dense.{name}", self.dense.get(name, name)
 
     def columns_of_field(self, field: str) -> tuple[Column, ...]:
+        """Returns the columns whose texts become the features of a field."""
         if field not in self.sparse and self.layout and field == "features":
             return LAYOUTS[self.layout].features
         return self.sparse.get(field, (field,))

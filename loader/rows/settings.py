@@ -112,25 +112,28 @@ class RowsConfig(Section):
     synthetic: SyntheticRowsConfig = SyntheticRowsConfig()
 
     def ranges(self) -> dict[str, tuple[int, int]]:
-        """The fields by name: first feature number, and the one behind the last."""
+        """Returns the range of feature numbers of each field: the first one, and the one after the last."""
         return self.fields or {DEFAULT_FIELD: (0, self.num_features)}
 
     def by_number(self) -> list[str]:
-        """The fields in the order of their numbers."""
+        """Returns the names of the fields in the order of their feature numbers."""
         ranges = self.ranges()
         return sorted(ranges, key=ranges.__getitem__)
 
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """The fields of batches in the order of `fields`, each with the fields of rows that share its table."""
+        """Returns the fields of batches, in the order of `fields`. Each has the names of the rows' fields that share
+        its table."""
         table_of = {field: name for name, fields in self.shared_tables.items() for field in fields}
         names = dict.fromkeys(table_of.get(field, field) for field in self.ranges())
         return {name: self.shared_tables.get(name, (name,)) for name in names}
 
     def has_values(self, field: str) -> bool:
+        """Returns whether the features of a field have values of their own; otherwise each counts 1."""
         return self.values if isinstance(self.values, bool) else field in self.values
 
     def check_columns(self) -> None:
-        """Raises ValueError if fields that are made of columns should have values."""
+        """Raises ValueError if settings want values for features, which are categories in files with columns and have
+        none."""
         if not isinstance(self.values, bool) and self.values:
             raise ValueError(
                 f"data.rows.values: {self.values[0]}: a field takes the categories of columns, and a category has no "
@@ -138,6 +141,7 @@ class RowsConfig(Section):
             )
 
     def most_active(self, field: str) -> int:
+        """Returns the largest number of features that a row may have in a field."""
         begin, end = self.ranges()[field]
         most = self.max_active if isinstance(self.max_active, int) else self.max_active[field]
         return min(most, end - begin)
@@ -187,7 +191,7 @@ class RowsConfig(Section):
         return self
 
     def _table_problem(self, fields: tuple[str, ...]) -> str:
-        """Says why these fields can't share a table; empty if they can."""
+        """Returns why these fields can't share a table; an empty text if they can."""
         listed = ", ".join(fields)
         if unknown := [field for field in fields if field not in self.fields]:
             return f"{unknown[0]!r} is no field; the fields are {', '.join(self.ranges())}"

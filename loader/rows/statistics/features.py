@@ -1,4 +1,4 @@
-"""Statistics of a file of feature numbers: among them those that data.rows asks for."""
+"""Statistics of a file whose rows are a label and a list of feature numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LABELS = 20  # that are told one by one
 
 @dataclass(frozen=True)
 class FeatureStatistics(Statistics):
-    """Statistics of one file."""
+    """The statistics of a file of feature numbers."""
 
     file: str
     bytes: int
@@ -32,7 +32,7 @@ class FeatureStatistics(Statistics):
     largest_label: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Returns the statistics as plain data, for JSON."""
         return asdict(self)
 
     def rows(self) -> list[tuple[str, str]]:
@@ -49,7 +49,7 @@ class FeatureStatistics(Statistics):
 
 
 def statistics(path: Path, chunks: Chunks) -> FeatureStatistics:
-    """Counts every row of a file. Raises DataError at damage."""
+    """Reads every row of a file and returns its statistics. Raises DataError at damage."""
     entries = features = longest = 0
     numbers: list[int] = []  # the extremes so far
     values = False

@@ -1,4 +1,4 @@
-"""Rows as lines of svmlight text."""
+"""Writes rows as lines of svmlight text, for `loader dump`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ Chunks = Iterable[
 
 
 def counts(chunks: Chunks) -> Iterator[tuple[int, DataError | None]]:
-    """Rows of each, and what is wrong behind them."""
+    """Yields the number of rows of each chunk, with the fault that follows them, if there is one."""
     for rows, error in chunks:
         yield len(rows.dense["label"]), error
 
 
 def dump(chunks: Chunks, limit: int | None = None) -> Iterator[bytes]:
-    """Blocks of whole lines, one line a row. Raises DataError at damage, after the rows before it."""
+    """Yields rows as text, one line a row, in blocks of whole lines. Raises DataError at damage, after the rows before
+    it."""
     left = limit
     for rows, error in chunks:
         lines = list(_lines(rows, left))
@@ -48,5 +49,5 @@ def _lines(rows: Rows, limit: int | None) -> Iterator[str]:
 
 
 def _text(number: np.floating) -> str:
-    """The shortest that is read as the same float32."""
+    """Returns the shortest text that is read as the same float32."""
     return str(np.float32(number)).removesuffix(".0")

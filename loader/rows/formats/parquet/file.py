@@ -1,4 +1,4 @@
-"""Parquet files as they stand, whatever their columns are: verify, inspect, print."""
+"""Verifies, inspects and prints Parquet files without settings, whatever their columns are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DUMPED = 1000  # rows at once
 
 
 def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
-    """The table of each row group, and before them the schema. Raises DataError."""
+    """Yields the file's schema, and then the table of each row group. Raises DataError."""
     (file,) = identify([path])
     count, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
     yield schema
@@ -36,7 +36,7 @@ def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
 
 
 def verify(path: Path, progress: OnProgress | None) -> Verdict:
-    """Reads every row of a file, up to the first damage."""
+    """Reads every row of a file, up to the first damage, and returns the result."""
 
     def counts() -> Iterator[tuple[int, DataError | None]]:
         there = groups(path, progress)
@@ -48,7 +48,7 @@ def verify(path: Path, progress: OnProgress | None) -> Verdict:
 
 
 def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
-    """Reads every row of a file. Raises DataError."""
+    """Reads every row of a file and returns statistics of its columns. Raises DataError."""
     there = groups(path, progress)
     columns = [Column(name) for name in next(there).names]
     entries = 0
@@ -60,7 +60,7 @@ def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
 
 
 def dump(path: Path, limit: int | None) -> Iterator[bytes]:
-    """Blocks of whole lines, a JSON object of each row. Raises DataError."""
+    """Yields the rows as JSON objects, one line a row, in blocks of whole lines. Raises DataError."""
     there = groups(path)
     next(there)
     left = limit
@@ -75,7 +75,8 @@ def dump(path: Path, limit: int | None) -> Iterator[bytes]:
 
 
 def _printable(batch: Any) -> Any:
-    """The batch with times in nanoseconds as text, and durations as numbers: Python's own have microseconds."""
+    """Returns the batch with times in nanoseconds as text and such durations as integers, since Python's own types stop
+    at microseconds."""
     return batch.cast(pyarrow.schema([field.with_type(_printable_type(field.type)) for field in batch.schema]))
 
 
@@ -93,6 +94,7 @@ def _printable_type(kind: Any) -> Any:
 
 
 def _add(column: Column, chunked: Any) -> None:
+    """Adds a row group's part of a column to the column's statistics."""
     kind = chunked.type
     types, compute = pyarrow.types, pyarrow.compute
     value = kind.value_type if types.is_dictionary(kind) else kind
@@ -136,7 +138,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _counts(texts: Any) -> dict[str, int]:
-    """Counts each text."""
+    """Returns how often each text occurs."""
     counted = texts.cast(pyarrow.large_string()).drop_null().value_counts()
     return dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
 
