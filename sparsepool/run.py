@@ -1,4 +1,5 @@
-"""A whole run from Python: the supervisor as a child process, so that it works in threads, notebooks and asyncio."""
+"""Trains a whole run from Python. The run's supervisor is a child process, so that `train` works in threads, notebooks
+and asyncio."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def train(
 
 
 def _started(asked: bytes, answer: int, quiet: bool) -> subprocess.Popen[bytes]:
-    """The child, which has been told what to do. A group of its own: Ctrl-C on a terminal is this process's to pass."""
+    """Starts the child process and writes to it what to do. The child gets a process group of its own, so that Ctrl-C
+    on a terminal reaches only this process, which passes it on."""
     child = subprocess.Popen(
         [sys.executable, "-P", "-c", _START],
         stdin=subprocess.PIPE,
@@ -110,7 +112,8 @@ def _close(child: subprocess.Popen[bytes]) -> None:
 
 
 def _output(quiet: bool) -> int | None:
-    """The file that the child writes to: this process's own, if `sys.stdout` is a file."""
+    """Returns where the child's standard output goes: to this process's own if `sys.stdout` is a file, else through a
+    pipe."""
     if quiet:
         return subprocess.DEVNULL
     with suppress(AttributeError, OSError, ValueError):  # in a notebook it is none
@@ -121,8 +124,8 @@ def _output(quiet: bool) -> int | None:
 
 
 class _Attendance:
-    """Passes the output of a child on until it has ended. A context manager: leaving it closes the child's standard
-    input, which stops a run that still goes on."""
+    """Passes on the output of a child process until it has ended. A context manager: leaving it closes the child's
+    standard input, which stops a run that still goes on."""
 
     def __init__(self, child: subprocess.Popen[bytes], quiet: bool) -> None:
         self._child = child
@@ -139,9 +142,9 @@ class _Attendance:
         _close(self._child)
 
     def wait(self) -> tuple[int, str]:
-        """Waits for the child's end; returns its exit code and what it has said of its end. Whatever is raised here
-        meanwhile (KeyboardInterrupt, by the handler of an alarm, by a standard output that fails, by another thread)
-        stops the run as Ctrl-C does, and is raised again when the run has ended."""
+        """Waits for the child's end. Returns its exit code and what it has written to stderr about its end. An
+        exception that is raised here meanwhile (KeyboardInterrupt, by the handler of an alarm, by a standard output
+        that fails, by another thread) stops the run as Ctrl-C does. It is raised again when the run has ended."""
         with selectors.DefaultSelector() as selector:
             self._register(selector)
             while True:
@@ -166,7 +169,8 @@ class _Attendance:
                 selector.register(stream, selectors.EVENT_READ, take)
 
     def _stop(self, error: BaseException) -> None:
-        """Notes what has been raised. Only a second KeyboardInterrupt stops a run at once that is being stopped."""
+        """Records an exception and lets the child be interrupted. While the run is being stopped only another
+        KeyboardInterrupt interrupts it again, which stops it at once."""
         if self._exception is None:
             self._exception = error
             self._signals_due += 1
@@ -179,8 +183,8 @@ class _Attendance:
             self._signals_due -= 1
 
     def _read_some(self, selector: selectors.BaseSelector) -> None:
-        """Waits for output for a while, since what another thread raises in this one is not raised while it waits;
-        closes what has ended."""
+        """Reads output of the child, waiting at most _SECONDS for it, since an exception that another thread raises in
+        this one is delivered only between waits. Unregisters outputs that have ended."""
         for key, _ in selector.select(_SECONDS):
             if data := os.read(key.fd, _PIECE):
                 key.data(data)
@@ -188,6 +192,7 @@ class _Attendance:
                 selector.unregister(key.fileobj)
 
     def _show(self, data: bytes) -> None:
+        """Writes output of the child to `sys.stdout`, unless writing may be what has failed."""
         if self._exception is not None and not isinstance(self._exception, KeyboardInterrupt):
             return  # standard output may be what has failed
         sys.stdout.write(self._text.decode(data))
@@ -196,7 +201,7 @@ class _Attendance:
 
 def _import_path() -> list[str]:
     """Returns the folders where this process finds modules and a new one would not: the script's folder, and what was
-    added to sys.path. The current folder is searched for the modules that settings name, and is left to that."""
+    added to sys.path. The current folder is left out, as it is searched only for the modules that settings name."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     known = [*map(sysconfig.get_path, names), *site.getsitepackages(), site.getusersitepackages()]
     package = Path(__file__).parent.parent
@@ -207,6 +212,7 @@ def _import_path() -> list[str]:
 
 
 def _ended_by(code: int) -> str:
+    """Returns a message on a run that ended with this code and without an error line."""
     number = -code if code < 0 else code - EXIT_SIGNALLED
     with suppress(ValueError):
         name = signal.Signals(number).name

@@ -24,6 +24,7 @@ class Rows:
     dense: arrays [n] of numbers by name: `label`, and what the settings ask for: `weight`, `qid`, data.rows.dense.
     sparse: by the name of a field, (offsets [n + 1], features, values or None). Row i has features[offsets[i] :
     offsets[i + 1]], counted from 0 within the field, in any order, none twice. There is one value for each feature.
+
     Names that the settings do not ask for are ignored.
     """
 

@@ -34,7 +34,7 @@ Opened = tuple[DataFile, _native.LineFile, _native.CsvColumns]
 
 
 class CsvReader:
-    """A `loader.formats.format.Reader` of text files with columns; a chunk is about 1 MiB of lines."""
+    """A `loader.formats.format.Reader` of text files with columns, where each chunk is a block of lines."""
 
     def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, may_grow: bool, skip_damaged: bool) -> None:
         settings.check_columns()

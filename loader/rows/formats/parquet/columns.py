@@ -45,8 +45,9 @@ class Columns:
         )
 
     def _numbers(self, name: str, column: Any) -> Array:
-        """Returns a column as numbers, or a label as texts if data.rows.label_map is set. Missing numbers are
-        data.rows.columns.missing_number. Raises ValueError for another type, and for a missing label, weight or qid."""
+        """Returns a column as numbers, or labels for data.rows.label_map as texts, unless they are floats. Missing
+        numbers are data.rows.columns.missing_number. Raises ValueError for another type, and for a missing label,
+        weight or qid."""
         kind = column.type
         mapped = name == LABEL and bool(self._settings.label_map)
         real = types.is_floating(kind) or types.is_decimal(kind)
