@@ -57,5 +57,5 @@ def _quota_and_period(folder: Path, *, is_unified: bool) -> tuple[int, int]:
     OSError or ValueError if the group has no quota."""
     if is_unified:
         quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
-        return int(quota), int(period)  # "max" is no number
+        return int(quota), int(period)  # "max", for no quota, raises ValueError
     return int((folder / "cpu.cfs_quota_us").read_text()), int((folder / "cpu.cfs_period_us").read_text())

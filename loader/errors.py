@@ -10,7 +10,7 @@ from pathlib import Path
 
 from loader.exit_codes import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_SIGNALLED, EXIT_USAGE
 
-SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)  # the same may succeed later
+SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)  # the same command may succeed later
 
 
 def one_line(text: str) -> str:

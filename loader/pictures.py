@@ -14,7 +14,7 @@ from loader.files.whole_file import write_whole
 
 # late imports: matplotlib is an extra, and takes long to load
 
-_DOTS = 110  # an inch
+_DOTS = 110  # dots per inch
 
 
 def need_matplotlib(option: str) -> None:

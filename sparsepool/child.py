@@ -48,7 +48,7 @@ def run() -> None:
     if not line.endswith(b"\n"):  # the caller was interrupted while it wrote
         return
     asked: dict[str, Any] = json.loads(line)
-    die_with_parent(signal.SIGTERM)  # a notebook that is closed: the step is finished, and a checkpoint written
+    die_with_parent(signal.SIGTERM)  # if a notebook is closed, finishes the step and writes a checkpoint
     _stop_with_the_call(sys.stdin.fileno())
     if os.getppid() != asked["parent"]:
         return

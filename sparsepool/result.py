@@ -96,7 +96,7 @@ class Result:
             with os.fdopen(open_regular(Path(self.run_dir) / "metrics.jsonl"), encoding="utf-8") as file:
                 lines = file.read().splitlines()
         for line in lines:
-            with suppress(ValueError):  # the last one, of a process that was killed
+            with suppress(ValueError):  # the last line may be torn, if the process was killed
                 records.append(json.loads(line))
         if member is None:
             return records

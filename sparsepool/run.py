@@ -22,9 +22,9 @@ from sparsepool.plain import as_json, task_name
 from sparsepool.result import Result
 
 _START = "import sys; from sparsepool.child import main; sys.exit(main())"
-_PIECE = 1 << 16  # bytes of output at once
-_SECONDS = 0.2  # of waiting at once
-_PREFIX = "pool: "  # of an error's line
+_PIECE = 1 << 16  # most bytes of the child's output read at once
+_SECONDS = 0.2  # longest wait for output
+_PREFIX = "pool: "  # how an error line of the child begins
 
 
 def train(
@@ -116,7 +116,7 @@ def _output(quiet: bool) -> int | None:
     pipe."""
     if quiet:
         return subprocess.DEVNULL
-    with suppress(AttributeError, OSError, ValueError):  # in a notebook it is none
+    with suppress(AttributeError, OSError, ValueError):  # in a notebook `sys.stdout` is no file
         if sys.stdout.fileno() == 1:
             sys.stdout.flush()
             return None
@@ -132,7 +132,7 @@ class _Attendance:
         self._quiet = quiet
         self._errors = bytearray()
         self._text = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._exception: BaseException | None = None  # the first that this process has raised meanwhile
+        self._exception: BaseException | None = None  # the first exception raised here while waiting
         self._signals_due = 0
 
     def __enter__(self) -> Self:
@@ -160,7 +160,7 @@ class _Attendance:
         if self._exception is not None:
             raise self._exception
         if said and code == 0 and not self._quiet:
-            sys.stderr.write(f"{said}\n")  # warnings of libraries
+            sys.stderr.write(f"{said}\n")  # warnings of libraries, as the run itself went well
         return code, said.removeprefix(_PREFIX)
 
     def _register(self, selector: selectors.BaseSelector) -> None:

@@ -119,13 +119,13 @@ class Batches(Generic[B]):
         self._drops_tail = drops_tail
         self._process = os.getpid()
         self._closing = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        weakref.finalize(self, os.close, self._closing)  # not by `close`, or another thread's would use the number
+        weakref.finalize(self, os.close, self._closing)  # not in `close`: another thread may still use the number
         self._free = weakref.finalize(self, _close_stream, stream, self._process)
         self._reader: dict[None, int] = {}  # the thread that is in a call; a dict for its atomic `setdefault`
-        self._interrupted = False  # a call was left while it handled slots
+        self._interrupted = False  # an exception ended a call while it handled slots
         self._closed = False
         self._slots = allocate_slots(stream.schema, NUM_SLOTS)
-        self._next: Filled | None = None  # finished, and not given to the reader yet
+        self._next: Filled | None = None  # next batch, finished but not yet returned
         self._lent: tuple[int, list[LentFields[Any]]] | None = None  # slot of the reader's batch, and its fields
         self._cursor = start or Cursor()
         self._poll = select.poll()
@@ -261,7 +261,7 @@ class Batches(Generic[B]):
         self._interrupted = True
         try:
             yield
-        except (DataError, ValueError):  # of the stream itself
+        except (DataError, ValueError):  # raised by the stream, which keeps its slots in order
             self._interrupted = False
             raise
         self._interrupted = False
@@ -272,7 +272,7 @@ class Batches(Generic[B]):
         if not self._drops_tail:
             return filled.cursor.epoch
         then = filled.next_cursor
-        at_the_end = then.window == then.entry == 0  # right behind the last entry is the next epoch's beginning
+        at_the_end = then.window == then.entry == 0  # after an epoch's last entry the cursor is the next epoch's start
         return then.epoch - at_the_end
 
     def _lend(self, filled: Filled) -> B:
@@ -306,7 +306,7 @@ def _as_they_are(batch: SparseBatch) -> SparseBatch:
 
 
 def _tensors(batch: SparseBatch) -> TensorBatch:
-    from pool.nn.batch import TensorBatch  # late: numpy arrays are given without torch
+    from pool.nn.batch import TensorBatch  # late import: arrays="numpy" works without torch
 
     return TensorBatch.from_numpy(batch)
 

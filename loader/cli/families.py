@@ -19,7 +19,7 @@ from loader.formats.file_tools import Family, FileTools, Options
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
-FamilyOptions = Mapping[str, Mapping[str, Any]]  # values of options, by the family that has them
+FamilyOptions = Mapping[str, Mapping[str, Any]]  # values of options by name, by the family that has the options
 
 
 @cache
@@ -33,7 +33,7 @@ def with_family_options(command_name: str) -> Callable[[Callable[..., Any]], Cal
     """Returns a decorator that replaces the parameter `options` of a command by the options of all families. The
     command gets their values as FamilyOptions."""
     places: dict[str, Options] = {}
-    names: dict[str, list[str]] = {}  # of options, by the family
+    names: dict[str, list[str]] = {}  # names of options, by the family
     for family_name, family in families().items():
         own = family.OPTIONS.get(command_name, {})
         names[family_name] = [name for options in own.values() for name in options]

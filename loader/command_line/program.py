@@ -72,7 +72,7 @@ class Program:
         open_closed_streams()
         forget_impossible_sizes()
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
+            sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no valid text
         try:
             code = self.app()(args=arguments, prog_name=self.name, standalone_mode=False)
             sys.stdout.flush()
@@ -89,7 +89,7 @@ class Program:
         except OSError as error:
             return self._system_error(error)
         except Exception as error:
-            usage = getattr(error, "format_message", None)  # typer's errors about the command line
+            usage = getattr(error, "format_message", None)  # only typer's errors about the command line have it
             if usage is None:
                 raise
             words = sys.argv[1:] if arguments is None else arguments

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from loader.files.identity import DataFile
 from loader.files.regular import open_regular
 
-# By first bytes: what decompresses them.
+# The first bytes of a compressed file, and the command that decompresses it.
 _PACKED = (
     (re.compile(rb"\x1f\x8b"), "gzip -dc"),  # RFC 1952
     (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd -dc"),  # RFC 8878
@@ -20,8 +20,8 @@ _PACKED = (
     (re.compile(rb"7z\xbc\xaf\x27\x1c"), "7z e -so"),
 )
 READ = ("gzip -dc", "zstd -dc", "bzip2 -dc")  # what the native part decompresses itself
-READ_ENDINGS = ("", ".gz", ".zst", ".bz2")  # of names of files that it reads
-# What ends the names of files of formats that may be like that.
+READ_ENDINGS = ("", ".gz", ".zst", ".bz2")  # endings of files that the native part reads
+# Endings of names, by the command: formats with such an ending read the files as they are.
 ENDINGS = {"gzip -dc": ".gz", "zstd -dc": ".zst", "bzip2 -dc": ".bz2", "unzip -p": ".npz"}
 
 

@@ -13,9 +13,9 @@ from loader.files.identity import DataFile
 from loader.files.part import read_part
 from loader.files.regular import open_regular
 
-_ENDS = 1 << 16  # bytes of a file's beginning and of its end
+_ENDS = 1 << 16  # bytes hashed at a file's beginning and at its end
 _MIB = 1 << 20
-_PLACES = 62  # between a file's first MiB and its last, that are looked at
+_PLACES = 62  # number of blocks hashed between a file's first MiB and its last
 _PIECE = 16 << 10
 
 

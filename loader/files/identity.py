@@ -17,14 +17,14 @@ from loader import _native
 from loader.errors import DataChangedError, DataError
 
 _SETTLED_NS = 20_000_000  # two writes within a tick of the file system's clock, 1 to 10 ms, have the same time
-_ROUNDS = 20  # of waiting until a tick has passed; a file that is written all the time never settles
+_ROUNDS = 20  # waits for the clock's next tick; a file that is written all the time never settles
 
 
 @dataclass(frozen=True)
 class Component:
     """The files of data.train that have one share of the samples between them."""
 
-    number: int  # in the order of data.train
+    number: int  # of the entry in data.train, from 0
     share: float
 
 
@@ -33,10 +33,10 @@ class DataFile:
     """A file, with what the system said of it when it was identified, and what its entry in data.train says of it."""
 
     path: Path
-    size: int  # bytes that count: none behind them is read
+    size: int  # bytes that count; what follows is never read
     device: int
     inode: int
-    modified: int | None  # nanoseconds since 1970; None: not compared, for the file had more bytes than count
+    modified: int | None  # nanoseconds since 1970; None: not compared, as only a part of the file counts
     component: Component | None = None  # None: files without shares, each read once an epoch
     score_scale: float = 1.0  # what scores are multiplied by when they are read
     score_unit: str | None = None  # the unit that scores have; None: the usual one of the file's format

@@ -17,7 +17,7 @@ from typing import Any
 
 State = Mapping[str, Any]
 Settings = Mapping[str, str | int | float | bool | None]
-Read = Callable[[int, int], bytes]  # up to (offset, count) bytes of the data
+Read = Callable[[int, int], bytes]  # called with (offset, count); returns fewer bytes at the end of the data
 
 FORMAT = 1
 SYNCED = b'"synced"\n'
@@ -31,7 +31,7 @@ class DamagedError(Exception):
     """Raised if bytes that had reached the disk are different now. A process that dies does not cause this."""
 
     def __init__(self, offset: int) -> None:
-        self.offset = offset  # in the data
+        self.offset = offset  # bytes from the start of the data
         super().__init__(f"damaged at {offset}")
 
 
@@ -39,8 +39,8 @@ class DamagedError(Exception):
 class Committed:
     """The complete part of the work, as the journal says it."""
 
-    end: int  # bytes of the data
-    journal_end: int  # bytes of the journal
+    end: int  # bytes of the data that are complete
+    journal_end: int  # bytes of the journal's complete lines
     state: State | None  # None: nothing has been committed
     done: bool = False
 

@@ -21,8 +21,8 @@ from loader.errors import UsageError
 
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
 _DASH = Path("-")
-_BUFFER = 1 << 20  # bytes that the system is asked to hold
-_WAIT = 500  # ms, after which it is asked whether to go on
+_BUFFER = 1 << 20  # size of the pipe's buffer that is requested
+_WAIT = 500  # ms of waiting for data, after which `waiting` is called
 _DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
 
 
@@ -49,7 +49,7 @@ def input_of(path: Path) -> Input:
 def _is_pipe(path: Path) -> bool:
     try:
         status = os.fstat(0) if path == STDIN else path.stat()
-    except OSError:  # whoever opens it says why
+    except OSError:  # opening it later raises the error
         return False
     if path == STDIN and os.isatty(0):
         raise UsageError(f"{path}: is a terminal: name a file, or put a pipe or a file there")
@@ -72,7 +72,7 @@ class InputPipe:
         weakref.finalize(self, os.close, self._descriptor)
         self._poll = select.poll()
         self._poll.register(self._descriptor, select.POLLIN)
-        with suppress(OSError):  # more than the system gives to a user
+        with suppress(OSError):  # the system may not allow a user so large a buffer
             fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, _BUFFER)
 
     def fill(self, count: int) -> bool:

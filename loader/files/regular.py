@@ -25,7 +25,7 @@ def open_file_or_device(path: Path, flags: int = os.O_RDONLY, mode: int = 0o666)
     try:
         fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket, or a pipe without a reader
+        if error.errno == errno.ENXIO:  # a socket, or a pipe without a reader that is opened to write
             raise NotRegularFileError(path) from None
         raise
     if stat.S_ISDIR(os.fstat(fd).st_mode):

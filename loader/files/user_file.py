@@ -11,7 +11,7 @@ from loader.files.regular import open_file_or_device
 
 _NULL = os.makedev(1, 3)
 _PIECE = 1 << 16
-_LARGEST = 1 << 31  # bytes: such files are read by people, or are lists of openings
+_LARGEST = 1 << 31  # bytes; such files are texts for people, or lists of openings
 
 
 def read_user_file(path: Path) -> bytes:

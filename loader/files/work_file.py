@@ -22,7 +22,7 @@ from loader.files.resumable import open_to_write, write_at
 from loader.files.whole_file import is_temporary, sync_folder
 
 UNFINISHED = "unfinished"  # key of the state: name of the result while it is written
-SYNC_SECONDS = 5.0  # between two fsyncs: what a power failure may cost
+SYNC_SECONDS = 5.0  # between two fsyncs; a power failure loses at most so much work
 
 
 def part_of(path: Path) -> Path:
@@ -64,16 +64,16 @@ class WorkFile:
         self.part = part_of(path)
         self.journal = journal_of(path)
         self.state: dict[str, Any] = dict(initial)
-        self.end = 0  # committed bytes of the part
+        self.end = 0  # bytes of the part that are committed
         self.done = False  # the result is delivered, and the process died before it had removed the work
         self._line_end = 0
-        self._made: set[Path] = set()  # files that were not there before
-        self._kept = True  # in the files is more than the header that this process has written
+        self._made: set[Path] = set()  # files that this process has created
+        self._kept = True  # the files hold more than a header written by this process
         self._synced = time.monotonic()
         self._data = self._lines = -1
         try:
             self._data = self._locked(self.part)
-            self._lines = self._locked(self.journal)  # too: `remove` of another process may have unlinked only the part
+            self._lines = self._locked(self.journal)  # also locked: another's `remove` may have unlinked only the part
             self._go_on(settings)
         except BaseException:
             self.close()
@@ -131,7 +131,7 @@ class WorkFile:
         """Flushes everything that has been committed to the disk."""
         os.fdatasync(self._data)
         os.fdatasync(self._lines)
-        # Only now: the disk may take the end of a file before its beginning.
+        # Written after the flush, since the disk may store the end of a file before its beginning.
         write_at(self._lines, journal.SYNCED, self._line_end, self.journal)
         self._line_end += len(journal.SYNCED)
         self._synced = time.monotonic()
@@ -160,7 +160,7 @@ class WorkFile:
         for descriptor, path in ((self._data, self.part), (self._lines, self.journal)):
             if descriptor >= 0 and (not self._kept or (path in self._made and os.fstat(descriptor).st_size == 0)):
                 path.unlink(missing_ok=True)
-        for descriptor in (self._lines, self._data):  # the lock last
+        for descriptor in (self._lines, self._data):  # the part's lock is released last
             if descriptor >= 0:
                 os.close(descriptor)
         self._lines = self._data = -1

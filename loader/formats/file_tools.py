@@ -20,8 +20,8 @@ class Illegal:
 
     kind: str
     entries: int
-    offset: int | None  # of the first
-    first: str  # its place in words, and the kind
+    offset: int | None  # bytes from the start of the file to the first one
+    first: str  # where the first one is, as text, and the kind
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Verdict:
 
     file: str
     ok: bool
-    entries: int  # that can be read, before the damage if there is any; the illegal ones too
-    offset: int | None = None  # of the damage; None: no place in the file
+    entries: int  # readable entries, up to the damage if there is any; illegal ones count
+    offset: int | None = None  # bytes from the start of the file to the damage; None: unknown, or no damage
     reason: str | None = None
     illegal: Sequence[Illegal] = ()
 
@@ -81,7 +81,7 @@ class Family(Protocol):
     """The interface of the module `cli.family` in a family's package: the family's part of the program `loader`."""
 
     COMMANDS: Sequence[Any]  # modules with a function `register(app)`, in the order of --help
-    READS_PIPES: bool  # True of one family: nothing says what a pipe holds before it is read
+    READS_PIPES: bool  # pipes belong to this family; True for one only, as a pipe's format can't be seen
     OPTIONS: Mapping[str, Mapping[str, Options]]  # by the command, and by the parameter that they follow in --help
 
     def make_tools(self, num_files: int, **options: Any) -> FileTools:

@@ -16,7 +16,7 @@ from loader.files.identity import DataFile
 from loader.stream.config import DataConfig
 
 OnProgress = Callable[[int, int], None]  # bytes done, bytes in all
-HEAD_BYTES = 4096  # of a file's beginning, by which a format knows its own
+HEAD_BYTES = 4096  # beginning of a file by which formats recognize it
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Place:
     """Where a chunk lies: its file, its number within the file, and its offset."""
 
     file: Path
-    chunk: int  # of the file
+    chunk: int  # number within the file
     offset: int | None = None  # bytes from the start of the file
 
 
@@ -63,7 +63,7 @@ class Format(Protocol):
     """A file format: which files have it, and how they are opened."""
 
     FAMILY: str  # the name of the source whose records its files hold
-    SUFFIXES: Sequence[str]  # of names of its files: ".binpack"
+    SUFFIXES: Sequence[str]  # endings of its files' names, as ".binpack"
 
     def recognizes(self, head: bytes) -> bool:
         """Tells whether a file that begins with these bytes, up to HEAD_BYTES, has this format. Returns False if the

@@ -12,7 +12,7 @@ from loader.errors import one_line
 from loader.plugins.modules import is_installed, is_ours, is_pythons
 
 LONGEST_TEXT = 300  # characters of an exception's own text
-LONGEST_REASON = 4000  # of the line that ends a run
+LONGEST_REASON = 4000  # characters of the line that ends a run
 _READ = 100_000  # characters of an exception's text that are looked at
 _CUT = " [...]"
 

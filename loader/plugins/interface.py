@@ -67,5 +67,5 @@ def call_problem(function: object, wanted: Sequence[str]) -> str:
     except TypeError as error:
         return f"can't be called with {call}: {error} ({definition_of(function)})"
     except ValueError:
-        return ""  # a function in C that does not tell its arguments
+        return ""  # a function in C, whose arguments are not known
     return ""

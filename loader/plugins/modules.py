@@ -79,7 +79,7 @@ class _CurrentFolder:
 
 def _asked_by_user(frame: FrameType | None) -> bool:
     """Tells whether the import statement that this frame executes is in a user's file."""
-    while frame is not None and is_pythons(frame.f_code.co_filename):  # importlib itself
+    while frame is not None and is_pythons(frame.f_code.co_filename):  # frames of importlib
         frame = frame.f_back
     if frame is None:
         return False

@@ -25,10 +25,10 @@ _PLACES = "neither in the current folder nor where Python looks for modules"
 class Registry:
     """The things of one kind that a setting may name, as all tasks or all formats."""
 
-    key: str  # the setting that names one
+    key: str  # the setting that names one, as "data.source"
     noun: str
     bundled: Mapping[str, str]  # short name -> "module" or "module:name"
-    form: str  # how any other is named, in words
+    form: str  # how any other is named, as text for messages
 
     def find(self, name: str) -> Any:
         """Imports and returns the module or object that `name` stands for. Raises ValueError with a message of one
@@ -36,7 +36,7 @@ class Registry:
         try:
             return load(self.bundled.get(name, name), ours=name in self.bundled)
         except UnknownNameError as error:
-            if ":" in name:  # nothing bundled is meant
+            if ":" in name:  # a bundled name has no colon
                 raise ValueError(f"{self.key}: {name!r}: {error}, {_PLACES}") from None
             allowed = ", ".join([*sorted(self.bundled), f"or {self.form}"] if self.bundled else [self.form])
             raise ValueError(f"{self.key}: no {self.noun} {name!r}; allowed: {allowed}") from None

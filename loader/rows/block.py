@@ -111,5 +111,5 @@ def _array(name: str, given: Any, dtype: npt.DTypeLike, kinds: str) -> Array:
         raise ValueError(f"{name}: {array.dtype} {list(array.shape)} given; a row of numbers is expected")
     if array.dtype == np.uint64 and dtype is np.int64 and array.size and array.max() > _MOST:
         raise ValueError(f"{name}: {array.max()} given; at most {_MOST} is expected, the largest int64")
-    with np.errstate(over="ignore"):  # an infinity is refused later, with its row
+    with np.errstate(over="ignore"):  # a number too large becomes an infinity, which is refused later, with its row
         return np.ascontiguousarray(array, dtype=dtype)

@@ -22,7 +22,7 @@ from loader.rows.settings import RowsConfig
 
 log = logging.getLogger(__name__)
 
-ROWS = 8192  # of a matrix, in a block
+ROWS = 8192  # rows of a matrix in each block
 GENERATOR = (
     "is a generator: its rows are one block, which is in memory as a whole and is made again from its beginning in "
     "each epoch and when the feeder is restarted"

@@ -20,7 +20,7 @@ class Layout:
     delimiter: str
     quote: str
     names: tuple[str, ...]
-    features: tuple[str, ...]  # columns of the field `features`, if the settings name none
+    features: tuple[str, ...]  # default columns of the field `features`
 
 
 _CATEGORIES = tuple(f"C{number}" for number in range(1, 27))

@@ -11,7 +11,7 @@ from loader import _native
 from loader.rows.block import Sparse
 from loader.rows.columns import ColumnsConfig
 
-Texts = tuple[Sequence[str | None], npt.NDArray[np.int64] | None]  # of a column, None for missing; offsets of lists
+Texts = tuple[Sequence[str | None], npt.NDArray[np.int64] | None]  # a column's texts, None if missing; offsets of lists
 
 
 def hashed_field(columns: Sequence[Texts], size: int, settings: ColumnsConfig) -> Sparse:

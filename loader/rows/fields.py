@@ -12,7 +12,7 @@ from loader.stream.schema import BatchSchema, DenseField, SparseField
 LABEL = "label"
 WEIGHT = "weight"
 QID = "qid"
-NO_QID = -(1 << 63)  # of a row without one; no text has this number
+NO_QID = -(1 << 63)  # query number of a row without one; no file can contain it
 _KINDS = {
     "real": _native.LabelKind.REAL,
     "binary": _native.LabelKind.BINARY,

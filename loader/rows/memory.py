@@ -12,9 +12,9 @@ from loader.rows.readers import FAMILY
 from loader.stream.config import DataConfig
 
 _MIB = 1 << 20
-_TEXT = 4  # bytes of memory for a byte of text, at most about
-_WINDOWS = 2  # one is read while the next is decoded
-_LOOKED_AT = 8  # files
+_TEXT = 4  # about the most bytes of memory for a byte of text
+_WINDOWS = 2  # windows in memory: one is read while the next is decoded
+_LOOKED_AT = 8  # largest files, of which memory is estimated
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ DEFAULT_FIELD = "features"
 MOST_FEATURES = 1 << 31
 MOST_ACTIVE = 1 << 20
 LAST_NUMBER = 1 << 62
-_LARGEST = 3.4e38  # float32
+_LARGEST = 3.4e38  # about the largest float32
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
 

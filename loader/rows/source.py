@@ -23,7 +23,7 @@ from loader.stream.data_facts import DataFact
 from loader.stream.native_stream import NativeStream, region_table
 from loader.stream.schema import BatchSchema
 
-_LOOKED_AT = 8  # chunks, for an estimate
+_LOOKED_AT = 8  # chunks read for an estimate
 
 
 class RowsSource(FileSource):
@@ -96,14 +96,14 @@ class RowsSource(FileSource):
         for reader in open_readers(config, files):
             native = native_reader(reader, shape)
             last = native.num_chunks - 1
-            # What is decoded in order is looked at where it begins.
+            # Chunks that can only be decoded in order are read from the first on.
             step = 1 if native.in_file_order else max(1, native.num_chunks // _LOOKED_AT)
             chunks = range(0, native.num_chunks, step)[:_LOOKED_AT]
             counts = [
                 reader.count(chunk) if isinstance(reader, CountingReader) else _native.count_rows(native, chunk, shape)
                 for chunk in chunks
             ]
-            if last in chunks:  # it may be short
+            if last in chunks:  # the last chunk may be shorter, so it counts as it is
                 rows += counts.pop()
                 last -= 1
             rows += sum(counts) / max(len(counts), 1) * (last + 1)

@@ -13,8 +13,8 @@ INTEGER, TEXT, FLOAT_ID = "integers", "texts", "integers with .0"
 EXPONENT = "numbers with an exponent"
 FRACTION = "numbers with a fraction"
 MISSING_WORD = "words for missing"
-_PLAIN = (INTEGER, TEXT)  # of which nobody needs to hear, as long as a column has one of them alone
-_MOST_COMPARED = 10_000  # texts of a column whose other spellings are looked for
+_PLAIN = (INTEGER, TEXT)  # need no comment if all of a column are spelled so
+_MOST_COMPARED = 10_000  # texts of a column that are compared for other spellings
 
 _THOUSANDS = r"[+-]?[0-9]{1,3}(?:[,'_\u2019\u00a0\u202f ][0-9]{3})+(?:\.[0-9]+)?"
 # Tried in this order on a text without spaces around it.
@@ -69,11 +69,11 @@ def bare_form(text: str) -> str:
 class Spellings:
     """Counts the spellings of a column's categories, and pairs of texts that differ in spelling alone."""
 
-    counts: Counter[str] = field(default_factory=Counter)  # entries by the name of their spelling
-    pairs: int = 0  # texts that differ from another one in spelling alone
-    example: tuple[str, str] | None = None  # of such texts
-    _first: dict[str, str] = field(default_factory=dict, repr=False)  # text of each bare form
-    _others: set[str] = field(default_factory=set, repr=False)  # texts whose bare form another one had first
+    counts: Counter[str] = field(default_factory=Counter)  # number of entries by the name of their spelling
+    pairs: int = 0  # number of texts that differ from an earlier one in spelling alone
+    example: tuple[str, str] | None = None  # two such texts
+    _first: dict[str, str] = field(default_factory=dict, repr=False)  # first text of each normal form
+    _others: set[str] = field(default_factory=set, repr=False)  # texts counted in `pairs`
 
     def add(self, texts: Mapping[str, int]) -> None:
         """Counts texts, each with the number of its entries."""

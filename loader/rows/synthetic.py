@@ -19,13 +19,13 @@ from loader.rows.block import Array, Rows, Sparse
 from loader.rows.fields import QID, WEIGHT
 from loader.rows.settings import RowsConfig
 
-ROWS = 8192  # of a chunk
+ROWS = 8192  # rows of a chunk
 SKEW = 3.0  # category = size * u^SKEW for a uniform u: the first hundredth gets a fifth of the draws
 SPREAD = 2.0  # standard deviation of the logits, about
 BIAS = -1.0
 VALIDATION = 1 << 40  # the first chunk of validations: more than an epoch has
-MOST_CLASSES = 1024  # a chunk of rows has a probability of each
-_PER_QUERY = 10  # rows
+MOST_CLASSES = 1024  # a chunk takes memory for a probability of each class and row
+_PER_QUERY = 10  # consecutive rows with the same query number
 Floats = npt.NDArray[np.float64]
 
 

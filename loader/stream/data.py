@@ -31,7 +31,7 @@ class Data:
     config: DataConfig
     files: tuple[DataFile, ...] = ()
     seed: int = 0
-    validation: bool = False  # for validations: of data.validation_share of the files, or else of all of them
+    validation: bool = False  # validation samples: those of data.validation_share, or else of all files
 
     def __post_init__(self) -> None:
         """Raises ValueError if the seed is no integer from 0 to 2^64 - 1."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from loader.errors import DataError
 
-_LARGER_UNITS = ("game", "chain", "chunk")  # that have several samples
+_LARGER_UNITS = ("game", "chain", "chunk")  # units that hold several samples
 
 
 @dataclass(frozen=True)
@@ -16,14 +16,14 @@ class LeftOut:
     """Data of one kind that were left out, of one chunk or of several. The native module makes it from its own record,
     so the order of the fields is fixed."""
 
-    kind: str  # in words: "damaged", or what no position may be
-    samples: int  # as many as can be known of
-    units: int  # whole games, lines or records
-    unit: str  # the noun for one of them
-    file: str  # of the first
-    reason: str  # what is wrong with it, and its place in words
-    offset: int | None  # of the file
-    chunk: int | None = None  # of all files of a stream; None: several, or of no stream
+    kind: str  # what is wrong, as text: "damaged", or what no position may be
+    samples: int  # number of samples lost, as far as it can be known
+    units: int  # number of games, lines or records that were left out as a whole
+    unit: str  # what one of those is called: "game", "line", "record"
+    file: str  # file with the first fault of this kind
+    reason: str  # what is wrong there, and the place as text
+    offset: int | None  # bytes from the start of the file to the first fault
+    chunk: int | None = None  # number over all files of a stream; None: several chunks, or no stream
 
     @property
     def first(self) -> DataError:

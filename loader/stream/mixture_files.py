@@ -17,7 +17,7 @@ class Named:
     """What an entry of data.train or data.validation says of its files: the entry's number, share, scale and unit of
     scores."""
 
-    entry: int  # from 0 on
+    entry: int  # number of the entry, from 0
     component: Component | None = None
     score_scale: float = 1.0
     score_unit: ScoreUnit | None = None

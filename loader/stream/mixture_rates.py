@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 from loader import _native
 from loader.files.identity import Component, DataFile
 
-LOOKED_AT = 8  # chunks of a component
+LOOKED_AT = 8  # chunks of each component that are read to measure it
 
 
 class Chunked(Protocol):
@@ -45,7 +45,7 @@ class Portion:
 
     component: Component
     samples: int
-    passes: float  # over its files
+    passes: float  # number of times that its files are read in an epoch
 
 
 def open_components(

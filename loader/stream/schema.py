@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from loader.stream.fields import Fields
 
-ALIGNMENT = 64  # of every region in a slot: one cache line, one AVX-512 register
-PAGE = 4096  # slots are whole pages
+ALIGNMENT = 64  # bytes, of every region in a slot: one cache line, one AVX-512 register
+PAGE = 4096  # bytes; a slot is a multiple of it
 
 HEADER = "header"
 BUCKET_OFFSETS = "bucket_offsets"

@@ -59,7 +59,7 @@ def _sample_order(schema: BatchSchema, slots: Iterable[Slot]) -> Order:
     region = schema.regions[BUCKET_OFFSETS]
     array = slice(region.offset, region.offset + region.count * region.dtype.itemsize)
     offsets = np.frombuffer(b"".join(slot[array].tobytes() for slot in slots), region.dtype)
-    buckets = np.count_nonzero(offsets.reshape(-1, region.count) == 0, axis=1)  # each plus 1
+    buckets = np.count_nonzero(offsets.reshape(-1, region.count) == 0, axis=1)  # bucket + 1 of each sample
     return np.argsort(buckets, kind="stable")
 
 
@@ -79,7 +79,7 @@ def _read_rest(data: Data, begin: Cursor) -> Iterator[tuple[SparseBatch, Order]]
     with closing(data.with_settings(batch_size=1).open()) as stream:
         singles = itertools.takewhile(lambda taken: _ends_in_first_pass(taken[0]), _take_each(stream, begin, SINGLES))
         order = _sample_order(stream.schema, (slot for _, slot in singles))
-    if not order.size:  # the last windows of the pass are empty
+    if not order.size:  # only empty windows were left of the pass
         return
     with closing(data.with_settings(batch_size=len(order)).open()) as stream:
         _, slot = next(_take_each(stream, begin, num_slots=1))

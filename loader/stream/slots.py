@@ -67,7 +67,7 @@ def write_batch(
         bag_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         order = np.argsort(features, kind="stable")  # bags stay ascending within a feature
         column, bags = features[order], bag_of[order]
-        begins = np.ones(len(column) + 1, np.bool_)  # where another feature does, and the end
+        begins = np.ones(len(column) + 1, np.bool_)  # true where the entries of a feature begin, and at the end
         begins[1:-1] = column[1:] != column[:-1]
         check_once(field, column, bags, begins)
         touched_offsets = np.flatnonzero(begins)

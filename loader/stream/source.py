@@ -28,7 +28,7 @@ class Source(ABC):
     # The class of its own section of settings: [data.chess] for the source "chess", [data.rows] for "my.rows:Rows". The
     # source finds them in `config.settings`.
     settings: ClassVar[type[Section] | None] = None
-    samples: ClassVar[str] = "samples"  # what they are called, in the plural
+    samples: ClassVar[str] = "samples"  # what error messages and reports call the samples, in the plural
     has_ids: ClassVar[bool] = False  # features stand for ids of the files' author, which may be spelled in several ways
 
     @abstractmethod

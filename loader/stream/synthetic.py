@@ -111,7 +111,7 @@ class SyntheticStream:
         self.schema = schema
         self._seed = seed
         self._slots: Sequence[Slot] = ()
-        self._next = 0  # number of the batch that goes into the next slot given
+        self._next = 0  # number of the batch for the next given slot
         self._finished: deque[Filled] = deque()
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._process = os.getpid()
@@ -164,7 +164,7 @@ class SyntheticStream:
     def _clear(self) -> None:
         self._check_process()
         self._finished.clear()
-        with suppress(BlockingIOError):  # an exception of a signal's handler may have come between the two
+        with suppress(BlockingIOError):  # empty if a signal's handler raised between append and write
             os.eventfd_read(self._event)
 
     def _check_process(self) -> None:

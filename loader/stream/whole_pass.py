@@ -35,10 +35,10 @@ class WholePass:
                 self._body.close()
                 raise
         self.schema = self._body.schema
-        self._next = 0  # batch that the next slot is for
-        self._slot: int | None = None  # for what is left
-        self._begin: Cursor | None = None  # of that, if it is known
-        self._reported: set[tuple[int | None, str]] = set()  # chunks and kinds of what was left out
+        self._next = 0  # number of the batch that the next given slot is for
+        self._slot: int | None = None  # slot for the last, shorter batch, if it has been given
+        self._begin: Cursor | None = None  # where the last, shorter batch begins, once it is known
+        self._reported: set[tuple[int | None, str]] = set()  # (chunk, kind) of faults that `skipped` has returned
         self._poll = select.epoll()
         for stream in self.streams:
             self._poll.register(stream.fileno(), select.EPOLLIN)
@@ -53,7 +53,7 @@ class WholePass:
             stream.attach(slots)
 
     def seek(self, cursor: Cursor) -> None:
-        for stream in self.streams:  # both: slots that they have are the caller's again
+        for stream in self.streams:  # both, since each may hold slots, which are the caller's again
             stream.seek(cursor)
         self._next, self._slot = cursor.batch, None
         self._begin = cursor if cursor.batch == self._whole else None

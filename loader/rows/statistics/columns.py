@@ -10,7 +10,7 @@ from typing import Any
 from loader.formats.file_tools import Statistics
 from loader.rows.spellings import Spellings
 
-MOST_DISTINCT = 10_000  # texts of a column that are told apart
+MOST_DISTINCT = 10_000  # different texts of a column that are counted
 
 
 @dataclass
@@ -20,10 +20,10 @@ class Column:
     name: str
     kind: str = "empty"  # "number", "text", "list" or another, as soon as there is a value
     missing: int = 0
-    smallest: float | None = None  # of numbers, and of those in lists
+    smallest: float | None = None  # of the numbers, or of the numbers in lists
     largest: float | None = None
-    longest: int | None = None  # characters of text, numbers of a list
-    distinct: int | None = 0  # texts; None: more than MOST_DISTINCT, or of another kind
+    longest: int | None = None  # characters of the longest text, or length of the longest list
+    distinct: int | None = 0  # number of different texts; None: more than MOST_DISTINCT
     spellings: Spellings = field(default_factory=Spellings)  # of texts, and of integers
     _texts: set[str] = field(default_factory=set, repr=False)
 

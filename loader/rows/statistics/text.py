@@ -12,7 +12,7 @@ from loader.rows.fields import NO_QID
 
 Chunks = Iterable[
     tuple[Rows, DataError | None]
-]  # with `label`, `features`, and perhaps `qid`; what is wrong behind them
+]  # rows with `label`, `features`, and perhaps `qid`; the fault that follows them, or None
 
 
 def counts(chunks: Chunks) -> Iterator[tuple[int, DataError | None]]:

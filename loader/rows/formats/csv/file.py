@@ -24,8 +24,8 @@ _SETTINGS = RowsConfig()
 class Lines:
     """The rows of a chunk of a text file, as lines."""
 
-    texts: Sequence[bytes]  # a row each, as it stands
-    error: DataError | None  # what is wrong behind them
+    texts: Sequence[bytes]  # one row each, unchanged
+    error: DataError | None  # the fault that follows the rows, if there is one
 
 
 class CsvFile:
@@ -38,7 +38,7 @@ class CsvFile:
         self.cut = cut_of(_SETTINGS, path.name)
         with naming_first_line(path):
             self.names, width = names_of(_SETTINGS, self.cut, self._file.first_line())
-        # The first column hashed to one feature: so that there are rows, and nothing but the lines' form is checked.
+        # Hashes the first column to one feature, so that the rows are split and counted, but no value is checked.
         self._shape = _native.RowShape()
         self._shape.fields = [_native.RowField("rows", 0, 1, False, 1)]
         columns = _native.CsvColumns(self.cut)

@@ -14,8 +14,8 @@ from loader.rows.fields import LABEL, left_out
 from loader.rows.settings import RowsConfig
 from loader.rows.spellings import FLOAT_ID, FRACTION, INTEGER, spelling_of
 
-MARK = b"\xef\xbb\xbf"  # of UTF-8, at a file's beginning
-_SHOWN = 40  # names
+MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8 at a file's beginning
+_SHOWN = 40  # names of columns that an error message lists
 _NO_HEADER = "a file without a header needs data.rows.columns.header = false"
 
 

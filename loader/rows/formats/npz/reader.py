@@ -122,7 +122,7 @@ def read_array(archive: zipfile.ZipFile, name: str) -> Array:
         raise ValueError(f"no array {name!r}; there are {there or 'none'}")
     data = archive.read(f"{name}.npy")
     with io.BytesIO(data) as file:
-        # Before memory is taken for what the header claims.
+        # Checks the header before numpy allocates what it claims.
         shape, dtype = _header(name, file)
         if dtype.hasobject:
             raise ValueError(f"{name} has Python objects; numbers are expected")

@@ -19,7 +19,7 @@ from loader.rows.fields import LABEL, QID, WEIGHT, dense_names, left_out
 from loader.rows.settings import RowsConfig
 
 Read = TypeVar("Read")
-_EXACT = 1 << 53  # below it, each whole number is a float64 of its own
+_EXACT = 1 << 53  # below it, float64 tells all whole numbers apart
 
 
 class Columns:

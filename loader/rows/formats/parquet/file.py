@@ -21,7 +21,7 @@ from loader.rows.spellings import INTEGER
 from loader.rows.statistics.columns import Column, ColumnStatistics
 from loader.rows.statistics.verdict import verdict
 
-_DUMPED = 1000  # rows at once
+_DUMPED = 1000  # rows that are printed at once
 
 
 def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
@@ -99,7 +99,7 @@ def _add(column: Column, chunked: Any) -> None:
     types, compute = pyarrow.types, pyarrow.compute
     value = kind.value_type if types.is_dictionary(kind) else kind
     text_values = _is_text(value)
-    if types.is_floating(kind):  # what is missing is that for `Columns`
+    if types.is_floating(kind):  # NaN is missing, as `Columns` has it
         chunked = compute.if_else(chunked.is_nan(), None, chunked)
     elif text_values:
         texts = chunked.cast(pyarrow.large_string())
@@ -113,7 +113,7 @@ def _add(column: Column, chunked: Any) -> None:
             column.spellings.add(_counts(inside))
         return
     if types.is_decimal(kind):
-        chunked = chunked.cast(pyarrow.decimal256(kind.precision, kind.scale))  # others lack `unique`
+        chunked = chunked.cast(pyarrow.decimal256(kind.precision, kind.scale))  # other decimals lack `unique`
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
         column.add("number", chunked.null_count, _extremes(chunked.cast(pyarrow.float64(), safe=False)))
     elif types.is_null(kind):

@@ -29,8 +29,8 @@ except ModuleNotFoundError:
     raise ValueError("data.format: parquet needs the package pyarrow: pip install 'sparsepool[parquet]'") from None
 
 Found = TypeVar("Found")
-_SAMPLED_BATCH, _SAMPLED_BATCHES = 4096, 8  # rows at once, and how often, in a look at categories
-_MEMORY = 4  # bytes for a byte of a row group before compression, at most about
+_SAMPLED_BATCH, _SAMPLED_BATCHES = 4096, 8  # rows of a batch, and batches, read to sample categories
+_MEMORY = 4  # bytes of memory for an uncompressed byte of a row group, at most about
 
 
 class ParquetReader:
@@ -71,7 +71,7 @@ class _File:
         self.num_groups, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
         try:
             self._columns = Columns(settings, schema.names)
-            self._columns.rows(schema.empty_table())  # refuses types
+            self._columns.rows(schema.empty_table())  # raises ValueError for unsuitable types
         except ValueError as error:
             raise DataError(file.path, str(error)) from None
         if settings.columns.float_ids == "refuse":
@@ -148,7 +148,7 @@ def _some_rows(opened: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> p
     rows = sampled_rows(table.num_rows)
     if len(rows) == table.num_rows:
         return table
-    return pyarrow.concat_tables(table.slice(row, 1) for row in rows)  # `take` knows no views of text
+    return pyarrow.concat_tables(table.slice(row, 1) for row in rows)  # `take` does not support string views
 
 
 def _parquet_file(opened: IO[bytes]) -> pyarrow.parquet.ParquetFile:
