@@ -42,7 +42,7 @@ class DataChangedError(DataError):
 
 
 class CommandError(Exception):
-    """Ends the command: the message is for the user, the exit code for the caller."""
+    """An error that ends the command. The message is for the user, the exit code for the caller."""
 
     exit_code = EXIT_FAILED
 

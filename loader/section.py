@@ -37,7 +37,8 @@ class WrongKeyError(ValueError):
     """Raised by a section's own check for one of its keys."""
 
     def __init__(self, problem: str, *key: str) -> None:
-        """`key`: the key's name in the section. If that key is a table, the names of the keys inside follow."""
+        """Makes the error for the key `key`: its name in the section and, if it is a table, the names of the keys
+        inside."""
         super().__init__(f"{'.'.join(key)}: {problem}")
         self.problem = problem
         self.key = key

@@ -12,7 +12,8 @@ T = TypeVar("T")
 
 
 class LentFields(Mapping[str, T]):
-    """The fields of a batch by name, until `take_back` is called."""
+    """A mapping of a batch's fields by name that raises SparsepoolError after `take_back`, when their memory holds
+    another batch."""
 
     def __init__(self, fields: Mapping[str, T], batch: int) -> None:
         self._fields: Mapping[str, T] | None = fields

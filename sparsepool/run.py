@@ -36,7 +36,8 @@ def train(
     quiet: bool = False,
     allow_different_numerics: bool = False,
 ) -> Result:
-    """Trains to the end, as `pool train` does, and waits for it; for asyncio: `await asyncio.to_thread(train, ...)`.
+    """Trains to the end, as `pool train` does, and returns the result. Waits for the end; in asyncio use `await
+    asyncio.to_thread(train, ...)`.
 
     config: a TOML file, or its content as a mapping; keys may be dotted: {"train.steps": 500}.
     overrides: changes to it, as `--set`; values as in Python.
@@ -44,13 +45,14 @@ def train(
         processes import it from that module, which must not be the script or notebook itself.
     resume: go on from the last checkpoint in run.dir, if there is one.
     quiet: show nothing; else the run's output is this process's own (`sys.stdout` in a notebook).
+    allow_different_numerics: resume even if numbers are rounded differently here than before.
 
     KeyboardInterrupt lets the run finish its step and write a checkpoint, and is then raised; a second one stops the
     run at once. Any other exception that is raised in this call (by the handler of an alarm, by a `sys.stdout` that
     fails, by another thread) stops the run in the same way. A run whose caller dies stops by itself, with a checkpoint.
 
-    Raises SparsepoolError for what can't be started, RunFailedError with the exit code, the line or lines and the
-    folder of a run that ends before its last step.
+    Raises SparsepoolError for a run that can't be started. Raises RunFailedError, with the exit code, the line or lines
+    and the folder, for a run that ends before its last step.
     """
     changes = {**(overrides or {}), **({} if task is None else {"task": task_name(task)})}
     asked = {
@@ -112,8 +114,8 @@ def _close(child: subprocess.Popen[bytes]) -> None:
 
 
 def _output(quiet: bool) -> int | None:
-    """Returns where the child's standard output goes: to this process's own if `sys.stdout` is a file, else through a
-    pipe."""
+    """Returns the child's standard output for `subprocess.Popen`: None (this process's own) if `sys.stdout` is a file,
+    else PIPE; DEVNULL if quiet."""
     if quiet:
         return subprocess.DEVNULL
     with suppress(AttributeError, OSError, ValueError):  # in a notebook `sys.stdout` is no file
@@ -212,7 +214,7 @@ def _import_path() -> list[str]:
 
 
 def _ended_by(code: int) -> str:
-    """Returns a message on a run that ended with this code and without an error line."""
+    """Returns an error message for a run that ended with this code and without a line of its own."""
     number = -code if code < 0 else code - EXIT_SIGNALLED
     with suppress(ValueError):
         name = signal.Signals(number).name

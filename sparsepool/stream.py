@@ -187,7 +187,8 @@ class Batches(Generic[B]):
 
     @contextmanager
     def _used(self) -> Iterator[None]:
-        """Checks that this thread may use the stream, and claims it for the block. Errors become SparsepoolErrors."""
+        """Claims the stream for this thread during the block, and turns errors into SparsepoolErrors. Raises
+        SparsepoolError in a forked process, for a closed stream, and while another thread reads."""
         if os.getpid() != self._process:
             raise SparsepoolError("the stream was opened in another process, whose threads are not here: open one here")
         me = threading.get_ident()

@@ -24,7 +24,7 @@ FamilyOptions = Mapping[str, Mapping[str, Any]]  # values of options by name, by
 
 @cache
 def families() -> Mapping[str, Family]:
-    """Returns all families, by their names."""
+    """Returns the part that each family has in the program `loader`, by the family's name."""
     modules = {name: importlib.import_module(f"{package}.cli.family") for name, package in FAMILIES.items()}
     return {name: cast("Family", module) for name, module in modules.items()}
 

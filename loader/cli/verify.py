@@ -59,8 +59,8 @@ def verify_files(
 
 
 def _verify(file: Input, given: str | None, family_tools: FamilyTools, threads: int) -> Verdict:
-    """Verifies a file. A file that can't be opened gets a verdict, too. Raises DataError for a pipe of which nothing
-    can be read."""
+    """Verifies a file and returns the result, also for a file that can't be opened. Raises DataError for a pipe of
+    which nothing can be read."""
     from loader.formats.file_tools import Verdict
 
     try:

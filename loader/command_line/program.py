@@ -151,7 +151,7 @@ class _Commands(TyperGroup):
 
 @contextmanager
 def _pipes() -> Iterator[None]:
-    """Turns BrokenPipeError into PipeClosedError."""
+    """Turns a BrokenPipeError of the `with` block into PipeClosedError."""
     try:
         yield
     except BrokenPipeError:

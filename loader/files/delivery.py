@@ -25,7 +25,8 @@ APPENDED_AT = "appended at"
 
 
 def is_delivered(work: WorkFile, blocks: Blocks) -> bool:
-    """Tells whether an earlier process gave the new file its name and died before it removed the work file."""
+    """Tells whether the result is complete in its file already. That is so if an earlier process died after it had
+    named the file and before it removed the work file."""
     if work.done:
         return True
     if PUBLISHING not in work.state or not work.path.is_file():
@@ -92,8 +93,8 @@ def _begin(work: WorkFile, size: int) -> int:
 
 
 def _append(descriptor: int, path: Path, offset: int, blocks: Iterable[bytes]) -> None:
-    """Writes the blocks from `offset` on, except for bytes that are there already. Raises _OthersError if there are
-    other bytes."""
+    """Writes the blocks to the file from `offset` on, except for the bytes that an earlier process has written there.
+    Raises _OthersError if the file has different bytes there."""
     for block in blocks:
         there = os.pread(descriptor, len(block), offset)
         if there != block[: len(there)]:

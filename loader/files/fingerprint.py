@@ -50,7 +50,7 @@ def content_digest(path: Path, size: int) -> str:
 
 
 def _places(size: int) -> Iterable[tuple[int, int]]:
-    """Yields (offset, length) of the parts of a file that `content_digest` hashes: all of a small file."""
+    """Yields (offset, length) of the parts of a file that `content_digest` hashes. A small file is one part."""
     if size <= 2 * _MIB + _PLACES * _PIECE:
         yield 0, size
         return

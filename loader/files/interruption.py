@@ -22,7 +22,7 @@ class Interruption:
         self.wake: Callable[[], None] = lambda: None  # called by the handler, in the main thread
 
     def check(self) -> None:
-        """Raises InterruptedBySignalError if a signal has come."""
+        """Raises InterruptedBySignalError if a signal of SIGNALS has arrived."""
         if self.signal is not None:
             raise InterruptedBySignalError(self.signal)
 

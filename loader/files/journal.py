@@ -37,7 +37,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class Committed:
-    """The complete part of the work, as the journal says it."""
+    """The complete part of some work, according to its journal: data, state, and whether the work is done."""
 
     end: int  # bytes of the data that are complete
     journal_end: int  # bytes of the journal's complete lines
@@ -81,7 +81,7 @@ def replay(begin: int, lines: Iterable[bytes], read: Read) -> Committed:
     """Follows the journal's lines after the header, which has `begin` bytes, up to the first invalid line. Returns the
     part of the work that is complete. `read` reads the data.
 
-    Raises DamagedError if that line is wrong, not only cut short, and had reached the disk.
+    Raises DamagedError if the invalid line is wrong, not only cut short, and had reached the disk.
     """
     whole = Committed(0, begin, None)
     rest = iter(lines)
@@ -126,7 +126,8 @@ def _judge(whole: Committed, rest: Iterable[bytes]) -> Committed:
 
 
 def _done(whole: Committed, rest: Iterable[bytes]) -> Committed | None:
-    """Returns the work marked as done if one of the lines says that its data are not needed any more, else None."""
+    """Returns the complete part of the work, marked as done, if one of the lines says that its data are not needed any
+    more; else None."""
     for line in rest:
         match _parse(line):
             case {"done": dict(state)}:

@@ -12,7 +12,7 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def toml_of(content: bytes) -> dict[str, Any]:
-    """Parses TOML. Raises ValueError that says what is wrong, with the line."""
+    """Parses the content of a TOML file. Raises ValueError that says what is wrong, with the line."""
     text = text_of(content)
     try:
         return tomllib.loads(text)

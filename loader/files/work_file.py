@@ -26,7 +26,8 @@ SYNC_SECONDS = 5.0  # between two fsyncs; a power failure loses at most so much 
 
 
 def part_of(path: Path) -> Path:
-    """Returns the path of the unfinished work for `path`. Raises UsageError if `path` is no name of a file."""
+    """Returns the path of the file with the unfinished work for `path`, FILE.part. Raises UsageError if `path` is no
+    name of a file."""
     if not path.name:
         raise UsageError(f"{path}: is a folder, not a file")
     return path.with_name(f"{path.name}.part")
@@ -119,8 +120,8 @@ class WorkFile:
             self.sync()
 
     def read(self, offset: int, rest: memoryview) -> None:
-        """Fills the buffer `rest` with committed bytes from `offset` on. Raises DataError if the file has become
-        shorter."""
+        """Fills the buffer `rest` with committed bytes of the part from `offset` on. Raises DataError if the part has
+        become shorter."""
         while rest:
             count = os.preadv(self._data, [rest], offset)
             if not count:

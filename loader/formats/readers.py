@@ -37,7 +37,7 @@ def format_of(config: DataConfig, file: DataFile, family: str) -> Format:
 
 
 def name_of(config: DataConfig, found: Format) -> str:
-    """Returns the name of a file's format as data.format spells it."""
+    """Returns the name of a file's format `found` as data.format spells it."""
     return config.format or str(found.__name__).rpartition(".")[2]  # type: ignore[attr-defined]  # bundled: a module
 
 

@@ -55,7 +55,7 @@ class FileSource(Source):
 
     @abstractmethod
     def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.Source:
-        """Makes the native source, which decodes, filters and builds batches, of the files that the readers have
+        """Makes the native source, which decodes, filters and builds batches from the files that the readers have
         open."""
 
     def schema(self, config: DataConfig) -> BatchSchema:

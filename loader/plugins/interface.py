@@ -42,8 +42,8 @@ def methods(protocol: type) -> Iterator[tuple[str, list[str]]]:
 
 
 def _get(made: object, name: str) -> tuple[Any, str | None]:
-    """Returns (the attribute, None), or (None, what is wrong with it). The text is empty if the attribute is
-    missing."""
+    """Gets an attribute of a user's object. Returns (the attribute, None), or (None, what is wrong with it), which is
+    an empty text if the attribute is missing."""
     try:
         return getattr(made, name), None
     except AttributeError:

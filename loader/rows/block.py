@@ -55,8 +55,8 @@ def native_block(rows: Rows, shape: _native.RowShape) -> Block:
 
 
 def _mapped(given: Any, known: Mapping[str, float]) -> Array:
-    """Returns the float32 labels of what the files have in their place, by its text; booleans are true and false.
-    Raises ValueError for a text without a label."""
+    """Returns the labels as float32 [n]: each value's text is looked up in `known`. The text of a boolean is "true" or
+    "false". Raises ValueError for a text that is not in `known`."""
     different, places = np.unique(np.asarray(given), return_inverse=True)
     numbers = different.dtype.kind == "f"
     texts = [repr(each).removesuffix(".0") if numbers else str(each) for each in different.tolist()]
@@ -72,8 +72,8 @@ def _mapped(given: Any, known: Mapping[str, float]) -> Array:
 
 
 def _dense(rows: Rows, name: str, dtype: npt.DTypeLike, kinds: str) -> Array:
-    """Returns the dense array of that name as `dtype`. Raises ValueError if it is missing or of another kind than
-    `kinds`."""
+    """Returns the dense array of that name as `dtype`. Raises ValueError if it is missing or of a dtype.kind that is
+    not in `kinds`."""
     if name not in rows.dense:
         key = {WEIGHT: "data.rows.weight", QID: "data.rows.qid"}.get(name, "data.rows.dense")
         raise ValueError(f"{name} is missing ({key}); there are {', '.join(rows.dense)}")
@@ -101,7 +101,7 @@ def _sparse(rows: Rows, field: _native.RowField) -> Sparse:
 
 
 def _array(name: str, given: Any, dtype: npt.DTypeLike, kinds: str) -> Array:
-    """Returns the array as a contiguous vector of `dtype`. Raises ValueError unless it is a vector of a kind in
+    """Returns the array as a contiguous vector of `dtype`. Raises ValueError unless it is a vector of a dtype.kind in
     `kinds`."""
     try:
         array = np.asarray(given)

@@ -84,7 +84,8 @@ class BlocksReader:
         yield self._rows(given)
 
     def _generated(self) -> Iterator[Rows]:
-        """Yields the rows of a generator, made anew. Raises PluginError for what its code raises."""
+        """Yields the rows of a generator, which it creates anew. Raises PluginError for an exception of the
+        generator."""
         made = iter(self._make())
         while True:
             try:
@@ -107,7 +108,8 @@ class BlocksReader:
             raise ValueError(f"{key}: {self.name}: {error_line(error)}") from error
 
     def _rows(self, given: Any) -> Rows:
-        """Returns a block of the user's code as Rows. Raises PluginError if it is none."""
+        """Returns one block that the user's code has made, converted to Rows. Raises PluginError if it can't be
+        converted."""
         if isinstance(given, Rows):
             return given
         if not (isinstance(given, tuple) and _is_matrix(given)):
@@ -160,7 +162,8 @@ def is_generator(name: str) -> bool:
 
 
 def _count(key: str, name: str, blocks: Blocks) -> int:
-    """Returns the number of blocks. Raises ValueError unless it is an integer of at least 1."""
+    """Returns the number of blocks that `blocks` says it has. Raises ValueError unless it is an integer of at least
+    1."""
     try:
         count = blocks.num_blocks()
     except Exception as error:  # the user's code

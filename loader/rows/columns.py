@@ -31,7 +31,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def _as_columns(value: Any) -> Any:
-    """Returns one column, or a list of columns from a TOML file, as a tuple."""
+    """Converts a column, or a list of columns from a TOML file, to a tuple."""
     return tuple(value) if isinstance(value, list) else (value,) if isinstance(value, str | int) else value
 
 

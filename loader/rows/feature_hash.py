@@ -45,7 +45,8 @@ class _Features(dict[str | None, int]):
 
 
 def _places(texts: Texts, size: int, settings: ColumnsConfig, number: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Returns row x `size` + feature for each text that has a feature, and the number of rows."""
+    """Hashes the texts of column number `number`. Returns row x `size` + feature for each text that has a feature, and
+    the number of rows."""
     column, offsets = texts
     known = _Features(size, settings.seed + number, settings.missing, settings.missing_category == "feature")
     features = np.fromiter(map(known.__getitem__, column), np.int64, len(column))

@@ -27,7 +27,7 @@ def dense_names(settings: RowsConfig) -> list[str]:
 
 
 def left_out(settings: RowsConfig) -> list[str]:
-    """Returns the names of the dense numbers that rows need not have. Without it, a label is 0 and a weight 1."""
+    """Returns the names of the dense numbers that rows need not have. A label that is missing is 0 then, a weight 1."""
     return [LABEL, WEIGHT] if settings.label == "none" else []
 
 
@@ -50,7 +50,7 @@ def batch_schema(config: DataConfig) -> BatchSchema:
 
 
 def _table(settings: RowsConfig, name: str, fields: Sequence[str]) -> SparseField:
-    """Returns the batch's sparse field for rows' fields that share the table `name`."""
+    """Returns the batch's sparse field `name`, in which each of `fields` has a bag of its own. They share a table."""
     begin, end = settings.ranges()[fields[0]]
     most = max(map(settings.most_active, fields))
     return SparseField(name, end - begin, most, bags_per_sample=len(fields), values=settings.has_values(fields[0]))

@@ -19,7 +19,7 @@ _LOOKED_AT = 8  # largest files, of which memory is estimated
 
 @runtime_checkable
 class SizedFormat(Protocol):
-    """A format of rows whose chunks are anything but about 1 MiB of text."""
+    """A format of rows that estimates its own memory, since its chunks are not about 1 MiB of text."""
 
     def rows_nbytes(self, file: DataFile) -> tuple[int, int]:
         """Estimates the bytes of memory for the rows of the file's largest chunk, and for all its rows. Raises

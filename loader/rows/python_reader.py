@@ -10,8 +10,8 @@ from loader.rows.block import Block, native_block
 
 
 class PythonBlocks:
-    """The object that `_native.PythonRowReader` calls, with Python's global lock held and from any thread. Its methods
-    never raise."""
+    """Gives the native part a reader written in Python. `_native.PythonRowReader` calls it with Python's global lock
+    held, from any thread. Its methods never raise."""
 
     def __init__(self, reader: Reader, shape: _native.RowShape) -> None:
         self._reader = reader

@@ -88,7 +88,7 @@ class Spellings:
             self.counts[spelling] += count
 
     def _compare(self, text: str) -> None:
-        """Counts the text if another one has the same normal form."""
+        """Counts the text as one of a pair if an earlier text has the same normal form."""
         form = bare_form(text)
         if form not in self._first and len(self._first) < _MOST_COMPARED:
             self._first[form] = text

@@ -35,7 +35,8 @@ class SyntheticReader:
     name = "data.rows.synthetic"
 
     def __init__(self, settings: RowsConfig, *, validation: bool = False) -> None:
-        """`validation`: draws other rows of the same model. Raises ValueError for more than MOST_CLASSES classes."""
+        """Prepares to draw the rows that the settings describe. `validation`: other rows of the same model. Raises
+        ValueError for more than MOST_CLASSES classes."""
         if settings.label == "class" and settings.num_classes > MOST_CLASSES:
             raise ValueError(
                 f"data.rows.num_classes: {settings.num_classes}, but rows that are made up have at most {MOST_CLASSES} "
@@ -104,7 +105,8 @@ def _draw_field(random: np.random.Generator, settings: RowsConfig, size: int, na
 
 
 def _mixed(numbers: Array, salt: int) -> npt.NDArray[np.uint64]:
-    """Returns a fixed function of each number and the salt that looks random: splitmix64 (Steele, Lea, Flood 2014)."""
+    """Returns pseudo-random uint64 numbers that are a fixed function of each number and the salt: splitmix64 (Steele,
+    Lea, Flood 2014)."""
     mixed = numbers.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) % 2**64)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -24,7 +24,8 @@ def check_slot(schema: BatchSchema, slot: Array) -> None:
 
 
 def check_names(kind: str, names: Iterable[str], wanted: Iterable[str]) -> None:
-    """Raises ValueError unless `names` are exactly the `wanted` ones. `kind`: of the names, for the message."""
+    """Raises ValueError unless `names` are exactly the `wanted` names. `kind`: what they are names of, for the
+    message."""
     if set(names) != set(wanted):
         raise ValueError(f"{kind}: {', '.join(names) or 'none'} given, the schema has {', '.join(wanted) or 'none'}")
 

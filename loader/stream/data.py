@@ -34,7 +34,7 @@ class Data:
     validation: bool = False  # validation samples: those of data.validation_share, or else of all files
 
     def __post_init__(self) -> None:
-        """Raises ValueError if the seed is no integer from 0 to 2^64 - 1."""
+        """Raises ValueError unless the seed is an integer from 0 to 2^64 - 1."""
         if not isinstance(self.seed, int) or not 0 <= self.seed <= _MOST_SEED:
             raise ValueError(f"seed: must be an integer from 0 to {_MOST_SEED}, not {self.seed!r:.40}")
 
@@ -48,7 +48,7 @@ class Data:
         return cls(config, files, seed, validation)
 
     def with_settings(self, **keys: Any) -> Self:
-        """Returns the same data read with other values of these keys, which are not checked."""
+        """Returns the same data with other values of these keys of the settings. The values are not checked."""
         return replace(self, config=self.config.model_copy(update=keys))
 
     @cached_property

@@ -12,7 +12,8 @@ TITLE = "how your data was read"
 
 @dataclass(frozen=True)
 class DataFact:
-    """One statement. `topic`: a noun that several statements may share, as "score unit"."""
+    """One statement about how data files are read. `topic`: a noun that several statements may share, as "score
+    unit"."""
 
     topic: str
     text: str  # one line

@@ -27,7 +27,7 @@ class LeftOut:
 
     @property
     def first(self) -> DataError:
-        """Returns a DataError that names the first place."""
+        """Returns a DataError that names the first place where data of this kind were left out."""
         return DataError(self.file, self.reason, self.offset)
 
     def describe(self, samples: str) -> str:
@@ -47,7 +47,8 @@ class LeftOutChunks:
         self._chunks: dict[int, tuple[LeftOut, ...]] = {}
 
     def record(self, chunk: int, found: Iterable[LeftOut]) -> None:
-        """Sets the data left out of chunk number `chunk`. May be called by several threads."""
+        """Sets what was left out of chunk number `chunk`. Replaces the chunk's earlier record. May be called by several
+        threads."""
         if kinds := tuple(found):
             self._chunks[chunk] = kinds
 
@@ -56,7 +57,8 @@ class LeftOutChunks:
         return total(kind for chunk in sorted(self._chunks) for kind in self._chunks[chunk])
 
     def to_json(self) -> Mapping[str, Any]:
-        """Returns the records as plain data, by the chunk's number, for a later process."""
+        """Returns the records as plain data, for a process that continues the work: by the chunk's number, the fields
+        of each LeftOut."""
         return {str(chunk): [astuple(kind) for kind in kinds] for chunk, kinds in list(self._chunks.items())}
 
     def add_json(self, chunks: Mapping[str, Any]) -> None:

@@ -111,7 +111,7 @@ def _kept_per_chunk(source: _native.Source, components: Sequence[OpenedComponent
 
 
 def _places(num_chunks: int, *, in_order: bool) -> list[int]:
-    """Returns the numbers of the chunks to look at, spread evenly over all. With `in_order`, where chunks can only be
-    decoded one after the other, these are the first ones."""
+    """Returns the numbers of up to LOOKED_AT chunks to measure, spread evenly over all. With `in_order`, where chunks
+    can only be decoded one after the other, these are the first ones."""
     count = min(num_chunks, LOOKED_AT)
     return list(range(count)) if in_order else [(2 * i + 1) * num_chunks // (2 * count) for i in range(count)]

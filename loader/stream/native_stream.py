@@ -35,7 +35,8 @@ class NativeStream:
         components: Sequence[OpenedComponent] = (),
     ) -> None:
         """Opens the pipeline. `validation`: reads the share of the files that data.validation_share keeps for
-        validations, instead of the rest. `components`: parts of the source's chunks that have shares of their own.
+        validations, instead of the rest. `components`: consecutive parts of the source's chunks, which are mixed in the
+        ratio of their shares.
 
         Raises ValueError for a share that is smaller than a chunk, or that no sample of the component can fill.
         """
@@ -108,8 +109,8 @@ def region_table(schema: BatchSchema) -> dict[str, tuple[int, int, int]]:
 def pipeline_settings(
     config: DataConfig, seed: int, components: Sequence[_native.Component] = (), *, validation: bool = False
 ) -> _native.PipelineSettings:
-    """Makes the native pipeline's settings from those of the stream. `validation`: for the samples of
-    data.validation_share."""
+    """Makes the native pipeline's settings from those of the stream. `validation`: for a stream of the samples that
+    data.validation_share keeps from training."""
     settings = _native.PipelineSettings()
     settings.seed = seed
     settings.window_chunks = config.window_chunks

@@ -78,7 +78,7 @@ class BatchSchema:
     num_buckets: int = 1
 
     def num_bags(self, sparse: SparseField) -> int:
-        """Returns the number of bags that a batch has in this field."""
+        """Returns the number of bags that a batch has in the field `sparse`."""
         return sparse.bags_per_sample * self.batch_size
 
     @cached_property

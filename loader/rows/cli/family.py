@@ -38,7 +38,7 @@ class RowTools:
     """Implements `loader.formats.file_tools.FileTools` for rows with the functions of each file's format."""
 
     def refuse_options(self, path: Path) -> None:
-        """Does nothing, since rows have no options of their own."""
+        """Does nothing, since the family rows has no options of its own to refuse."""
 
     def verify(self, file: Input, format: str | None, threads: int) -> Verdict:
         with byte_progress(file.path.name) as progress:

@@ -28,8 +28,8 @@ class Column:
     _texts: set[str] = field(default_factory=set, repr=False)
 
     def add(self, kind: str, missing: int, numbers: Sequence[float] = (), longest: int | None = None) -> None:
-        """Adds a part of the column. `missing`: number of missing values. `numbers`: all numbers, or only the smallest
-        and largest; NaN is ignored."""
+        """Adds a part of the column, whose values are of this kind. `missing`: number of missing values. `numbers`: all
+        numbers, or only the smallest and largest; NaN is ignored. `longest`: length of the longest text or list."""
         self.missing += missing
         if kind != "empty":
             self.kind = kind if self.kind in ("empty", kind) else "text"

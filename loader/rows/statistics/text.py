@@ -16,7 +16,7 @@ Chunks = Iterable[
 
 
 def counts(chunks: Chunks) -> Iterator[tuple[int, DataError | None]]:
-    """Yields the number of rows of each chunk, with the fault that follows them, if there is one."""
+    """Yields the number of rows in each chunk, with the fault that follows them or None."""
     for rows, error in chunks:
         yield len(rows.dense["label"]), error
 

@@ -46,7 +46,7 @@ class CsvFile:
         self._reader = _native.CsvReader([self._file], [columns], self._shape)
 
     def pieces(self, progress: OnProgress | None = None) -> Iterator[Lines]:
-        """Yields the lines of each chunk, up to the first fault."""
+        """Yields the rows of each chunk, as lines, up to the first fault."""
         for piece in range(self._file.num_chunks):
             _, _, ((offsets, _, _),), fault = _native.read_rows(self._reader, piece, self._shape)
             lines = [line.removesuffix(b"\r") for line in self._file.text(piece).split(b"\n")]

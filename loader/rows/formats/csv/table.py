@@ -52,7 +52,7 @@ def names_of(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tu
 
 @contextlib.contextmanager
 def naming_first_line(path: Path) -> Iterator[None]:
-    """Turns a ValueError of the block, which reads a file's first line, into a DataError."""
+    """Turns a ValueError that the `with` block raises into a DataError about the first line of the file."""
     try:
         yield
     except DataError:
@@ -62,8 +62,8 @@ def naming_first_line(path: Path) -> Iterator[None]:
 
 
 def columns_of(settings: RowsConfig, shape: _native.RowShape, name: str, first_line: bytes) -> _native.CsvColumns:
-    """Returns the numbers of the columns that the settings use, for the native part, in a file of that name. Raises
-    ValueError for a column that does not exist."""
+    """Returns, for the native part, which columns of a text file of that name hold the numbers and fields of the
+    settings. Raises ValueError for a column that does not exist."""
     columns = settings.columns
     found = _native.CsvColumns(cut_of(settings, name))
     names, found.width = names_of(settings, found.cut, first_line)

@@ -23,7 +23,7 @@ _EXACT = 1 << 53  # below it, float64 tells all whole numbers apart
 
 
 class Columns:
-    """Which columns of a file are used, and for what. Raises ValueError for a column that does not exist."""
+    """The columns that the settings use of a file, and for what. Raises ValueError for a column that does not exist."""
 
     def __init__(self, settings: RowsConfig, names: Sequence[str]) -> None:
         self._settings = settings
@@ -104,7 +104,8 @@ class Columns:
 
 
 def _named(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
-    """Calls `read` with the name. A ValueError that it raises gets the name in front."""
+    """Calls read(name, *arguments) and returns the result. The message of a ValueError that it raises gets the name in
+    front."""
     try:
         return read(name, *arguments)
     except ValueError as error:

@@ -160,8 +160,8 @@ def _parquet_file(opened: IO[bytes]) -> pyarrow.parquet.ParquetFile:
 
 
 def ask(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:
-    """Opens the file and returns question(opened file). Raises DataError. A file that has changed since it was
-    identified is a DataChangedError, and is not said to be damaged."""
+    """Opens a Parquet file, and returns the result of calling `question` with the open file. Raises DataError, and
+    DataChangedError if the file has changed since it was identified, so that such a file is not called damaged."""
     fault: Exception | None = None
     try:
         fd = open_regular(file.path)
