@@ -207,6 +207,8 @@ class PositionWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Writes the rest and gives the file its name; if the block has raised an exception, removes the file
+        instead."""
         try:
             if kind is None:
                 with one_line_errors():

@@ -36,8 +36,9 @@ def train(
     quiet: bool = False,
     allow_different_numerics: bool = False,
 ) -> Result:
-    """Trains to the end, as `pool train` does, and returns the result. Waits for the end; in asyncio use `await
-    asyncio.to_thread(train, ...)`.
+    """Trains to the end, as `pool train` does, waits for it, and returns the result.
+
+    In asyncio, use `await asyncio.to_thread(train, ...)`.
 
     config: a TOML file, or its content as a mapping; keys may be dotted: {"train.steps": 500}.
     overrides: changes to it, as `--set`; values as in Python.
@@ -45,7 +46,8 @@ def train(
         processes import it from that module, which must not be the script or notebook itself.
     resume: go on from the last checkpoint in run.dir, if there is one.
     quiet: show nothing; else the run's output is this process's own (`sys.stdout` in a notebook).
-    allow_different_numerics: resume even if numbers are rounded differently here than before.
+    allow_different_numerics: resume although torch, CPU, GPU or build differ; from there on the weights have other
+        bits.
 
     KeyboardInterrupt lets the run finish its step and write a checkpoint, and is then raised; a second one stops the
     run at once. Any other exception that is raised in this call (by the handler of an alarm, by a `sys.stdout` that

@@ -30,7 +30,7 @@ class Component:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file, with what the system said of it when it was identified, and what its entry in data.train says of it."""
+    """A data file with the identity that the system reported for it, and the settings of its entry in data.train."""
 
     path: Path
     size: int  # bytes that count; what follows is never read

@@ -72,6 +72,7 @@ class BlocksReader:
         return Place(Path(self.name), chunk)
 
     def read(self, chunk: int) -> Iterator[Rows]:
+        """Yields the rows of a block. Raises PluginError for an exception of the user's code, except for DataError."""
         if self._blocks is None:
             yield from self._generated()
             return

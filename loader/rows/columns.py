@@ -113,6 +113,7 @@ class ColumnsConfig(Section):
 
     @model_validator(mode="after")
     def _text_can_be_cut(self) -> Self:
+        """Raises WrongKeyError if delimiter or quote can't separate columns, or contradicts the layout."""
         for key, char in (("delimiter", self.delimiter), ("quote", self.quote)):
             if char and (not char.isascii() or char.isalnum() or char in "\r\n\0+-."):
                 raise WrongKeyError(f"{char!r}: expected one ASCII character that ends no line and no number has", key)

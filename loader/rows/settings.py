@@ -148,12 +148,15 @@ class RowsConfig(Section):
 
     @model_validator(mode="after")
     def _rows_have_one_origin(self) -> Self:
+        """Raises WrongKeyError if rows come from a user's code and from the built-in model, too."""
         if self.blocks and self.synthetic.num_rows:
             raise WrongKeyError(f"{self.blocks!r}: rows come from synthetic.num_rows, too; set one of them", "blocks")
         return self
 
     @model_validator(mode="after")
     def _label_map_has_labels(self) -> Self:
+        """Raises WrongKeyError if label_map contains a number that is no label of this kind, or that float32 can't
+        hold."""
         known = {"binary": (0, 1, -1), "class": range(self.num_classes)}.get(self.label)
         for text, label in self.label_map.items():
             if known is not None and label not in known:
@@ -164,6 +167,7 @@ class RowsConfig(Section):
 
     @model_validator(mode="after")
     def _fields_are_apart(self) -> Self:
+        """Raises WrongKeyError if the range of a field is empty, too large, or overlaps with another one."""
         last, last_end = "", 0
         for name, (begin, end) in sorted(self.fields.items(), key=lambda item: item[1]):
             if begin < 0 or not begin < end <= begin + MOST_FEATURES:
@@ -181,6 +185,7 @@ class RowsConfig(Section):
 
     @model_validator(mode="after")
     def _tables_can_be_shared(self) -> Self:
+        """Raises WrongKeyError if fields that are named together in shared_tables can't share a table."""
         shared: set[str] = set()
         for name, fields in self.shared_tables.items():
             if problem := self._table_problem(fields):
@@ -209,6 +214,7 @@ class RowsConfig(Section):
 
     @model_validator(mode="after")
     def _columns_are_used(self) -> Self:
+        """Raises WrongKeyError if `columns` sets a column for a field or number that the settings do not ask for."""
         columns = self.columns
         for key, named, known, where in (
             ("sparse", columns.sparse, list(self.ranges()), "field of data.rows.fields"),
@@ -223,6 +229,8 @@ class RowsConfig(Section):
 
     @model_validator(mode="after")
     def _names_are_of_fields(self) -> Self:
+        """Raises WrongKeyError if max_active or values names a field that does not exist, or if a name is invalid or
+        used twice."""
         fields = self.ranges()
         known = f"the fields are {', '.join(fields)}"
         if isinstance(self.max_active, dict) and self.max_active.keys() != fields.keys():

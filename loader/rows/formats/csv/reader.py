@@ -37,6 +37,8 @@ class CsvReader:
     """A `loader.formats.format.Reader` of text files with columns, where each chunk is a block of lines."""
 
     def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, may_grow: bool, skip_damaged: bool) -> None:
+        """Opens the files that are not empty. Raises DataError for a file that can't be used; with `skip_damaged` it is
+        left out."""
         settings.check_columns()
         self._shape = row_shape(settings)
         opened = usable(

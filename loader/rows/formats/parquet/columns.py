@@ -26,6 +26,8 @@ class Columns:
     """The columns that the settings use of a file, and for what. Raises ValueError for a column that does not exist."""
 
     def __init__(self, settings: RowsConfig, names: Sequence[str]) -> None:
+        """Finds the columns for the settings' dense numbers and sparse fields among `names`, those of a file. Keeps
+        them in `names`."""
         self._settings = settings
         read = (name for name in dense_names(settings) if name not in left_out(settings))
         wanted = [*read, *([QID] if settings.qid else [])]

@@ -81,6 +81,8 @@ def _printable(batch: Any) -> Any:
 
 
 def _printable_type(kind: Any) -> Any:
+    """Returns the type with times in nanoseconds, also inside of lists and structs, replaced by text, and such
+    durations by int64."""
     types = pyarrow.types
     if types.is_struct(kind):
         return pyarrow.struct([field.with_type(_printable_type(field.type)) for field in kind])
