@@ -1,7 +1,8 @@
-"""Files to sparse batches in given memory: the loader library. Knows nothing of the pool.
+"""The loader library: reads files and writes sparse batches into given memory. Knows nothing of the pool, the training
+runtime.
 
-The names below are the ones that code from outside (a task, a source, a script) may import, from here: they keep their
-names and meaning, whatever module they lie in. Nothing is imported before it is used.
+Code from outside (a task, a source, a script) may import the names below, from here. They keep their names and meaning,
+whatever module they lie in. A module is imported when one of its names is first used.
 """
 
 from __future__ import annotations

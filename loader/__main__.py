@@ -1,4 +1,4 @@
-"""The command `loader`, also as `python -m loader`. A Ctrl-C that comes before anything else ends it without a word."""
+"""The command `loader`, also as `python -m loader`. Ctrl-C before the command has begun ends it silently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ INTERRUPTED = 130  # nothing of ours is imported yet
 
 
 def main() -> int:
-    """Runs the command line; gives back the exit code."""
+    """Runs the command line and returns the exit code."""
     try:
         from loader.plugins.modules import forget_current_folder
 

@@ -1,4 +1,4 @@
-"""How many cores this process may use: what defaults of numbers of threads are made of."""
+"""How many cores this process may use, from which defaults of numbers of threads are computed."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ _MOUNTED = Path("/sys/fs/cgroup")
 
 
 def allowed_cores(groups: Path = _GROUPS, mounted: Path = _MOUNTED) -> int:
-    """Cores that the affinity (`taskset`) leaves, and no more than the quotas of the control groups, rounded up.
+    """Returns the number of cores that this process may use: those of its affinity (`taskset`), but at most the quota
+    of its control groups, rounded up.
 
-    groups: the file that says of which control groups the process is; mounted: where their folders are.
+    groups: the file that lists the process's control groups. mounted: the folder in which control groups are mounted.
     """
     quotas = [max(1, math.ceil(quota)) for quota in _quotas(groups, mounted)]
     return min([len(os.sched_getaffinity(0)), *quotas])
 
 
 def decoding_threads(accelerators: int = 0) -> int:
-    """Threads that decode and build the batches which so many accelerators take: half of the cores, as the others wait
-    for devices and step weights. Two are no slower than one on a single core, and keep CPU workers busy."""
+    """Returns the default number of threads that decode and build batches for `accelerators` devices: half of the
+    cores, from 2 to 2 + 2 x accelerators. The other cores wait for devices and step weights. Two threads are no slower
+    than one on a single core, and keep CPU workers busy."""
     return min(max(2, allowed_cores() // 2), 2 + 2 * accelerators)
 
 
 def _quotas(groups: Path, mounted: Path) -> Iterator[float]:
-    """Cores' worth of time that each group, or one that it is in, may use. Without a quota there is none."""
+    """Yields the quota in cores of each control group of the process, and of each group that contains it. A group
+    without a quota yields nothing."""
     try:
         lines = groups.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -50,8 +53,9 @@ def _quotas(groups: Path, mounted: Path) -> Iterator[float]:
 
 
 def _quota_and_period(folder: Path, *, is_unified: bool) -> tuple[int, int]:
-    """Microseconds. Raises OSError or ValueError where there is no quota."""
+    """Returns the processor time that a control group may use in each period, and the period, in microseconds. Raises
+    OSError or ValueError if the group has no quota."""
     if is_unified:
         quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
-        return int(quota), int(period)  # "max" is no number
+        return int(quota), int(period)  # "max", for no quota, raises ValueError
     return int((folder / "cpu.cfs_quota_us").read_text()), int((folder / "cpu.cfs_period_us").read_text())

@@ -1,4 +1,5 @@
-"""Errors that end a command of either program: each becomes one line on stderr, or silence."""
+"""Errors that end a command of either program, `loader` or `pool`. Each is shown as one line on stderr, or not at
+all."""
 
 from __future__ import annotations
 
@@ -9,23 +10,23 @@ from pathlib import Path
 
 from loader.exit_codes import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_SIGNALLED, EXIT_USAGE
 
-SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)  # the same may succeed later
+SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)  # the same command may succeed later
 
 
 def one_line(text: str) -> str:
-    """`text` for a message: line ends and other control characters as escapes."""
+    """Returns `text` with line ends and other control characters escaped, for a message of one line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def comes_from(error: BaseException | None, numbers: Collection[int]) -> bool:
-    """Tells whether an error is, or was raised for, an OSError with one of these numbers."""
+    """Tells whether an error, or one that caused it, is an OSError with one of these error numbers."""
     while error is not None and not (isinstance(error, OSError) and error.errno in numbers):
         error = error.__cause__ or error.__context__
     return error is not None
 
 
 class DataError(ValueError):
-    """Damaged or unusable data: which file, where, and what is wrong (I8)."""
+    """Raised for damaged or unusable data; names the file, the offset and what is wrong (I8)."""
 
     def __init__(self, file: Path | str, reason: str, offset: int | None = None) -> None:
         self.file = str(file)
@@ -36,17 +37,18 @@ class DataError(ValueError):
 
 
 class DataChangedError(DataError):
-    """A file is not what it was when it was identified, or a chunk has other bytes than when it was first read."""
+    """Raised if a file is not what it was when it was identified, or a chunk has other bytes than when it was first
+    read."""
 
 
 class CommandError(Exception):
-    """Ends the command: what it says is for the user, its exit code for the caller."""
+    """An error that ends the command. The message is for the user, the exit code for the caller."""
 
     exit_code = EXIT_FAILED
 
 
 class UsageError(CommandError):
-    """A command line that is refused before anything has been touched."""
+    """Raised for a command line that is refused before any file has been touched."""
 
     exit_code = EXIT_USAGE
 
@@ -55,7 +57,7 @@ class UsageError(CommandError):
 
 
 class InterruptedBySignalError(CommandError):
-    """A signal has asked the command to stop."""
+    """Raised by a command that a signal has asked to stop."""
 
     def __init__(self, number: signal.Signals) -> None:
         self.number = number
@@ -64,17 +66,18 @@ class InterruptedBySignalError(CommandError):
 
 
 class EngineError(CommandError):
-    """A UCI engine does not start, answer or live: names the program."""
+    """Raised if a UCI engine does not start, does not answer or dies. The message names the program."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(one_line(reason))
 
 
 class EngineStartError(EngineError):
-    """The system can't start an engine: no such program, or no processes, descriptors or memory left."""
+    """Raised if the system can't start an engine: no such program, or no processes, descriptors or memory left."""
 
 
 class PipeClosedError(CommandError):
-    """The reader of our output has closed it (`loader dump FILE | head`): not an error; the command stops silently."""
+    """Raised if the reader of our output has closed it (`loader dump FILE | head`). This is no error for the user, so
+    the command stops silently."""
 
     exit_code = EXIT_PIPE_CLOSED

@@ -1,4 +1,4 @@
-"""Exit codes of both programs. Each error names its own."""
+"""Exit codes of both programs, `loader` and `pool`. An error class has the code with which it ends the program."""
 
 EXIT_DONE = 0
 EXIT_FAILED = 1  # a file, an engine, a checkpoint, or a process of a run that can't go on

@@ -1,4 +1,4 @@
-"""Pictures through matplotlib, which is imported when one is drawn: it is in the extra `pictures`."""
+"""Draws pictures with matplotlib, of the extra `pictures`, which is imported only when one is drawn."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from loader.files.whole_file import write_whole
 
 # late imports: matplotlib is an extra, and takes long to load
 
-_DOTS = 110  # an inch
+_DOTS = 110  # dots per inch
 
 
 def need_matplotlib(option: str) -> None:
-    """Before any work is done. Raises UsageError that names the option if there is none."""
+    """Raises UsageError that names the option if matplotlib is not installed. Called before any work is done."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError(f"{option}: needs matplotlib, which is not installed: pip install 'sparsepool[pictures]'")
 
 
 @contextmanager
 def picture(path: Path, title: str, width: float, height: float) -> Iterator[Any]:
-    """A figure to draw on, in inches; the file is written when all is drawn. Raises OSError."""
+    """Yields a matplotlib figure of this size in inches to draw on, and writes it to `path` as PNG at the end. Raises
+    OSError."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""Groups of settings: a class of keys, each with its meaning, limits, and effect on a run's result."""
+"""The base class of groups of settings. Each key has its meaning, limits, and effect on a run's result."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ class Effect(Enum):
 
     @classmethod
     def of(cls, field: FieldInfo) -> Effect:
-        """Returns the effect that the key declares."""
+        """Returns the effect that the key's field declares, RESULT by default."""
         return next((entry for entry in field.metadata if isinstance(entry, cls)), cls.RESULT)
 
 
 class WrongKeyError(ValueError):
-    """Raised by a section's own check, for one of its keys."""
+    """Raised by a section's own check for one of its keys."""
 
     def __init__(self, problem: str, *key: str) -> None:
-        """`key`: its name in the section, then those in the table that it is."""
+        """Makes the error for the key `key`: its name in the section and, if it is a table, the names of the keys
+        inside."""
         super().__init__(f"{'.'.join(key)}: {problem}")
         self.problem = problem
         self.key = key
@@ -61,14 +62,15 @@ class Section(BaseModel):
         return _as_integer(cls.model_fields[info.field_name].annotation, value)
 
     def given(self, *keys: str) -> str:
-        """Returns the first of some keys that do not fit together that is set: for `WrongKeyError`."""
+        """Returns the first of these keys that the user has set, or the first of all if none is. Names the key to blame
+        when some keys do not fit together (`WrongKeyError`)."""
         return next((key for key in keys if key in self.model_fields_set), keys[0])
 
 
 def section_problem(found: object) -> str:
-    """Why it can't be the class of a section whose keys all have defaults; empty if it can.
+    """Returns why `found` can't be the class of a section whose keys all have defaults; an empty text if it can.
 
-    A key's default must be one that the section itself accepts: every process reads it as JSON.
+    A key's default must be one that the section itself accepts, since every process reads it as JSON.
     """
     if not (isinstance(found, type) and issubclass(found, Section)):
         return f" must be a class made from loader.Section, not {reprlib.repr(found)}"
@@ -83,7 +85,7 @@ def section_problem(found: object) -> str:
 
 
 def first_problem(error: ValidationError) -> tuple[tuple[str, ...], str]:
-    """The first of what pydantic has found: the path of the key, and what is wrong with it."""
+    """Returns the first problem of a pydantic error: the path of the key, and what is wrong with it."""
     problems = error.errors()
     # The garbage collector does not see into pydantic's errors: through these, all callers' frames would stay.
     for cause in (problem["ctx"]["error"] for problem in problems if problem["type"] == "value_error"):
@@ -94,20 +96,21 @@ def first_problem(error: ValidationError) -> tuple[tuple[str, ...], str]:
 
 
 def alternatives(annotation: Any) -> tuple[Any, ...]:
-    """Returns the members of a union; of any other type, that alone; without what they are annotated with."""
+    """Returns the types of a union, or the type alone if it is no union, each without its annotations."""
     kinds = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     return tuple(get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in kinds)
 
 
 def as_tuple(value: Any) -> Any:
-    """For BeforeValidator: a list of the file is a tuple in a section; a number such as 1e6 is an integer."""
+    """Turns a list from a TOML file into the tuple that a section has, for BeforeValidator. Numbers such as 1e6 in it
+    become integers; anything but a list is returned as it is."""
     if not isinstance(value, list):
         return value
     return tuple(int(item) if isinstance(item, float) and item.is_integer() else item for item in value)
 
 
 def _as_integer(annotation: Any, value: Any) -> Any:
-    """`value`, as an int if it is an integral float where `annotation` has no floats."""
+    """Returns `value` with integral floats, such as 1e6, turned into integers where `annotation` allows no floats."""
     kinds = alternatives(annotation)
     if isinstance(value, float) and value.is_integer() and int in kinds and float not in kinds:
         return int(value)

@@ -1,5 +1,5 @@
-"""The front of the project for Python: `open` and `write`, files of positions; `batches`, the loader alone; `train`, a
-whole run.
+"""The Python interface of the project: `open` and `write` for files of positions, `batches` for the loader alone, and
+`train` for a whole run.
 
     import sparsepool
 
@@ -10,7 +10,7 @@ whole run.
     result = sparsepool.train("configs/demo.toml", {"train.steps": 50})
     result.weights(), result.metrics(), result.run_dir
 
-Importing this imports neither torch nor numpy nor pydantic: that happens when a name is used that needs them.
+Importing this package imports neither torch nor numpy nor pydantic. That happens when a name is used that needs them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = sorted(_HOMES)
 
 
 def _refuse_others() -> None:
-    """Raises ImportError if Python finds a file of the user's in the place of a package of ours."""
+    """Raises ImportError if Python finds a user's file in the place of the packages `loader` or `pool`."""
     root = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 (pathlib takes long to import)
     for name in ("loader", "pool"):
         found = sys.modules[name] if name in sys.modules else importlib.util.find_spec(name)

@@ -1,7 +1,8 @@
-"""The process of `sparsepool.train`: the supervisor of a run. It reads what to do on standard input, one line of JSON.
+"""The process that `sparsepool.train` starts: the supervisor of a run. It reads what to do from standard input, one
+line of JSON.
 
-The end of standard input stops the run: the call that started it is over, however it was left. The child says where its
-run is on a descriptor of its own, and everything else as `pool train` does.
+The end of standard input stops the run, since it means that the call of `train` has ended, in whatever way. The child
+writes the folder of its run to a descriptor that it was given, and everything else where `pool train` does.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ COMMAND = "run"
 
 
 def main() -> int:
-    """Runs what standard input asks for; gives back the exit code."""
+    """Runs what standard input asks for, and returns the exit code."""
     return Program(
         "pool", "sparsepool", "A run that was started from Python.", (sys.modules[__name__],), EXIT_DATA
     ).main([COMMAND])
@@ -47,7 +48,7 @@ def run() -> None:
     if not line.endswith(b"\n"):  # the caller was interrupted while it wrote
         return
     asked: dict[str, Any] = json.loads(line)
-    die_with_parent(signal.SIGTERM)  # a notebook that is closed: the step is finished, and a checkpoint written
+    die_with_parent(signal.SIGTERM)  # if a notebook is closed, finishes the step and writes a checkpoint
     _stop_with_the_call(sys.stdin.fileno())
     if os.getppid() != asked["parent"]:
         return
@@ -64,7 +65,8 @@ def run() -> None:
 
 
 def _stop_with_the_call(descriptor: int) -> None:
-    """Has the kernel send SIGTERM when the caller's end of the pipe closes; at once if it is closed already."""
+    """Has the kernel send SIGTERM to this process when the caller's end of the pipe `descriptor` closes. Sends it at
+    once if that end is closed already."""
     fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGTERM)
     fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC)

@@ -1,4 +1,4 @@
-"""Errors that the functions of this package raise for what a user can cause: one clear line."""
+"""Errors that the functions of this package raise for what a user can cause, with a message of one clear line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from loader.section import first_problem
 
 
 class SparsepoolError(Exception):
-    """Settings, files or a run are at fault; the text says which, where, and what to do.
+    """Raised when settings, files or a run are at fault. The message says which, where, and what to do.
 
-    `exit_code`: that of the command line for the same fault; 2 settings, 65 damaged data, 69 what they name is not
+    `exit_code`: that of the command line for the same fault: 2 settings, 65 damaged data, 69 what they name is not
     there now or in use, 71 not enough memory or disk.
+
     The cause of an error about data is a `loader.DataError`, with file and offset.
     """
 
@@ -27,9 +28,9 @@ class SparsepoolError(Exception):
 
 
 class RunFailedError(SparsepoolError):
-    """A run that has ended before its last step: the line or lines it ended with.
+    """Raised when a run has ended before its last step. The message is the line or lines with which the run ended.
 
-    `run_dir`: its folder, with logs and checkpoints; None if it did not come that far.
+    `run_dir`: the run's folder, with logs and checkpoints; None if the run ended before it had one.
     """
 
     def __init__(self, reason: str, exit_code: int, run_dir: Path | None) -> None:
@@ -39,7 +40,8 @@ class RunFailedError(SparsepoolError):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Errors of the packages below become a SparsepoolError. Those of a user's own code, but for ValueError, pass."""
+    """Turns errors of the packages `loader` and `pool` into a SparsepoolError. Errors of a user's own code pass
+    unchanged, but for ValueError and OSError."""
     try:
         yield
     except DataError as error:

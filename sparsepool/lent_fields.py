@@ -1,4 +1,5 @@
-"""The fields of a batch while its memory is the reader's: asked for later, they say so."""
+"""The fields of a batch whose memory is lent to the reader. After the memory is taken back, using them raises an
+error."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ T = TypeVar("T")
 
 
 class LentFields(Mapping[str, T]):
-    """Fields by name, until they are taken back."""
+    """A mapping of a batch's fields by name that raises SparsepoolError after `take_back`, when their memory holds
+    another batch."""
 
     def __init__(self, fields: Mapping[str, T], batch: int) -> None:
         self._fields: Mapping[str, T] | None = fields
         self._batch = batch
 
     def take_back(self) -> None:
+        """Makes each later use of the fields raise SparsepoolError."""
         self._fields = None
 
     def __getitem__(self, name: str) -> T:
@@ -33,6 +36,7 @@ class LentFields(Mapping[str, T]):
         return "{taken back}" if self._fields is None else f"{{{', '.join(self._fields)}}}"
 
     def _there(self) -> Mapping[str, T]:
+        """Returns the fields. Raises SparsepoolError if they have been taken back."""
         if self._fields is None:
             raise SparsepoolError(
                 f"batch {self._batch} is used after the next one was asked for, or the stream closed: its memory holds "

@@ -1,4 +1,4 @@
-"""Settings and tasks given in Python, as plain data that a config can hold and other processes understand."""
+"""Converts settings and tasks given in Python to plain data that a config can hold and other processes understand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _MAIN = "__main__"
 
 
 def as_json(settings: Mapping[str, Any]) -> bytes:
-    """Raises SparsepoolError for a value that is no number, text, list or table, and can't be one."""
+    """Returns settings as JSON text. Raises SparsepoolError for a value that is no number, text, list or table, and
+    can't become one."""
     try:
         return json.dumps(settings, default=_plain).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -24,7 +25,8 @@ def as_json(settings: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Paths as text, numbers of numpy as numbers. Raises TypeError for what is no setting."""
+    """Converts a value for json.dumps: paths to text, mappings to dicts, numbers and arrays of numpy to Python's.
+    Raises TypeError for any other type."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
@@ -35,7 +37,8 @@ def _plain(value: Any) -> Any:
 
 
 def task_name(task: Any) -> str:
-    """`module` or `module:Name` of a module, a class or an object. Raises SparsepoolError with what to do."""
+    """Returns "module" or "module:Name", by which other processes import a task that is a module, a class or an object.
+    Raises SparsepoolError, which says what to do, if they can't."""
     if isinstance(task, str):
         return task
     if isinstance(task, ModuleType):
@@ -63,7 +66,8 @@ def task_name(task: Any) -> str:
 
 
 def _place_of(task: Any, kind: type) -> tuple[str, str]:
-    """The module that holds an object, and the name there: its class's module, or else any other."""
+    """Returns the module that holds an object, and the object's name there. Looks in the module of its class first,
+    then in all others. Raises SparsepoolError if no module has it."""
     names = [kind.__module__, *sorted(sys.modules.keys() - {kind.__module__, _MAIN, "__mp_main__"}), _MAIN]
     for module in names:
         if isinstance(found := sys.modules.get(module), ModuleType):
@@ -77,7 +81,7 @@ def _place_of(task: Any, kind: type) -> tuple[str, str]:
 
 
 def _importable(module: str, what: str) -> str:
-    """The module's name, if a new process can import it."""
+    """Returns the module's name. Raises SparsepoolError if a new process could not import it."""
     if module == _MAIN:
         raise SparsepoolError(
             f"task: {what}: is in the script or notebook that is running, which other processes can't import: move it "

@@ -1,4 +1,5 @@
-"""Files of chess positions as numpy records: `open` to read, `write` to write, without Python for each position."""
+"""Reads and writes files of chess positions as numpy records: `open` to read, `write` to write. No Python code runs for
+each position."""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ def open(
     *,
     threads: int = THREADS,
 ) -> Positions:
-    """A file of chess positions, for reading; any number of times, by any number of readers.
+    """Opens a file of chess positions for reading, any number of times and by any number of readers.
 
-    path: of any of the formats of chess, plain or compressed (docs/reference/formats.md).
-    format: its name, if neither the file's bytes nor its name say it.
-    threads: that decode, ahead of the reader; they change nothing.
+    path: a file in any of the chess formats, plain or compressed (docs/reference/formats.md).
+    format: the format's name, if neither the file's bytes nor its name say it.
+    threads: number of threads that decode ahead of the reader; they do not change the result.
 
-    Raises SparsepoolError for a file that is not there, of no known format, or damaged at its beginning.
+    Raises SparsepoolError for a file that does not exist, has no known format, or is damaged at its beginning.
     """
     if threads < 1:
         raise SparsepoolError(f"threads: must be 1 or more, not {threads}")
@@ -76,10 +77,10 @@ class Positions:
         self._conditions = conditions
 
     def where(self, condition: str) -> Positions:
-        """Positions for which the expression holds, as 'ply >= 16 and not in_check' (docs/reference/configuration.md).
-        Several are joined by and.
+        """Returns the positions for which the expression holds, as 'ply >= 16 and not in_check'
+        (docs/reference/configuration.md). Several conditions are joined by "and".
 
-        Raises SparsepoolError for an expression that is none, or that needs what the format does not have.
+        Raises SparsepoolError for an invalid expression, or one that needs what the format does not have.
         """
         source = self._source
         with one_line_errors():
@@ -96,7 +97,8 @@ class Positions:
         return self.blocks()
 
     def blocks(self, most: int = BLOCK) -> Iterator[Table]:
-        """Arrays of up to `most` positions, which are yours to keep; shorter ones at ends of the file's chunks.
+        """Yields arrays of up to `most` positions, which are the caller's to keep. Arrays at the ends of the file's
+        chunks are shorter.
 
         Raises SparsepoolError at damage, after the positions of the chunks before it.
         """
@@ -109,7 +111,7 @@ class Positions:
             self._source.check_end()
 
     def count(self) -> int:
-        """How many there are, of which all conditions hold. Reads the file."""
+        """Counts the positions for which all conditions hold. Reads the file."""
         if not self._conditions:
             with one_line_errors():
                 counted = map_in_order(self._count, self._source.chunks(), self._threads)
@@ -135,15 +137,15 @@ def write(
     *,
     lossy: bool = False,
 ) -> PositionWriter:
-    """A new file of positions: a context manager, to which blocks are added.
+    """Creates a new file of positions. A context manager, to which blocks of positions are added.
 
         with sparsepool.write("quiet.bf", lossy=True) as out:
             for block in sparsepool.open("games.viri").where("not in_check"):
                 out.add(block[abs(block["score"]) < 1000])
 
-    path: its ending says format and compression, as for `loader convert`. The file is there when the block is left, and
-        never replaces another; an exception leaves nothing.
-    format: its name, if the ending is not that format's.
+    path: its ending says format and compression, as for `loader convert`. The file appears when the `with` block ends,
+        and never replaces another file; an exception leaves nothing.
+    format: the format's name, if the ending is not that format's.
     lossy: leaves out fields that the format has no room for; without it they are an error.
 
     Raises SparsepoolError.
@@ -155,8 +157,8 @@ def write(
 
 
 class PositionWriter:
-    """`write` makes it. Positions of which each follows from the one before become a game or chain, where the format
-    has them."""
+    """Writes positions to a new file; `write` makes it. In formats with games or chains, consecutive positions of which
+    each follows from the previous one become a game or chain."""
 
     def __init__(self, output: Output, *, lossy: bool) -> None:
         self._output = output
@@ -166,15 +168,15 @@ class PositionWriter:
 
     @property
     def count(self) -> int:
-        """Positions that were added."""
+        """Returns the number of positions that were added."""
         return int(self._encoder.entries)
 
     def add(self, positions: npt.NDArray[Any]) -> None:
-        """Appends a structured array [positions] with fields of `Positions`, in any order: board, score and result,
-        and others. What is absent is written as if there were none: White to move, no rights, ply 0.
+        """Appends a structured array [positions] with fields of `Positions`, in any order: board, score and result, and
+        any others. A field that is absent gets the value for "none": White to move, no rights, ply 0.
 
-        Raises SparsepoolError for other fields or dtypes, for a position that is none, and for one that the format
-        can't hold, with its number.
+        Raises SparsepoolError for other fields or dtypes, for an invalid position, and for one that the format can't
+        hold, with its number.
         """
         with one_line_errors():
             rows = rows_of(positions)
@@ -187,6 +189,8 @@ class PositionWriter:
             self._output.write_encoded(self._encoder.take())
 
     def _check_parts(self, array: PositionFormat) -> None:
+        """Raises ValueError if positions with the fields of `array` would lose some in this format, unless lossy, or
+        lack the moves that it needs."""
         format = self._format
         if (gone := lost(array, format)) and not self._lossy:
             raise ValueError(
@@ -203,6 +207,8 @@ class PositionWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Writes the rest and gives the file its name; if the block has raised an exception, removes the file
+        instead."""
         try:
             if kind is None:
                 with one_line_errors():
@@ -214,7 +220,7 @@ class PositionWriter:
 
 
 def position_dtype(format: str | None = None) -> np.dtype[np.void]:
-    """Returns the dtype of the positions of a format, for arrays of your own; without a format that of all fields.
+    """Returns the dtype of the positions of a format, for arrays of your own. Without a format it has all fields.
     Raises SparsepoolError."""
     with one_line_errors():
         return dtype_of(() if format is None else named_format(format).lacks)

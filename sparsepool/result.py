@@ -1,4 +1,4 @@
-"""The result of a run: weights, metrics, checkpoints, read from its folder."""
+"""The result of a run, read from its folder: weights, metrics, checkpoints."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """A run's folder; `sparsepool.Result(Path("runs/x"))` reads that of any run, also of one that goes on."""
+    """The result of the run in a folder. `sparsepool.Result(Path("runs/x"))` reads that of any run, even one that still
+    goes on."""
 
     run_dir: Path
 
     @property
     def exit_code(self) -> int | None:
-        """The code with which the run ended: 0 with all steps done, 128 + the signal's number if one stopped it; None
-        while it goes on, and if it was killed."""
+        """Returns the code with which the run ended: 0 with all steps done, 128 + the signal's number if a signal
+        stopped it. Returns None while the run goes on, and if it was killed."""
         from pool.telemetry.status import goes_on, read_status
 
         folder = Path(self.run_dir)
@@ -40,22 +41,24 @@ class Result:
 
     @property
     def checkpoint(self) -> Path | None:
-        """The newest; None if there is none."""
+        """Returns the folder of the newest checkpoint; None if there is none."""
         return self._linked("last")
 
     @property
     def best_checkpoint(self) -> Path | None:
-        """The one that validated best; None without validations."""
+        """Returns the folder of the checkpoint with the best validation; None without validations."""
         return self._linked("best")
 
     def weights(
         self, checkpoint: Path | None = None, *, member: MemberId | None = None
     ) -> dict[str, npt.NDArray[np.generic]]:
-        """Returns what the model's `load_state_dict` takes: arrays by its names, in their shapes and dtypes (bfloat16
-        as float32), checked against the checkpoint's checksums.
+        """Returns the arrays that the model's `load_state_dict` takes, by its names, in their shapes and dtypes
+        (bfloat16 as float32). They are checked against the checkpoint's checksums.
 
-        checkpoint: another than the newest, such as `best_checkpoint`. member: of an ensemble, by its number from 0, or
-        "best" by train.best_metric in the checkpoint's newest validation; None: all, with names as `member.3.weight`.
+        checkpoint: another checkpoint than the newest, such as `best_checkpoint`.
+        member: one network of an ensemble, by its number from 0, or "best" by train.best_metric in the checkpoint's
+        newest validation. None: all networks, with names as `member.3.weight`.
+
         Raises SparsepoolError.
         """
         from pool.checkpoint.folder import locate
@@ -80,10 +83,11 @@ class Result:
         }
 
     def metrics(self, *, member: int | None = None) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl: one for each step, one more for each validation. Raises SparsepoolError.
+        """Returns the lines of metrics.jsonl as dicts: one for each step, one more for each validation. Raises
+        SparsepoolError.
 
-        member: of an ensemble, by its number from 0: the numbers that its own run would have; None: those of the run,
-        which are medians, and lists of all members under "members".
+        member: one network of an ensemble, by its number from 0; its numbers are those of a run of its own. None: the
+        numbers of the whole run, which are medians, with lists of all networks' numbers under "members".
         """
         records = []
         with one_line_errors():
@@ -92,7 +96,7 @@ class Result:
             with os.fdopen(open_regular(Path(self.run_dir) / "metrics.jsonl"), encoding="utf-8") as file:
                 lines = file.read().splitlines()
         for line in lines:
-            with suppress(ValueError):  # the last one, of a process that was killed
+            with suppress(ValueError):  # the last line may be torn, if the process was killed
                 records.append(json.loads(line))
         if member is None:
             return records

@@ -1,4 +1,5 @@
-"""A whole run from Python: the supervisor as a child process, so that it works in threads, notebooks and asyncio."""
+"""Trains a whole run from Python. The run's supervisor is a child process, so that `train` works in threads, notebooks
+and asyncio."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ from sparsepool.plain import as_json, task_name
 from sparsepool.result import Result
 
 _START = "import sys; from sparsepool.child import main; sys.exit(main())"
-_PIECE = 1 << 16  # bytes of output at once
-_SECONDS = 0.2  # of waiting at once
-_PREFIX = "pool: "  # of an error's line
+_PIECE = 1 << 16  # most bytes of the child's output read at once
+_SECONDS = 0.2  # longest wait for output
+_PREFIX = "pool: "  # how an error line of the child begins
 
 
 def train(
@@ -35,7 +36,9 @@ def train(
     quiet: bool = False,
     allow_different_numerics: bool = False,
 ) -> Result:
-    """Trains to the end, as `pool train` does, and waits for it; for asyncio: `await asyncio.to_thread(train, ...)`.
+    """Trains to the end, as `pool train` does, waits for it, and returns the result.
+
+    In asyncio, use `await asyncio.to_thread(train, ...)`.
 
     config: a TOML file, or its content as a mapping; keys may be dotted: {"train.steps": 500}.
     overrides: changes to it, as `--set`; values as in Python.
@@ -43,13 +46,15 @@ def train(
         processes import it from that module, which must not be the script or notebook itself.
     resume: go on from the last checkpoint in run.dir, if there is one.
     quiet: show nothing; else the run's output is this process's own (`sys.stdout` in a notebook).
+    allow_different_numerics: resume although torch, CPU, GPU or build differ; from there on the weights have other
+        bits.
 
     KeyboardInterrupt lets the run finish its step and write a checkpoint, and is then raised; a second one stops the
     run at once. Any other exception that is raised in this call (by the handler of an alarm, by a `sys.stdout` that
     fails, by another thread) stops the run in the same way. A run whose caller dies stops by itself, with a checkpoint.
 
-    Raises SparsepoolError for what can't be started, RunFailedError with the exit code, the line or lines and the
-    folder of a run that ends before its last step.
+    Raises SparsepoolError for a run that can't be started. Raises RunFailedError, with the exit code, the line or lines
+    and the folder, for a run that ends before its last step.
     """
     changes = {**(overrides or {}), **({} if task is None else {"task": task_name(task)})}
     asked = {
@@ -79,7 +84,8 @@ def train(
 
 
 def _started(asked: bytes, answer: int, quiet: bool) -> subprocess.Popen[bytes]:
-    """The child, which has been told what to do. A group of its own: Ctrl-C on a terminal is this process's to pass."""
+    """Starts the child process and writes to it what to do. The child gets a process group of its own, so that Ctrl-C
+    on a terminal reaches only this process, which passes it on."""
     child = subprocess.Popen(
         [sys.executable, "-P", "-c", _START],
         stdin=subprocess.PIPE,
@@ -110,10 +116,11 @@ def _close(child: subprocess.Popen[bytes]) -> None:
 
 
 def _output(quiet: bool) -> int | None:
-    """The file that the child writes to: this process's own, if `sys.stdout` is a file."""
+    """Returns the child's standard output for `subprocess.Popen`: None (this process's own) if `sys.stdout` is a file,
+    else PIPE; DEVNULL if quiet."""
     if quiet:
         return subprocess.DEVNULL
-    with suppress(AttributeError, OSError, ValueError):  # in a notebook it is none
+    with suppress(AttributeError, OSError, ValueError):  # in a notebook `sys.stdout` is no file
         if sys.stdout.fileno() == 1:
             sys.stdout.flush()
             return None
@@ -121,15 +128,15 @@ def _output(quiet: bool) -> int | None:
 
 
 class _Attendance:
-    """Passes the output of a child on until it has ended. A context manager: leaving it closes the child's standard
-    input, which stops a run that still goes on."""
+    """Passes on the output of a child process until it has ended. A context manager: leaving it closes the child's
+    standard input, which stops a run that still goes on."""
 
     def __init__(self, child: subprocess.Popen[bytes], quiet: bool) -> None:
         self._child = child
         self._quiet = quiet
         self._errors = bytearray()
         self._text = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._exception: BaseException | None = None  # the first that this process has raised meanwhile
+        self._exception: BaseException | None = None  # the first exception raised here while waiting
         self._signals_due = 0
 
     def __enter__(self) -> Self:
@@ -139,9 +146,9 @@ class _Attendance:
         _close(self._child)
 
     def wait(self) -> tuple[int, str]:
-        """Waits for the child's end; returns its exit code and what it has said of its end. Whatever is raised here
-        meanwhile (KeyboardInterrupt, by the handler of an alarm, by a standard output that fails, by another thread)
-        stops the run as Ctrl-C does, and is raised again when the run has ended."""
+        """Waits for the child's end. Returns its exit code and what it has written to stderr about its end. An
+        exception that is raised here meanwhile (KeyboardInterrupt, by the handler of an alarm, by a standard output
+        that fails, by another thread) stops the run as Ctrl-C does. It is raised again when the run has ended."""
         with selectors.DefaultSelector() as selector:
             self._register(selector)
             while True:
@@ -157,7 +164,7 @@ class _Attendance:
         if self._exception is not None:
             raise self._exception
         if said and code == 0 and not self._quiet:
-            sys.stderr.write(f"{said}\n")  # warnings of libraries
+            sys.stderr.write(f"{said}\n")  # warnings of libraries, as the run itself went well
         return code, said.removeprefix(_PREFIX)
 
     def _register(self, selector: selectors.BaseSelector) -> None:
@@ -166,7 +173,8 @@ class _Attendance:
                 selector.register(stream, selectors.EVENT_READ, take)
 
     def _stop(self, error: BaseException) -> None:
-        """Notes what has been raised. Only a second KeyboardInterrupt stops a run at once that is being stopped."""
+        """Records an exception and lets the child be interrupted. While the run is being stopped only another
+        KeyboardInterrupt interrupts it again, which stops it at once."""
         if self._exception is None:
             self._exception = error
             self._signals_due += 1
@@ -179,8 +187,8 @@ class _Attendance:
             self._signals_due -= 1
 
     def _read_some(self, selector: selectors.BaseSelector) -> None:
-        """Waits for output for a while, since what another thread raises in this one is not raised while it waits;
-        closes what has ended."""
+        """Reads output of the child, waiting at most _SECONDS for it, since an exception that another thread raises in
+        this one is delivered only between waits. Unregisters outputs that have ended."""
         for key, _ in selector.select(_SECONDS):
             if data := os.read(key.fd, _PIECE):
                 key.data(data)
@@ -188,6 +196,7 @@ class _Attendance:
                 selector.unregister(key.fileobj)
 
     def _show(self, data: bytes) -> None:
+        """Writes output of the child to `sys.stdout`, unless writing may be what has failed."""
         if self._exception is not None and not isinstance(self._exception, KeyboardInterrupt):
             return  # standard output may be what has failed
         sys.stdout.write(self._text.decode(data))
@@ -196,7 +205,7 @@ class _Attendance:
 
 def _import_path() -> list[str]:
     """Returns the folders where this process finds modules and a new one would not: the script's folder, and what was
-    added to sys.path. The current folder is searched for the modules that settings name, and is left to that."""
+    added to sys.path. The current folder is left out, as it is searched only for the modules that settings name."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     known = [*map(sysconfig.get_path, names), *site.getsitepackages(), site.getusersitepackages()]
     package = Path(__file__).parent.parent
@@ -207,6 +216,7 @@ def _import_path() -> list[str]:
 
 
 def _ended_by(code: int) -> str:
+    """Returns an error message for a run that ended with this code and without a line of its own."""
     number = -code if code < 0 else code - EXIT_SIGNALLED
     with suppress(ValueError):
         name = signal.Signals(number).name

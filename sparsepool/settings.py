@@ -1,4 +1,5 @@
-"""Settings of a stream from keywords: those of [data] in a config, checked and explained as there."""
+"""Makes the settings of a stream from keywords, which are the keys of [data] in a config and are checked in the same
+way."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Map
 
 
 def data_config(settings: Mapping[str, Any]) -> DataConfig:
-    """`settings`: keys of [data]; keys of the source's own section may stand beside them. Raises ConfigError that names
-    the key, SparsepoolError, ValueError for no source."""
+    """Returns the checked settings. `settings`: keys of [data]; keys of the source's own section may stand beside them.
+    Raises ConfigError that names the key, SparsepoolError, and ValueError for a source that does not exist."""
     cls = data_class(str(settings.get("source", DataConfig.model_fields["source"].default)), DataConfig)
     tree: dict[str, Any] = {}
     own: dict[str, Any] = {}
@@ -37,7 +38,8 @@ def data_config(settings: Mapping[str, Any]) -> DataConfig:
 
 
 def data_files(files: Files) -> tuple[DataFile, ...]:
-    """The files that are named, alone or with shares as in data.train. Raises ValueError, DataError."""
+    """Finds and identifies the files, which are given by name, or with shares as in data.train. Raises ValueError,
+    DataError."""
     given = [files] if isinstance(files, str | os.PathLike) else files
     try:
         entries = train_files([each if isinstance(each, Mapping) else os.fspath(each) for each in given])

@@ -1,4 +1,4 @@
-"""The loader alone: batches of files as torch tensors or numpy arrays, for a loop of one's own."""
+"""The loader alone: batches of files as torch tensors or numpy arrays, for a training loop of your own."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def batches(
     data: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Any:
-    """Batches of files, made by native threads ahead of a `for` loop.
+    """Opens a stream of batches from files, made by native threads ahead of a `for` loop.
 
     files: a file, a pattern with * and ?, or several of them, in order; or mappings of files and share, which are mixed
         as those of data.train; none for a source that reads none.
@@ -70,9 +70,9 @@ def batches(
         `number`, `sparse[name]` (offsets uint32 [bags + 1], features uint16 or uint32 [active], and the same by
         columns), `dense[name]` ([batch_size], in the schema's dtype), `bucket_offsets` ([buckets + 1]) and `copy()`.
     seed: of shuffling and random filters. Batch k is a function of files, settings and seed (I1).
-    epochs: passes over the files that one `for` makes; the next `for` goes on behind them, in another order. None: no
-        end. With tail = "flow" the last batch of a pass is filled up from the next pass. A source that is made up as it
-        goes has one endless pass.
+    epochs: passes over the files that one `for` makes; the next `for` goes on after them, in another order. None: no
+        end. With tail = "flow" the last batch of a pass is filled up from the next pass. A source that makes up its
+        samples has one endless pass.
     start: where to begin: `cursor` of an earlier stream of the same files and settings.
     data, settings: keys of [data] (source, batch_size, threads, shuffle, window_chunks, ...) and of the source's own
         section (features, filters, ...), as in a config.
@@ -93,12 +93,12 @@ def batches(
 
 
 class Batches(Generic[B]):
-    """An iterator's source and a context manager; `batches` makes it.
+    """A stream of batches, to iterate over, which `batches` makes. A context manager, which closes the stream.
 
-    A batch's arrays are views of memory that the native threads write to again: they live until the next batch is asked
-    for. After that `sparse` and `dense` raise; an array that was taken out of them before shows what is written there.
-    One thread reads at a time; `close` may come from any, also from a signal's handler. In a forked process the stream
-    can't be read, and closing it there does nothing to the parent's.
+    A batch's arrays are views of memory that the native threads write to again: they are valid until the next batch is
+    asked for. After that `sparse` and `dense` raise; an array that was taken out of them before shows what is written
+    there. One thread reads at a time; `close` may be called by any thread, also from a signal's handler. In a forked
+    process the stream can't be read, and closing it there does nothing to the parent's.
     """
 
     def __init__(
@@ -110,7 +110,8 @@ class Batches(Generic[B]):
         *,
         drops_tail: bool = False,
     ) -> None:
-        """Owns `stream` from now on."""
+        """Takes over `stream`, which `close` will close. `make`: converts the views of a slot to the batch that is
+        returned."""
         self.schema = stream.schema
         self._stream = stream
         self._make = make
@@ -118,13 +119,13 @@ class Batches(Generic[B]):
         self._drops_tail = drops_tail
         self._process = os.getpid()
         self._closing = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        weakref.finalize(self, os.close, self._closing)  # not by `close`, or another thread's would use the number
+        weakref.finalize(self, os.close, self._closing)  # not in `close`: another thread may still use the number
         self._free = weakref.finalize(self, _close_stream, stream, self._process)
         self._reader: dict[None, int] = {}  # the thread that is in a call; a dict for its atomic `setdefault`
-        self._interrupted = False  # a call was left while it handled slots
+        self._interrupted = False  # an exception ended a call while it handled slots
         self._closed = False
         self._slots = allocate_slots(stream.schema, NUM_SLOTS)
-        self._next: Filled | None = None  # finished, and not given to the reader yet
+        self._next: Filled | None = None  # next batch, finished but not yet returned
         self._lent: tuple[int, list[LentFields[Any]]] | None = None  # slot of the reader's batch, and its fields
         self._cursor = start or Cursor()
         self._poll = select.poll()
@@ -141,16 +142,18 @@ class Batches(Generic[B]):
 
     @property
     def cursor(self) -> Cursor:
-        """The place where the next batch begins: `start` of a stream that goes on from here."""
+        """Returns the place where the next batch begins, as `start` of a stream that continues from here."""
         return self._cursor
 
     def skipped(self) -> Sequence[LeftOut]:
-        """With on_bad_data = "skip": what has been left out, of each chunk and kind once, and not returned before."""
+        """Returns what on_bad_data = "skip" has left out since the last call. Each chunk and kind of fault is returned
+        once."""
         with self._used():
             return self._stream.skipped()
 
     def __iter__(self) -> Iterator[B]:
-        """One pass, or as many as `epochs` says. Raises SparsepoolError for damaged data and for a closed stream."""
+        """Yields the batches of one pass, or of as many as `epochs` says. Raises SparsepoolError for damaged data and
+        for a closed stream."""
         end: int | None = None
         while True:
             with self._used():
@@ -164,9 +167,9 @@ class Batches(Generic[B]):
             yield batch
 
     def close(self) -> None:
-        """Stops the threads and gives the memory back; a reader in another thread gets an error.
+        """Stops the threads and frees the memory; a reader in another thread gets an error.
 
-        Never waits for a reader, who may be the one that has called it: a call in flight gives the memory back itself.
+        Never waits for a reader, who may be the caller itself: a call in progress frees the memory when it ends.
         """
         if os.getpid() != self._process:
             return
@@ -184,6 +187,8 @@ class Batches(Generic[B]):
 
     @contextmanager
     def _used(self) -> Iterator[None]:
+        """Claims the stream for this thread during the block, and turns errors into SparsepoolErrors. Raises
+        SparsepoolError in a forked process, for a closed stream, and while another thread reads."""
         if os.getpid() != self._process:
             raise SparsepoolError("the stream was opened in another process, whose threads are not here: open one here")
         me = threading.get_ident()
@@ -201,8 +206,8 @@ class Batches(Generic[B]):
                 self._give_back()
 
     def _claim(self, me: int) -> None:
-        """Notes that this thread reads. Raises SparsepoolError if another one is in a call; an exception may have ended
-        a call before it could take its note back."""
+        """Records that this thread is reading. Raises SparsepoolError if another thread is in a call. A record that an
+        exception has left behind is overwritten."""
         reader = self._reader.setdefault(None, me)
         if reader == me:
             return
@@ -211,7 +216,7 @@ class Batches(Generic[B]):
         self._reader[None] = me
 
     def _is_in_flight(self, thread: int) -> bool:
-        """Tells whether that thread is in a call of this stream."""
+        """Tells whether that thread is executing a call of this stream."""
         frame = sys._current_frames().get(thread)
         while frame is not None:
             if frame.f_code in _CALLS and frame.f_locals.get("self") is self:
@@ -220,7 +225,7 @@ class Batches(Generic[B]):
         return False
 
     def _begin_again(self) -> None:
-        """Goes back to where the next batch begins."""
+        """Moves the stream back to where the next batch begins, after a call was interrupted while it handled slots."""
         self._take_back()
         self._next = None
         self._stream.seek(self._cursor)
@@ -241,7 +246,8 @@ class Batches(Generic[B]):
             raise SparsepoolError("the stream is closed")
 
     def _ahead(self) -> Filled:
-        """The next finished batch."""
+        """Returns the next finished batch, and waits for it if necessary. The batch stays the next one until it is
+        lent."""
         while self._next is None:
             with self._handling_slots():
                 self._next = self._stream.take()
@@ -252,24 +258,27 @@ class Batches(Generic[B]):
 
     @contextmanager
     def _handling_slots(self) -> Iterator[None]:
-        """Marks the part of a call that loses a slot or a batch if the handler of a signal raises in it."""
+        """Marks the part of a call in which an exception of a signal's handler would lose a slot or a batch."""
         self._interrupted = True
         try:
             yield
-        except (DataError, ValueError):  # of the stream itself
+        except (DataError, ValueError):  # raised by the stream, which keeps its slots in order
             self._interrupted = False
             raise
         self._interrupted = False
 
     def _epoch_of(self, filled: Filled) -> int:
-        """The pass that a batch belongs to: that of its first sample. A dropped tail lies between cursor and sample."""
+        """Returns the number of the pass to which a batch's first sample belongs. With tail = "drop" the cursor may lie
+        before the dropped samples of the previous pass, so the end of the batch decides."""
         if not self._drops_tail:
             return filled.cursor.epoch
         then = filled.next_cursor
-        at_the_end = then.window == then.entry == 0  # right behind the last entry is the next epoch's beginning
+        at_the_end = then.window == then.entry == 0  # after an epoch's last entry the cursor is the next epoch's start
         return then.epoch - at_the_end
 
     def _lend(self, filled: Filled) -> B:
+        """Returns the batch with its fields as LentFields, and gives the slot of the previous batch back to the
+        stream."""
         self._next = None
         if (slot := self._take_back()) is not None:
             self._stream.give(slot)
@@ -282,6 +291,8 @@ class Batches(Generic[B]):
         return lent
 
     def _take_back(self) -> int | None:
+        """Makes the fields of the reader's batch raise from now on. Returns the batch's slot, or None if none is
+        lent."""
         lent, self._lent = self._lent, None
         if lent is None:
             return None
@@ -296,13 +307,14 @@ def _as_they_are(batch: SparseBatch) -> SparseBatch:
 
 
 def _tensors(batch: SparseBatch) -> TensorBatch:
-    from pool.nn.batch import TensorBatch  # late: numpy arrays are given without torch
+    from pool.nn.batch import TensorBatch  # late import: arrays="numpy" works without torch
 
     return TensorBatch.from_numpy(batch)
 
 
 def _close_stream(stream: Stream, process: int) -> None:
-    """Closes a stream in the process that has opened it; a forked one ends, too, and has no threads of it."""
+    """Closes a stream, but only in the process that has opened it: a forked process, which ends as well, has none of
+    its threads."""
     if os.getpid() == process:
         stream.close()
 

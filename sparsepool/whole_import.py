@@ -1,4 +1,4 @@
-"""Imports that no signal leaves half done."""
+"""Imports a module with signals held back, so that no signal leaves the import half done."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import ModuleType
 
 
 def import_whole(name: str) -> ModuleType:
-    """Imports a module, holding signals back: a handler that raises within leaves halves of numpy or torch, which later
-    imports fail on, or crash the process."""
+    """Imports a module with all signals blocked. A handler that raises an exception in the middle would leave halves of
+    numpy or torch, on which later imports fail or crash the process."""
     if name in sys.modules:
         return importlib.import_module(name)
     held = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

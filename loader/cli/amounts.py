@@ -1,4 +1,4 @@
-"""Amounts in the text of options: bytes, shares."""
+"""Parses amounts in the text of options: bytes and shares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _MOST_BYTES = 1 << 60
 
 
 def parse_bytes(text: str, option: str) -> int:
-    """Parses an amount of memory, as 4GiB, 512MiB or 2g. Raises UsageError, which names the option."""
+    """Parses an amount of memory, as 4GiB, 512MiB or 2g, and returns the bytes. Raises UsageError, which names the
+    option."""
     amount = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?) ?([a-z]*)", text.strip().lower().removesuffix("b") or text)
     unit = amount and next((name for name in (amount[2], f"{amount[2]}b") if name in UNITS), None)
     if amount is None or unit is None:

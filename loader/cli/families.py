@@ -1,4 +1,5 @@
-"""The families of formats: their commands, and their options and tools in the commands for any data.
+"""The families of formats (chess, rows) in the program `loader`: their commands, and their options and tools in the
+commands for any data.
 
 A family is found by its name in `loader.formats.families`; no module here imports one.
 """
@@ -18,20 +19,21 @@ from loader.formats.file_tools import Family, FileTools, Options
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
-FamilyOptions = Mapping[str, Mapping[str, Any]]  # values of options, by the family that has them
+FamilyOptions = Mapping[str, Mapping[str, Any]]  # values of options by name, by the family that has the options
 
 
 @cache
 def families() -> Mapping[str, Family]:
-    """Returns all families, by their names."""
+    """Returns the part that each family has in the program `loader`, by the family's name."""
     modules = {name: importlib.import_module(f"{package}.cli.family") for name, package in FAMILIES.items()}
     return {name: cast("Family", module) for name, module in modules.items()}
 
 
 def with_family_options(command_name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Replaces the parameter `options` of a command, which gets FamilyOptions, by the options of all families."""
+    """Returns a decorator that replaces the parameter `options` of a command by the options of all families. The
+    command gets their values as FamilyOptions."""
     places: dict[str, Options] = {}
-    names: dict[str, list[str]] = {}  # of options, by the family
+    names: dict[str, list[str]] = {}  # names of options, by the family
     for family_name, family in families().items():
         own = family.OPTIONS.get(command_name, {})
         names[family_name] = [name for options in own.values() for name in options]
@@ -45,14 +47,14 @@ def with_family_options(command_name: str) -> Callable[[Callable[..., Any]], Cal
 
 
 class FamilyTools:
-    """The tools of all families, for one command. Raises UsageError for options that can't be followed."""
+    """The tools of all families for one run of a command. Raises UsageError for options that can't be followed."""
 
     def __init__(self, num_files: int, options: FamilyOptions) -> None:
         self._tools = {name: family.make_tools(num_files, **options[name]) for name, family in families().items()}
 
     def select(self, file: Input, given: str | None) -> tuple[FileTools, str | None]:
-        """Returns the tools of a file's family, and the name of its format; of a pipe that is `given`, which --format
-        says. Raises UsageError, and DataError for a file that no format claims."""
+        """Returns the tools of a file's family, and the name of the file's format. `given`: the option --format, which
+        alone says the format of a pipe. Raises UsageError, and DataError for a file that no format claims."""
         from loader.formats.registry import built_in, find_format, format_by_name
 
         if file.is_pipe:

@@ -1,4 +1,5 @@
-"""The `loader` command: commands for any data, a module a group, and those of each family (its folder `cli`).
+"""The program `loader`: commands for any data, a module for each group, and the commands of each family (its folder
+`cli`).
 
 Exit codes: 0 fine, 1 the data (or the engine) is at fault, 2 the command line is, 71 no memory or disk space is left,
 130, 143 and 129 interrupted by SIGINT, SIGTERM and SIGHUP.

@@ -1,4 +1,4 @@
-"""Groups of options that a command takes by one parameter."""
+"""Groups of options that a command takes as one parameter."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from loader.formats.file_tools import Options
 def with_options(
     command: Callable[..., Any], parameter: str, places: Mapping[str, Options], make: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Replaces a parameter of a command by options, and passes make(**values) for it. `places`: the options by the
-    parameter that they follow in --help; by `parameter` those that stand where it stood."""
+    """Returns the command with `parameter` replaced by a group of options. When the command runs, make(**values of the
+    options) is passed for `parameter`.
+
+    `places`: options by the name of the parameter that they follow in --help; under `parameter` those that take its
+    place.
+    """
     hints = get_type_hints(command, include_extras=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters: list[inspect.Parameter] = []

@@ -1,4 +1,4 @@
-"""Arguments and options of commands for any data."""
+"""Arguments and options that several commands for any data share."""
 
 from __future__ import annotations
 

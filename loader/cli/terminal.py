@@ -1,4 +1,4 @@
-"""Output for people: rich on a terminal, plain text elsewhere."""
+"""Output for people, drawn by rich on a terminal and as plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def byte_progress(title: str) -> Iterator[OnProgress | None]:
-    """A bar for work that goes through a file, of 0 bytes if that is not known; none unless stderr is a terminal."""
+    """Shows a progress bar in bytes on stderr. Yields a function of (bytes done, bytes in all), where 0 in all means
+    unknown; yields None unless stderr is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -37,16 +38,16 @@ def byte_progress(title: str) -> Iterator[OnProgress | None]:
 
 
 class Waiting(Protocol):
-    """A source of data that may come late."""
+    """A source of data that may come late, as a pipe does."""
 
     def call_while_waiting(self, check: Callable[[], object]) -> None:
-        """Sets what is called now and then while nothing comes, and may raise."""
+        """Sets a function that is called now and then while no data comes. It may raise to end the wait."""
 
 
 @contextmanager
 def interruptible_progress(title: str, sources: Sequence[Waiting] = ()) -> Iterator[OnProgress]:
-    """Shows progress as `byte_progress`, and ends the command when a signal has come, also while nothing comes from one
-    of the sources."""
+    """Shows progress as `byte_progress` does, and ends the command when a signal has arrived. Also does so while the
+    command waits for data from one of `sources`."""
     from loader.files.interruption import interruptible
 
     with interruptible() as interruption, byte_progress(title) as progress:
@@ -63,8 +64,8 @@ def interruptible_progress(title: str, sources: Sequence[Waiting] = ()) -> Itera
 
 @contextmanager
 def sample_count(title: str) -> Iterator[Callable[[int], object] | None]:
-    """Told how many samples are done, of a number that is not known; shows them and their speed. None unless stderr is
-    a terminal."""
+    """Shows a count of samples and their speed on stderr, where the total is not known. Yields a function of the count;
+    yields None unless stderr is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -84,7 +85,7 @@ def sample_count(title: str) -> Iterator[Callable[[int], object] | None]:
 
 
 def show_table(title: str, rows: list[tuple[str, str]]) -> None:
-    """Names and values, one pair a line."""
+    """Writes names and values to standard output, one pair a line."""
     if not sys.stdout.isatty():
         width = max(len(name) for name, _ in rows)
         lines = [title, *(f"  {name:<{width}}  {value}" for name, value in rows)]

@@ -59,7 +59,8 @@ def verify_files(
 
 
 def _verify(file: Input, given: str | None, family_tools: FamilyTools, threads: int) -> Verdict:
-    """Verifies a file, also one that can't be opened. Raises DataError for a pipe of which nothing can be read."""
+    """Verifies a file and returns the result, also for a file that can't be opened. Raises DataError for a pipe of
+    which nothing can be read."""
     from loader.formats.file_tools import Verdict
 
     try:
@@ -79,6 +80,7 @@ def _fields(verdict: Verdict) -> dict[str, Any]:
 
 
 def describe(verdict: Verdict) -> Iterator[str]:
+    """Yields the lines for the user about a file that is damaged or has illegal entries."""
     for found in verdict.illegal:
         count = "the only one" if found.entries == 1 else f"the first of {found.entries:,}"
         yield f"loader: {verdict.file}: offset {found.offset}: {found.first} ({count})"

@@ -1,1 +1,1 @@
-"""The frame of both programs: standard streams, errors as one line, exit codes, completion."""
+"""What the programs `loader` and `pool` share: standard streams, errors as one line, exit codes, completion."""

@@ -9,10 +9,10 @@ from typing import Any
 
 
 def json_line(value: Any, *, ascii_only: bool = True, other: Callable[[Any], object] | None = None) -> str:
-    """Returns `value` as a JSON text with a line end. A number that is not finite is null: JSON has none, and strict
-    readers refuse the whole line.
+    """Returns `value` as JSON text with a line end. A number that is not finite becomes null, since JSON has none and
+    strict readers refuse the whole line.
 
-    value: plain data; `other` turns what is none into some. With `ascii_only` other characters are escaped.
+    value: plain data; `other` converts any other object to plain data. With `ascii_only` other characters are escaped.
     """
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=ascii_only, default=other)
@@ -22,6 +22,7 @@ def json_line(value: Any, *, ascii_only: bool = True, other: Callable[[Any], obj
 
 
 def _finite(value: Any) -> Any:
+    """Returns plain data with each number that is not finite replaced by None."""
     match value:
         case float():
             return value if math.isfinite(value) else None

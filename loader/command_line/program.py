@@ -1,4 +1,4 @@
-"""A program of several commands: runs one of them, turns errors into a line on stderr and an exit code.
+"""A program with several commands: runs one of them, and turns errors into a line on stderr and an exit code.
 
 Commands come in modules with a function `register(app)`. A command imports heavy modules only when it runs, so that
 --help and completion are quick.
@@ -30,14 +30,16 @@ from loader.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, E
 
 
 class CommandGroup(Protocol):
-    """A module with commands."""
+    """A module that contains commands."""
 
     def register(self, app: typer.Typer) -> None:
-        """Adds them."""
+        """Adds the module's commands to `app`."""
 
 
 @dataclass(frozen=True)
 class Program:
+    """A command-line program, made of groups of commands."""
+
     name: str
     title: str  # what --version calls it
     about: str
@@ -47,7 +49,8 @@ class Program:
     former_spellings: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def app(self) -> typer.Typer:
-        """The commands; help is drawn by rich on a terminal and plain elsewhere."""
+        """Builds the typer application with all commands. Its help is drawn by rich on a terminal and is plain text
+        elsewhere."""
         app = typer.Typer(
             cls=_Commands,
             name=self.name,
@@ -65,11 +68,11 @@ class Program:
         return app
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
-        """Runs a command line (sys.argv without the program's name) and gives back the exit code."""
+        """Runs a command line (sys.argv without the program's name) and returns the exit code."""
         open_closed_streams()
         forget_impossible_sizes()
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
+            sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no valid text
         try:
             code = self.app()(args=arguments, prog_name=self.name, standalone_mode=False)
             sys.stdout.flush()
@@ -86,13 +89,14 @@ class Program:
         except OSError as error:
             return self._system_error(error)
         except Exception as error:
-            usage = getattr(error, "format_message", None)  # typer's errors about the command line
+            usage = getattr(error, "format_message", None)  # only typer's errors about the command line have it
             if usage is None:
                 raise
             words = sys.argv[1:] if arguments is None else arguments
             return self._usage_error(error, usage(), words)
 
     def _system_error(self, error: OSError) -> int:
+        """Reports an OSError and returns its exit code. A closed pipe ends the program silently."""
         if error.errno == errno.EPIPE:
             give_up_stdout()
             return EXIT_PIPE_CLOSED
@@ -105,7 +109,8 @@ class Program:
         return self._fail(_with_notes(error, text), EXIT_RESOURCES if error.errno in SPACE_ERRORS else EXIT_FAILED)
 
     def _usage_error(self, error: Exception, message: str, arguments: Sequence[str]) -> int:
-        """Without any command there is only help to give; otherwise one line says what is wrong."""
+        """Reports a wrong command line in one line and returns the exit code. Without any command the help text is
+        shown instead."""
         if type(error).__name__ == "NoArgsIsHelpError":
             sys.stderr.write(f"{message}\n")
             return EXIT_USAGE
@@ -120,7 +125,7 @@ class Program:
 
 
 class _Command(TyperCommand):
-    """Takes no number for an option that is none: limits let NaN pass."""
+    """A command that refuses NaN and infinities as values of options, as typer's limits let NaN pass."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
@@ -132,7 +137,8 @@ class _Command(TyperCommand):
 
 
 class _Commands(TyperGroup):
-    """A group of commands that does not end with 1 when its output is closed, as click itself would."""
+    """A group of commands that ends with EXIT_PIPE_CLOSED when its output is closed, where click itself would end with
+    1."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _pipes():
@@ -145,6 +151,7 @@ class _Commands(TyperGroup):
 
 @contextmanager
 def _pipes() -> Iterator[None]:
+    """Turns a BrokenPipeError of the `with` block into PipeClosedError."""
     try:
         yield
     except BrokenPipeError:
@@ -162,9 +169,9 @@ def _options(
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="show the version and exit")
     ] = False,
 ) -> None:
-    """Takes the options that every command has."""
+    """Takes the options of the program itself, before any command."""
 
 
 def _with_notes(error: Exception, text: str) -> str:
-    """Returns an error's message, and the notes that were added to it on its way."""
+    """Returns the text with the notes that were added to the error on its way."""
     return "; ".join([text, *getattr(error, "__notes__", [])])

@@ -1,4 +1,5 @@
-"""Standard input, output and error that are closed, or whose other end is; and how wide a terminal is said to be."""
+"""Repairs standard input, output and error where they are closed or nobody reads them, and sizes of a terminal that
+can't be."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ _SIZE = re.compile(r"0*[1-9][0-9]{0,4}", re.ASCII)
 
 
 def open_closed_streams() -> None:
-    """Puts the null device where the caller has closed a standard stream, so that no other file takes its number."""
+    """Opens the null device in place of standard streams that the caller has closed, so that no other file takes their
+    numbers."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(fd, True)
     os.close(fd)
@@ -22,16 +24,16 @@ def open_closed_streams() -> None:
 
 
 def forget_impossible_sizes() -> None:
-    """Takes what is no width or height (0, below, no number) out of the environment: the terminal's own counts then,
-    and 80 columns where there is none. Rich would hide every line of width 0."""
+    """Removes impossible widths and heights of a terminal (0, negative, no number) from the environment. The terminal's
+    own size counts then, and 80 columns without one. Rich would hide every line of width 0."""
     for name in _SIZES:
         if not _SIZE.fullmatch(os.environ.get(name, "1")):
             del os.environ[name]
 
 
 def stdout_fails() -> bool:
-    """Tells whether what is buffered for standard output can't be written. An unbuffered one (PYTHONUNBUFFERED) does
-    not tell."""
+    """Tells whether what is buffered for standard output can't be written. Unbuffered output (PYTHONUNBUFFERED) can't
+    be checked."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -40,7 +42,7 @@ def stdout_fails() -> bool:
 
 
 def give_up_stdout() -> None:
-    """Sends to the null device what is still buffered and what will be written, so that nothing complains later."""
+    """Redirects standard output to the null device, with what is still buffered, so that nothing complains later."""
     with contextlib.suppress(OSError, ValueError):
         fd = sys.stdout.fileno()
         null = os.open(os.devnull, os.O_WRONLY)

@@ -1,1 +1,1 @@
-"""Files as bytes: their names, identity and compression, written whole or resumed."""
+"""Files as bytes: names, identity and compression; files that are written as a whole, and work that can be resumed."""

@@ -1,4 +1,4 @@
-"""Compressed data files, by their first bytes."""
+"""Recognizes compressed data files by their first bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from loader.files.identity import DataFile
 from loader.files.regular import open_regular
 
-# By first bytes: what decompresses them.
+# The first bytes of a compressed file, and the command that decompresses it.
 _PACKED = (
     (re.compile(rb"\x1f\x8b"), "gzip -dc"),  # RFC 1952
     (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd -dc"),  # RFC 8878
@@ -20,18 +20,19 @@ _PACKED = (
     (re.compile(rb"7z\xbc\xaf\x27\x1c"), "7z e -so"),
 )
 READ = ("gzip -dc", "zstd -dc", "bzip2 -dc")  # what the native part decompresses itself
-READ_ENDINGS = ("", ".gz", ".zst", ".bz2")  # of names of files that it reads
-# What ends the names of files of formats that may be like that.
+READ_ENDINGS = ("", ".gz", ".zst", ".bz2")  # endings of files that the native part reads
+# Endings of names, by the command: formats with such an ending read the files as they are.
 ENDINGS = {"gzip -dc": ".gz", "zstd -dc": ".zst", "bzip2 -dc": ".bz2", "unzip -p": ".npz"}
 
 
 def decompressor(head: bytes) -> str | None:
-    """The command that decompresses what begins so; None of what is not compressed."""
+    """Returns the command that decompresses a file which begins with `head`, or None if the file is not compressed."""
     return next((program for magic, program in _PACKED if magic.match(head)), None)
 
 
 def is_packed(file: DataFile) -> bool:
-    """A file that can't be read is none: whoever opens it says why."""
+    """Tells whether a file is compressed in a way that the native part can read. Returns False for a file that can't be
+    read, since opening it later raises the error."""
     try:
         fd = open_regular(file.path)
     except OSError:
@@ -41,8 +42,8 @@ def is_packed(file: DataFile) -> bool:
 
 
 def packed_notes(files: Sequence[DataFile], noun: str) -> Sequence[str]:
-    """Returns notes on compressed files for the user, before a run; none if none is compressed. `noun`: what files
-    have."""
+    """Returns notes for the user, before a run, on what it means that some files are compressed; none if no file is.
+    `noun`: what the files contain ("rows")."""
     packed = sum(file.size for file in files if is_packed(file))
     if not packed:
         return ()

@@ -1,7 +1,7 @@
-"""Delivers the result of finished work: to a new file, or to the end of one that exists.
+"""Writes the result of a command's finished work to its file: to a new one, or to the end of one that exists.
 
-The work's state holds how far the delivery has come, so that a delivery that is repeated after a crash writes nothing
-twice.
+The state of the work file says how far the delivery has come, so that a delivery that is repeated after a crash writes
+nothing twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ APPENDED_AT = "appended at"
 
 
 def is_delivered(work: WorkFile, blocks: Blocks) -> bool:
-    """Tells whether an earlier process gave the new file its name, and died before it removed the work."""
+    """Tells whether the result is complete in its file already. That is so if an earlier process died after it had
+    named the file and before it removed the work file."""
     if work.done:
         return True
     if PUBLISHING not in work.state or not work.path.is_file():
@@ -35,7 +36,8 @@ def is_delivered(work: WorkFile, blocks: Blocks) -> bool:
 
 
 def deliver_new(work: WorkFile, blocks: Blocks) -> None:
-    """Raises UsageError if something has the name meanwhile; the work is kept."""
+    """Writes the blocks to a new file at `work.path` and removes the work file. Raises UsageError if a file of that
+    name has appeared meanwhile; then the work file is kept."""
     work.remove_unfinished()
     beside = temporary(work.path)
     work.commit(b"", {**work.state, UNFINISHED: beside.name})
@@ -53,7 +55,9 @@ def deliver_new(work: WorkFile, blocks: Blocks) -> None:
 
 
 def deliver_appended(work: WorkFile, blocks: Blocks) -> None:
-    """Bytes that the file has are never rewritten; if the disk is full, or `blocks` raises, it is again as it was."""
+    """Appends the blocks to the file at `work.path` and removes the work file. Bytes that the file had before are never
+    rewritten. If the disk is full, or `blocks` raises, the file is cut back to what it was. Raises DataError if another
+    process has changed the file meanwhile."""
     descriptor = os.open(work.path, os.O_RDWR | os.O_CLOEXEC)
     try:
         begin = _begin(work, os.fstat(descriptor).st_size)
@@ -72,11 +76,12 @@ def deliver_appended(work: WorkFile, blocks: Blocks) -> None:
 
 
 class _OthersError(DataError):
-    """Another process has written after the place."""
+    """Raised if another process has written to the file after the place where the append began."""
 
 
 def _begin(work: WorkFile, size: int) -> int:
-    """Returns the offset where the result begins in the file."""
+    """Returns the offset in the file at which the result begins: its size when the append was first begun. Raises
+    DataError if the file has become shorter since."""
     begin = work.state.get(APPENDED_AT)
     if begin is None:
         begin = size
@@ -88,7 +93,8 @@ def _begin(work: WorkFile, size: int) -> int:
 
 
 def _append(descriptor: int, path: Path, offset: int, blocks: Iterable[bytes]) -> None:
-    """Writes what is not there yet."""
+    """Writes the blocks to the file from `offset` on, except for the bytes that an earlier process has written there.
+    Raises _OthersError if the file has different bytes there."""
     for block in blocks:
         there = os.pread(descriptor, len(block), offset)
         if there != block[: len(there)]:

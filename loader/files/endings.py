@@ -1,4 +1,4 @@
-"""Endings of outputs' names, by which other programs know what a file is."""
+"""Checks the endings of outputs' names, by which other programs know what a file is."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from loader.errors import UsageError
 
 
 def output_ending(path: Path, content: str, endings: Sequence[str]) -> str:
-    """Returns the ending of the name of a file to be written, in lower case; empty of a name without one.
+    """Returns the ending of the name of a file to be written, in lower case; empty if the name has none.
 
-    `content`: what is written, in the plural; `endings`: those that it may have. Raises UsageError for another one:
-    the file would be something else than its name says."""
+    `content`: what is written, in the plural. `endings`: those that are allowed. Raises UsageError for any other
+    ending, since the file would be something else than its name says.
+    """
     ending = path.suffix.lower()
     if not ending or ending in endings:
         return ending

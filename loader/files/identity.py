@@ -1,7 +1,8 @@
-"""Identity of data files: records it when a run starts, and finds files that have changed since.
+"""The identity of data files, which is recorded when a run starts, to find files that have changed since.
 
 The stream is a function of the files' bytes (I1), so a file that changes while it is in use is an error. A check costs
-one system call a file and reads nothing; checksums of what is read are compared elsewhere (`loader.stream.Compared`).
+one system call a file and reads nothing. Checksums of the bytes that are read are compared elsewhere
+(`loader.stream.Compared`).
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from loader import _native
 from loader.errors import DataChangedError, DataError
 
 _SETTLED_NS = 20_000_000  # two writes within a tick of the file system's clock, 1 to 10 ms, have the same time
-_ROUNDS = 20  # of waiting until a tick has passed; a file that is written all the time never settles
+_ROUNDS = 20  # waits for the clock's next tick; a file that is written all the time never settles
 
 
 @dataclass(frozen=True)
 class Component:
-    """Files that have one share of a mixture."""
+    """The files of data.train that have one share of the samples between them."""
 
-    number: int  # in the order of data.train
+    number: int  # of the entry in data.train, from 0
     share: float
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file, and what the system said of it when it was identified."""
+    """A data file with the identity that the system reported for it, and the settings of its entry in data.train."""
 
     path: Path
-    size: int  # bytes that count: none behind them is read
+    size: int  # bytes that count; what follows is never read
     device: int
     inode: int
-    modified: int | None  # nanoseconds since 1970; None: not compared, for the file had more bytes than count
+    modified: int | None  # nanoseconds since 1970; None: not compared, as only a part of the file counts
     component: Component | None = None  # None: files without shares, each read once an epoch
     score_scale: float = 1.0  # what scores are multiplied by when they are read
     score_unit: str | None = None  # the unit that scores have; None: the usual one of the file's format
@@ -45,7 +46,8 @@ class DataFile:
 
     @property
     def identity(self) -> tuple[int, int, int, tuple[int, int] | None]:
-        """The identity as `_native.open_entries` takes it, with the time in seconds and nanoseconds."""
+        """Returns (size, device, inode, time of change) as `_native.open_entries` takes it, the time in seconds and
+        nanoseconds."""
         modified = None if self.modified is None else divmod(self.modified, 10**9)
         return self.size, self.device, self.inode, modified
 
@@ -55,8 +57,12 @@ class DataFile:
 
 
 def identify(paths: Sequence[Path]) -> tuple[DataFile, ...]:
-    """Returns the files as they are now. Raises DataError for one that can't be found, and for a pipe or device:
-    a pipe has 0 bytes, as an empty file, which is passed over."""
+    """Returns the files with the identity that they have now. Waits some milliseconds if one was written just now, as a
+    second write could have the same time.
+
+    Raises DataError for a file that can't be found, and for a pipe or device. A pipe has 0 bytes, so it would be passed
+    over as an empty file.
+    """
     files = [_identified(path) for path in paths]
     for _ in range(_ROUNDS):
         now = time.time_ns()
@@ -71,7 +77,8 @@ def identify(paths: Sequence[Path]) -> tuple[DataFile, ...]:
 
 
 def check_unchanged(files: Sequence[DataFile], *, may_grow: bool) -> None:
-    """Raises DataChangedError for the first file that is not what it was; `may_grow`: new bytes behind it are not."""
+    """Raises DataChangedError for the first file that has changed since it was identified. With `may_grow` appended
+    bytes are no change."""
     for file in files:
         if change := _native.file_change(file.path, file.identity, may_grow):
             raise DataChangedError(file.path, change)

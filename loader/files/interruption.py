@@ -1,4 +1,4 @@
-"""Signals that ask a long command to stop: recorded here, and checked by the command where its work can be kept."""
+"""Records signals that ask a long command to stop. The command checks for them at points where its work can be kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """A signal of SIGNALS that has come, and which was the first; then `descriptor` is readable, for a poll."""
+    """Records the first signal of SIGNALS that has arrived. Then `descriptor` becomes readable, for a poll."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -22,7 +22,7 @@ class Interruption:
         self.wake: Callable[[], None] = lambda: None  # called by the handler, in the main thread
 
     def check(self) -> None:
-        """Raises InterruptedBySignalError if a signal has come."""
+        """Raises InterruptedBySignalError if a signal of SIGNALS has arrived."""
         if self.signal is not None:
             raise InterruptedBySignalError(self.signal)
 
@@ -35,7 +35,8 @@ class Interruption:
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """SIGNALS are recorded instead of ending the process. What the caller ignores (`nohup`) stays ignored."""
+    """Records SIGNALS while the block runs, instead of letting them end the process. A signal that the caller ignores
+    (`nohup`) stays ignored."""
     interruption = Interruption(os.eventfd(0, os.EFD_CLOEXEC))
     before = {number: signal.getsignal(number) for number in SIGNALS}
     caught = [number for number in SIGNALS if before[number] is not signal.SIG_IGN]

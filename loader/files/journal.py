@@ -1,9 +1,10 @@
-"""The journal of a work file: which of its bytes are whole, and what its command has to know to go on. Pure.
+"""The journal of a work file (unfinished work of a command): which of the file's bytes are complete, and the state that
+the command needs to continue. Pure functions, without files.
 
-Lines of JSON. The first holds the settings of the work; each further one commits a piece of the data:
-`[end, crc, state]`, the data's length with the piece, a CRC-32, and the command's state after the piece. The line
-SYNCED says that everything before it has reached the disk; `{"done": state}` that the data are not needed any more. A
-journal may end anywhere: a line counts if it is whole and the piece it commits is.
+A journal is lines of JSON. The first line holds the settings of the work. Each further line commits a piece of the
+data: `[end, crc, state]`, the data's length including the piece, a CRC-32, and the command's state after the piece. The
+line SYNCED says that everything before it has reached the disk. The line `{"done": state}` says that the data are not
+needed any more. A journal may end anywhere: a line counts if it is complete and its piece is, too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 State = Mapping[str, Any]
 Settings = Mapping[str, str | int | float | bool | None]
-Read = Callable[[int, int], bytes]  # up to (offset, count) bytes of the data
+Read = Callable[[int, int], bytes]  # called with (offset, count); returns fewer bytes at the end of the data
 
 FORMAT = 1
 SYNCED = b'"synced"\n'
@@ -27,38 +28,41 @@ Buffer = bytes | memoryview
 
 
 class DamagedError(Exception):
-    """Other bytes than those that had reached the disk: this is not what a death leaves."""
+    """Raised if bytes that had reached the disk are different now. A process that dies does not cause this."""
 
     def __init__(self, offset: int) -> None:
-        self.offset = offset  # in the data
+        self.offset = offset  # bytes from the start of the data
         super().__init__(f"damaged at {offset}")
 
 
 @dataclass(frozen=True)
 class Committed:
-    """The part of the work that is whole."""
+    """The complete part of some work, according to its journal: data, state, and whether the work is done."""
 
-    end: int  # bytes of the data
-    journal_end: int  # bytes of the journal
+    end: int  # bytes of the data that are complete
+    journal_end: int  # bytes of the journal's complete lines
     state: State | None  # None: nothing has been committed
     done: bool = False
 
 
 def header_line(settings: Settings) -> bytes:
+    """Returns the first line of a journal."""
     return _line({"work file": FORMAT, "settings": dict(settings)})
 
 
 def commit_line(end: int, parts: Iterable[Buffer], state: State) -> bytes:
-    """`parts`: of the piece, one behind the other."""
+    """Returns the line that commits a piece of the data. `parts`: the piece, cut into consecutive parts. `end`: length
+    of the data including the piece."""
     return _line([end, _sum(end, parts, state), dict(state)])
 
 
 def done_line(state: State) -> bytes:
+    """Returns the line that says that the data are not needed any more."""
     return _line({"done": dict(state)})
 
 
 def read_header(line: bytes) -> Settings | None:
-    """The settings, or None if the line is not a whole header."""
+    """Returns the settings in the first line of a journal, or None if the line is no complete header."""
     header = _parse(line)
     if not isinstance(header, dict) or header.get("work file") != FORMAT:
         return None
@@ -67,15 +71,17 @@ def read_header(line: bytes) -> Settings | None:
 
 
 def may_be_torn_header(line: bytes) -> bool:
-    """Tells whether a death may have left this of a header: a piece of it, or the zeros of a file without its bytes."""
+    """Tells whether the first line may be a header whose writer died: its beginning, or zeros in a file whose bytes
+    never reached the disk."""
     beginning = header_line({})[: len('{"work file"')]
     return not line.endswith(b"\n") and (line.startswith(beginning[: len(line)]) or not line.strip(b"\0"))
 
 
 def replay(begin: int, lines: Iterable[bytes], read: Read) -> Committed:
-    """Goes through the lines behind the header, which has `begin` bytes, up to the first that does not hold.
+    """Follows the journal's lines after the header, which has `begin` bytes, up to the first invalid line. Returns the
+    part of the work that is complete. `read` reads the data.
 
-    Raises DamagedError if that one is wrong, not only cut short, and had reached the disk.
+    Raises DamagedError if the invalid line is wrong, not only cut short, and had reached the disk.
     """
     whole = Committed(0, begin, None)
     rest = iter(lines)
@@ -90,11 +96,12 @@ def replay(begin: int, lines: Iterable[bytes], read: Read) -> Committed:
 
 
 class _ShortError(Exception):
-    """The data end before the piece does."""
+    """Raised if the data end before the piece does."""
 
 
 def _follow(whole: Committed, line: bytes, read: Read) -> Committed:
-    """Raises ValueError if the line, or the piece it commits, is not whole."""
+    """Returns the state of the work after one more line. Raises ValueError if the line, or the piece that it commits,
+    is not complete."""
     journal_end = whole.journal_end + len(line)
     if line == SYNCED:
         return replace(whole, journal_end=journal_end)
@@ -108,7 +115,8 @@ def _follow(whole: Committed, line: bytes, read: Read) -> Committed:
 
 
 def _judge(whole: Committed, rest: Iterable[bytes]) -> Committed:
-    """After a line that does not hold."""
+    """Returns the complete part of the work when the next line is invalid. Raises DamagedError if a later line says
+    that the invalid one had reached the disk."""
     later = list(rest)
     if (done := _done(whole, later)) is not None:
         return done
@@ -118,7 +126,8 @@ def _judge(whole: Committed, rest: Iterable[bytes]) -> Committed:
 
 
 def _done(whole: Committed, rest: Iterable[bytes]) -> Committed | None:
-    """Returns what is whole, if one of the lines says that its data are not needed any more."""
+    """Returns the complete part of the work, marked as done, if one of the lines says that its data are not needed any
+    more; else None."""
     for line in rest:
         match _parse(line):
             case {"done": dict(state)}:
@@ -127,6 +136,7 @@ def _done(whole: Committed, rest: Iterable[bytes]) -> Committed | None:
 
 
 def _blocks(begin: int, end: int, read: Read) -> Iterator[bytes]:
+    """Yields the data from `begin` to `end` in blocks. Raises _ShortError if there are fewer bytes."""
     while begin < end:
         count = min(_BLOCK, end - begin)
         block = read(begin, count)
@@ -137,6 +147,7 @@ def _blocks(begin: int, end: int, read: Read) -> Iterator[bytes]:
 
 
 def _sum(end: int, parts: Iterable[Buffer], state: State) -> int:
+    """Returns the CRC-32 of a commit: its end, its state and the parts of its piece."""
     crc = zlib.crc32(_line([end, dict(state)]))
     for part in parts:
         crc = zlib.crc32(part, crc)
@@ -148,7 +159,7 @@ def _line(value: object) -> bytes:
 
 
 def _parse(line: bytes) -> object:
-    """None for a torn line and for one that is not JSON."""
+    """Parses a line of JSON. Returns None for a line that is torn or is not JSON."""
     if not line.endswith(b"\n"):
         return None
     try:

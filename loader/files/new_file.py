@@ -1,4 +1,4 @@
-"""A file that appears under its name when it is complete, and never in the place of another one."""
+"""A file that gets its name only when it is complete, and never replaces another file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 class NewFile:
-    """Written beside its place. A context manager; left without `publish` it leaves nothing.
+    """Writes a file under a temporary name in the same folder, until `publish` gives it its own. A context manager; if
+    the block ends without `publish`, nothing is left.
 
-    beside: the name until then, one of `temporary`. Raises FileExistsError at the start, or from `publish`, if
-    something has the name. An OSError names the file by `path`, which its user knows.
+    beside: the temporary name, made by `temporary`. Raises FileExistsError at the start, or from `publish`, if a file
+    of the name `path` exists. An OSError names the file by `path`, which its user knows.
     """
 
     def __init__(self, path: Path, beside: Path | None = None) -> None:
@@ -46,13 +47,14 @@ class NewFile:
         self.size += len(data)
 
     def publish(self) -> None:
-        """Gives the file its name."""
+        """Flushes the file to the disk and gives it its name. Raises FileExistsError."""
         os.fsync(self._descriptor)
         give_name(self.beside, self.path)
 
 
 def give_name(beside: Path, path: Path) -> None:
-    """A file that is on the disk gets a name that is free, and keeps its old one if the file system has hard links.
+    """Gives the file `beside`, which must have reached the disk, the free name `path`. If the file system has hard
+    links, the old name stays as well.
 
     Raises FileExistsError.
     """
@@ -70,6 +72,6 @@ def give_name(beside: Path, path: Path) -> None:
 
 
 def refuse_existing(path: Path) -> None:
-    """A dangling symbolic link exists, too."""
+    """Raises FileExistsError if there is anything of this name, even a dangling symbolic link."""
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))

@@ -1,4 +1,4 @@
-"""Bytes of a data file that is still the one that was identified."""
+"""Reads bytes of a data file, and checks that it is still the file that was identified."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loader.files.regular import open_regular
 
 
 def read_part(file: DataFile, begin: int, end: int, *, may_grow: bool) -> bytes:
-    """Bytes `begin` to `end`, all of them. Raises DataChangedError, OSError."""
+    """Returns all bytes from offset `begin` to offset `end`. Raises DataChangedError, OSError."""
     fd = open_regular(file.path)
     try:
         data = b""

@@ -1,4 +1,4 @@
-"""Paths that a user has written, ~ for home included."""
+"""Paths as a user writes them, with ~ for the home folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 
 def expanded(text: str, key: str) -> Path:
-    """The path `text`, as it would be in a shell. Raises ValueError that names `key`."""
+    """Returns the path `text`, with ~ replaced as in a shell. Raises ValueError that names `key`, the setting it comes
+    from."""
     if "\0" in text:
         raise ValueError(f"{key}: {text!r}: a path has no NUL characters")
     try:
@@ -22,7 +23,8 @@ def expanded(text: str, key: str) -> Path:
 
 
 def absolute(text: str, key: str) -> Path:
-    """Returns the path from the root. Raises ValueError that names `key`, also if the current folder is gone."""
+    """Returns the absolute path of `text`. Raises ValueError that names `key`, also if the current folder has been
+    deleted."""
     path = expanded(text, key)
     try:
         return path.absolute()
@@ -31,7 +33,7 @@ def absolute(text: str, key: str) -> Path:
 
 
 class NoFileError(ValueError):
-    """A pattern matches nothing: its files may still be to come."""
+    """Raised if a pattern matches no file. The files may be created later."""
 
 
 def find_files(patterns: Sequence[str], key: str) -> list[Path]:

@@ -1,6 +1,6 @@
 """Pipes as inputs and outputs of commands: `-`, /dev/stdin, /dev/stdout, named ones, those of a shell's <() and >().
 
-What comes out of a pipe comes once and in order; what goes into one can't be taken back.
+The bytes of an input pipe come only once and in order. Bytes written to an output pipe can't be taken back.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from loader.errors import UsageError
 
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
 _DASH = Path("-")
-_BUFFER = 1 << 20  # bytes that the system is asked to hold
-_WAIT = 500  # ms, after which it is asked whether to go on
+_BUFFER = 1 << 20  # size of the pipe's buffer that is requested
+_WAIT = 500  # ms of waiting for data, after which `waiting` is called
 _DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input as it was when the command began: a file that has become a pipe since is not waited for."""
+    """An input of a command, and whether it was a pipe when the command began. A file that has become a pipe since is
+    not waited for."""
 
     path: Path
     is_pipe: bool  # it can be read only once
 
 
 def input_of(path: Path) -> Input:
-    """The input that the user has named so. A file that a shell has opened for us (`< FILE`) gets its own name. Raises
-    UsageError for a terminal."""
+    """Returns the input that the user has named by `path`. A file that a shell has opened for the command (`< FILE`)
+    gets its own path. Raises UsageError for a terminal."""
     path = STDIN if path == _DASH else path
     if path == STDIN or str(path.parent) in _DESCRIPTORS:
         real = Path(os.path.realpath(path))
@@ -48,7 +49,7 @@ def input_of(path: Path) -> Input:
 def _is_pipe(path: Path) -> bool:
     try:
         status = os.fstat(0) if path == STDIN else path.stat()
-    except OSError:  # whoever opens it says why
+    except OSError:  # opening it later raises the error
         return False
     if path == STDIN and os.isatty(0):
         raise UsageError(f"{path}: is a terminal: name a file, or put a pipe or a file there")
@@ -56,10 +57,10 @@ def _is_pipe(path: Path) -> bool:
 
 
 class InputPipe:
-    """The bytes that come out of a pipe. Opening a named one waits for its writer. Raises OSError.
+    """Reads the bytes that come out of a pipe. Opening a named pipe waits for its writer. Raises OSError.
 
-    `held`: what has been read and not been taken. `taken`: bytes. `waiting` is called now and then while nothing comes,
-    and may raise.
+    `held`: bytes that have been read and not taken yet. `taken`: number of bytes that have been taken. `waiting`:
+    called now and then while nothing comes; it may raise.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,11 +72,11 @@ class InputPipe:
         weakref.finalize(self, os.close, self._descriptor)
         self._poll = select.poll()
         self._poll.register(self._descriptor, select.POLLIN)
-        with suppress(OSError):  # more than the system gives to a user
+        with suppress(OSError):  # the system may not allow a user so large a buffer
             fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, _BUFFER)
 
     def fill(self, count: int) -> bool:
-        """Holds `count` bytes or more; False: fewer, for there are no more."""
+        """Reads until at least `count` bytes are held. Returns False if the pipe ends before."""
         while len(self.held) < count:
             while not self._poll.poll(_WAIT):
                 self.waiting()
@@ -86,7 +87,7 @@ class InputPipe:
         return True
 
     def take(self, count: int) -> bytes:
-        """The next bytes of those that are held."""
+        """Returns the next `count` of the bytes that are held, and drops them."""
         data = bytes(self.held[:count])
         del self.held[:count]
         self.taken += len(data)
@@ -105,10 +106,11 @@ def is_stream(path: Path) -> bool:
 
 
 class OutputPipe:
-    """Takes bytes, which can't be taken back. Raises OSError, which has the pipe's name if it has one."""
+    """Writes bytes to standard output, a pipe or a device. Raises OSError, which names the pipe if it has a name."""
 
     def __init__(self, file: BinaryIO, path: Path | None = None) -> None:
-        """path: of a file that is closed by `close`; None: standard output."""
+        """Writes to `file`, which is open. `path`: its name, and `close` closes it then. None: standard output, which
+        stays open."""
         self._file = file
         self._path = path
 
@@ -134,7 +136,7 @@ class OutputPipe:
 
 
 def output_pipe(path: Path | None) -> OutputPipe | None:
-    """Returns the pipe of an output that is no regular file; None of one that is, or will be.
+    """Returns the output pipe for a path, or None if the path is a regular file, or will be one.
 
     `path` None: standard output. Opening a named pipe waits for its reader. Raises OSError.
     """

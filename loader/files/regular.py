@@ -1,4 +1,5 @@
-"""Opens and reads regular files, and refuses everything else at once: opening a pipe would wait for its other end."""
+"""Opens and reads regular files, and refuses anything else at once, since opening a pipe would wait for its other
+end."""
 
 from __future__ import annotations
 
@@ -9,21 +10,22 @@ from pathlib import Path
 
 
 class NotRegularFileError(OSError):
-    """There is something that is neither a regular file nor a folder."""
+    """Raised if a path is neither a regular file nor a folder."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(errno.EINVAL, "is not a regular file", str(path))
 
 
 def open_file_or_device(path: Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-    """A descriptor of anything but a folder, which is not waited for; `mode`: of a file that `flags` make.
+    """Opens anything but a folder, without waiting, and returns the descriptor. `mode`: permissions of a file that
+    `flags` create.
 
-    Raises OSError, of which IsADirectoryError and NotRegularFileError (a socket).
+    Raises OSError: IsADirectoryError for a folder, NotRegularFileError for a socket.
     """
     try:
         fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket, or a pipe without a reader
+        if error.errno == errno.ENXIO:  # a socket, or a pipe without a reader that is opened to write
             raise NotRegularFileError(path) from None
         raise
     if stat.S_ISDIR(os.fstat(fd).st_mode):
@@ -33,7 +35,7 @@ def open_file_or_device(path: Path, flags: int = os.O_RDONLY, mode: int = 0o666)
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-    """Opens a regular file; anything else is a NotRegularFileError."""
+    """Opens a regular file and returns the descriptor. Raises NotRegularFileError for anything else."""
     fd = open_file_or_device(path, flags, mode)
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
@@ -42,8 +44,8 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int
 
 
 def read_regular(path: Path, largest: int) -> bytes:
-    """Reads all of a regular file of at most `largest` bytes. Raises OSError; EOVERFLOW for a larger file, of which
-    nothing is read: its size may be more than the machine's memory."""
+    """Reads all of a regular file of at most `largest` bytes. Raises OSError. A larger file is EOVERFLOW, and nothing
+    of it is read, since its size may exceed the machine's memory."""
     with os.fdopen(open_regular(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > largest:

@@ -1,4 +1,4 @@
-"""Safe operations on files: regular files only, complete writes."""
+"""Opens and writes files safely: only regular files, and never a part of the bytes without an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from loader.files.regular import NotRegularFileError, open_regular
 
 
 def open_to_write(path: Path) -> int:
-    """Opens a regular file for reading and writing, a new one if there is none. Raises UsageError for anything else."""
+    """Opens a regular file for reading and writing, or creates it, and returns the descriptor. Raises UsageError for
+    anything else, symbolic links included."""
     try:
         return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
     except OSError as error:
@@ -21,7 +22,7 @@ def open_to_write(path: Path) -> int:
 
 
 def write_at(descriptor: int, data: bytes | memoryview, offset: int, path: Path) -> None:
-    """All of it, at that place."""
+    """Writes all of `data` at this offset. Raises OSError that names `path`."""
     rest = memoryview(data)
     try:
         while rest:

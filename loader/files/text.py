@@ -1,4 +1,4 @@
-"""The text in a file that a user has made: configs, positions, games."""
+"""Decodes the text of files that a user has written: configs, positions, games."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def toml_of(content: bytes) -> dict[str, Any]:
-    """Raises ValueError that says what is wrong, with the line."""
+    """Parses the content of a TOML file. Raises ValueError that says what is wrong, with the line."""
     text = text_of(content)
     try:
         return tomllib.loads(text)
@@ -23,9 +23,10 @@ def toml_of(content: bytes) -> dict[str, Any]:
 
 
 def text_of(content: bytes, *, latin: bool = False) -> str:
-    """Decodes UTF-8, with or without a byte order mark; with `latin` what is none is Latin-1, PGN's own encoding.
+    """Decodes UTF-8 text, with or without a byte order mark. With `latin`, bytes that are not UTF-8 are decoded as
+    Latin-1, the encoding of the PGN standard.
 
-    Raises ValueError, with the line, for what is no text.
+    Raises ValueError, with the line, for bytes that are no text.
     """
     if program := decompressor(content):
         raise ValueError(f"is compressed; give what `{program}` makes of it, as a file or as <({program} FILE)")

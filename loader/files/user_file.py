@@ -1,4 +1,4 @@
-"""Files that a user has named: a regular one, or a pipe that has a writer, so that reading comes to an end."""
+"""Reads files that a user has named: regular files, or pipes that have a writer, so that reading comes to an end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loader.files.regular import open_file_or_device
 
 _NULL = os.makedev(1, 3)
 _PIECE = 1 << 16
-_LARGEST = 1 << 31  # bytes: such files are read by people, or are lists of openings
+_LARGEST = 1 << 31  # bytes; such files are texts for people, or lists of openings
 
 
 def read_user_file(path: Path) -> bytes:
@@ -31,7 +31,8 @@ def read_user_file(path: Path) -> bytes:
 
 
 def _from_pipe(fd: int, path: Path) -> bytes:
-    """The first bytes; from then on reading waits for the writer, who is there. Raises OSError if there is none."""
+    """Returns the first bytes of a pipe, and lets later reads wait for more, as the pipe has a writer. Raises OSError
+    if it has none."""
     try:
         first = os.read(fd, _PIECE)
     except BlockingIOError:  # nothing yet, but there is a writer

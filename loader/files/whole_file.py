@@ -1,4 +1,5 @@
-"""Files that have all of their bytes or are not there: written beside their place under a name of their own."""
+"""Writes files that are either complete or absent: under a temporary name in the same folder, which is replaced at the
+end."""
 
 from __future__ import annotations
 
@@ -15,25 +16,25 @@ _TEMPORARY = re.compile(r"\..+\.\d+\.[0-9a-f]{8}\.tmp")
 
 
 def temporary(path: Path) -> Path:
-    """A name beside `path` that no other file has and no other process takes."""
+    """Returns a temporary name in the folder of `path` that no other file has and no other process uses."""
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
 
 
 def is_temporary(name: str) -> bool:
-    """Tells whether `temporary` makes such names."""
+    """Tells whether `temporary` could have made this name."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
 def open_new(path: Path, mode: int = 0o666) -> int:
-    """A descriptor of a file that this call makes. Raises OSError, of which FileExistsError."""
+    """Creates a regular file and returns its descriptor. Raises OSError, of which FileExistsError."""
     return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
 
 
 def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
-    """Puts a file with these bytes, which are on the disk then, in the place of what has the name. Raises OSError that
-    names `path`; if anything is raised, the old file is there and nothing else is left.
+    """Writes a file with these bytes, flushes it to the disk, and then puts it in the place of `path`. Raises OSError
+    that names `path`. If anything is raised, the old file stays and no other file is left.
 
-    check: gets the new file before it has the name, and raises if it must not.
+    check: called with the new file before it gets its name; it may raise to refuse the file.
     """
     if path.exists() and not path.is_file() and not path.is_dir():  # a device or pipe would be replaced by a file
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -56,7 +57,7 @@ def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None 
 
 
 def sync_folder(folder: Path) -> None:
-    """Names made or removed in it are on the disk. Raises OSError."""
+    """Flushes the names made or removed in a folder to the disk. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,8 @@
-"""FILE.part: the work of a command that has not finished its FILE, kept so that the same command can go on.
+"""Unfinished work of a command, kept in FILE.part so that the same command can continue it and finish FILE.
 
-Pieces are appended and committed one by one. FILE.part.journal (journal.py) tells a later process how much of it is
-whole, however the earlier one died; what follows is cut off. Both files are locked, so one process at a time works on
-them; the kernel releases the locks when it dies.
+Pieces of data are appended and committed one by one. FILE.part.journal (journal.py) tells a later process how much of
+FILE.part is complete, however the earlier process died. What follows the complete part is cut off. Both files are
+locked, so one process at a time works on them; the kernel releases the locks when it dies.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from loader.files.resumable import open_to_write, write_at
 from loader.files.whole_file import is_temporary, sync_folder
 
 UNFINISHED = "unfinished"  # key of the state: name of the result while it is written
-SYNC_SECONDS = 5.0  # between two fsyncs: what a power failure may cost
+SYNC_SECONDS = 5.0  # between two fsyncs; a power failure loses at most so much work
 
 
 def part_of(path: Path) -> Path:
-    """Returns the path of the unfinished work for `path`. Raises UsageError if it is no name of a file."""
+    """Returns the path of the file with the unfinished work for `path`, FILE.part. Raises UsageError if `path` is no
+    name of a file."""
     if not path.name:
         raise UsageError(f"{path}: is a folder, not a file")
     return path.with_name(f"{path.name}.part")
@@ -38,23 +39,25 @@ def journal_of(path: Path) -> Path:
 
 
 def is_begun(path: Path) -> bool:
-    """Tells whether there is work for `path`, or what a death has left of it."""
+    """Tells whether there is unfinished work for `path`, or what remains of it after a process died."""
     return os.path.lexists(part_of(path)) or os.path.lexists(journal_of(path))
 
 
 def bytes_begun(path: Path) -> int:
-    """How much work there is for `path`, in bytes; what a death has left of a piece counts."""
+    """Returns the size of the unfinished work for `path` in bytes, including a piece whose writer died."""
     part = part_of(path)
     return part.stat(follow_symlinks=False).st_size if os.path.lexists(part) else 0
 
 
 class WorkFile:
-    """The work for one file, opened by one process. A context manager; leaving it keeps the work, if there is any.
+    """The unfinished work for one file, opened by one process. A context manager: leaving it keeps the work, if there
+    is any.
 
-    `state` is the command's own, as of the last commit, or `initial` for work that begins.
-    Work that is done has only to be removed.
-    Raises UsageError if another process has it, or it was begun with other settings, or the files there are something
-    else; DataError if it is damaged; OSError.
+    `state`: the command's own state as of the last commit, or `initial` for new work. Work that is `done` has only to
+    be removed.
+
+    Raises UsageError if another process has the work open, if it was begun with other settings, or if the files there
+    are something else. Raises DataError if the work is damaged; OSError.
     """
 
     def __init__(self, path: Path, settings: Settings, initial: State) -> None:
@@ -62,16 +65,16 @@ class WorkFile:
         self.part = part_of(path)
         self.journal = journal_of(path)
         self.state: dict[str, Any] = dict(initial)
-        self.end = 0  # committed bytes of the part
+        self.end = 0  # bytes of the part that are committed
         self.done = False  # the result is delivered, and the process died before it had removed the work
         self._line_end = 0
-        self._made: set[Path] = set()  # files that were not there before
-        self._kept = True  # in the files is more than the header that this process has written
+        self._made: set[Path] = set()  # files that this process has created
+        self._kept = True  # the files hold more than a header written by this process
         self._synced = time.monotonic()
         self._data = self._lines = -1
         try:
             self._data = self._locked(self.part)
-            self._lines = self._locked(self.journal)  # too: `remove` of another process may have unlinked only the part
+            self._lines = self._locked(self.journal)  # also locked: another's `remove` may have unlinked only the part
             self._go_on(settings)
         except BaseException:
             self.close()
@@ -86,11 +89,13 @@ class WorkFile:
         self.close()
 
     def commit(self, piece: bytes, state: State) -> None:
-        """Appends a piece (it may be empty) and the state with it: both, or neither if OSError is raised."""
+        """Appends a piece, which may be empty, and the state that goes with it. If OSError is raised, neither is
+        changed."""
         self.commit_parts(len(piece), [piece], state)
 
     def commit_parts(self, size: int, parts: Iterable[bytes | memoryview], state: State) -> None:
-        """Commits a piece of `size` bytes that comes in parts."""
+        """Commits as `commit` a piece of `size` bytes that is cut into consecutive parts, so that it need not be in
+        memory whole."""
         place = self.end
 
         def written() -> Iterator[bytes | memoryview]:
@@ -115,7 +120,8 @@ class WorkFile:
             self.sync()
 
     def read(self, offset: int, rest: memoryview) -> None:
-        """Fills `rest` with committed bytes."""
+        """Fills the buffer `rest` with committed bytes of the part from `offset` on. Raises DataError if the part has
+        become shorter."""
         while rest:
             count = os.preadv(self._data, [rest], offset)
             if not count:
@@ -123,16 +129,17 @@ class WorkFile:
             rest, offset = rest[count:], offset + count
 
     def sync(self) -> None:
-        """Everything committed is on the disk when this returns."""
+        """Flushes everything that has been committed to the disk."""
         os.fdatasync(self._data)
         os.fdatasync(self._lines)
-        # Only now: the disk may take the end of a file before its beginning.
+        # Written after the flush, since the disk may store the end of a file before its beginning.
         write_at(self._lines, journal.SYNCED, self._line_end, self.journal)
         self._line_end += len(journal.SYNCED)
         self._synced = time.monotonic()
 
     def remove(self) -> None:
-        """Called when the result is delivered. The journal is removed last: a part without one can't be identified."""
+        """Removes the work once its result is delivered. The journal is removed last, since a part without one can't be
+        identified."""
         if not self.done:
             write_at(self._lines, journal.done_line(self.state), self._line_end, self.journal)
             os.fdatasync(self._lines)
@@ -143,23 +150,25 @@ class WorkFile:
         self._made, self._kept = set(), True  # files of these names are another process's from now on
 
     def remove_unfinished(self) -> None:
-        """Removes what an earlier process has written of the result: the work says under which name."""
+        """Removes what an earlier process has written of the result, under the temporary name that the state holds."""
         name = str(self.state.get(UNFINISHED, ""))
         if is_temporary(name) and name.startswith(f".{self.path.name}."):
             self.path.with_name(name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Keeps the work; files without any are removed, and nothing that was refused."""
+        """Closes the files and releases their locks. Keeps the work, and files that were refused; removes files that
+        hold no work."""
         for descriptor, path in ((self._data, self.part), (self._lines, self.journal)):
             if descriptor >= 0 and (not self._kept or (path in self._made and os.fstat(descriptor).st_size == 0)):
                 path.unlink(missing_ok=True)
-        for descriptor in (self._lines, self._data):  # the lock last
+        for descriptor in (self._lines, self._data):  # the part's lock is released last
             if descriptor >= 0:
                 os.close(descriptor)
         self._lines = self._data = -1
 
     def _locked(self, path: Path) -> int:
-        """Opens and locks the file of this name, not one that another process has just removed."""
+        """Opens and locks the file of this name, and returns the descriptor. Tries again if another process has removed
+        the file in between. Raises UsageError if another process has the lock."""
         while True:
             if not os.path.lexists(path):
                 self._made.add(path)
@@ -180,13 +189,16 @@ class WorkFile:
             os.close(descriptor)
 
     def _refuse_shared(self, descriptor: int, path: Path) -> None:
-        """A file that has a second name is not only ours to write to; the second one may be that of the result."""
+        """Raises UsageError if the file has a second name (hard link), as writing to it would change another file. Only
+        the result itself may be that name."""
         status = os.fstat(descriptor)
         is_result = os.path.lexists(self.path) and os.path.samestat(status, self.path.lstat())
         if status.st_nlink > (2 if is_result else 1):
             raise UsageError(f"{path}: is a hard link, so it is another file, too: move it away")
 
     def _go_on(self, settings: Settings) -> None:
+        """Reads the journal, and continues the work that it describes or begins new work. Raises UsageError for files
+        that belong to other work."""
         with open(self._lines, "rb", closefd=False) as file:
             lines = iter(lambda: file.readline(journal.LONGEST_LINE), b"")
             first = next(lines, b"")
@@ -222,6 +234,7 @@ class WorkFile:
         return os.pread(self._data, count, offset)
 
     def _begin(self, settings: Settings) -> None:
+        """Empties both files and writes the journal's header to the disk."""
         header = journal.header_line(settings)
         os.ftruncate(self._data, 0)
         os.ftruncate(self._lines, 0)
@@ -232,11 +245,13 @@ class WorkFile:
         sync_folder(self.part.parent)
 
     def _cut(self) -> None:
+        """Cuts both files after the last commit."""
         os.ftruncate(self._data, self.end)
         os.ftruncate(self._lines, self._line_end)
 
 
 def _differences(old: Settings, new: Settings) -> Iterator[str]:
+    """Yields the settings that differ, as text with the old and the new value."""
     for key in sorted({*old, *new}):
         if old.get(key) != new.get(key):
             yield f"{key} {_shown(old.get(key))} (now {_shown(new.get(key))})"

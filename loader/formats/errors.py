@@ -1,4 +1,4 @@
-"""Errors in a reader that is written in Python, as the native stream takes them."""
+"""Translates errors of a reader that is written in Python into what the native stream expects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Fault = tuple[str, str, int | None, Literal["damaged", "changed", "unreadable"]]
 
 
 def fault_of(error: BaseException, reader: Reader, chunk: int) -> Fault:
-    """Describes the error that reading a chunk has raised. One that is neither about data nor about files is logged."""
+    """Describes the error that reading a chunk has raised: (file, reason, offset, kind). An error that is neither about
+    data nor about files is logged with its traceback, as it is probably a mistake in the reader."""
     if isinstance(error, DataError):
         return error.file, error.reason, error.offset, "changed" if isinstance(error, DataChangedError) else "damaged"
     if isinstance(error, OSError):
@@ -26,7 +27,7 @@ def fault_of(error: BaseException, reader: Reader, chunk: int) -> Fault:
 
 
 def place_of(reader: Reader, chunk: int) -> str:
-    """The file that the chunk lies in; of a reader that can't say, its files."""
+    """Returns the name of the file that contains the chunk, or of all the reader's files if it can't tell."""
     try:
         return str(reader.place(chunk).file)
     except Exception:
@@ -34,7 +35,7 @@ def place_of(reader: Reader, chunk: int) -> str:
 
 
 def words_of(reader: Reader, chunk: int) -> str:
-    """Names a chunk of its file for people: "row group 3"; empty if a file is a chunk."""
+    """Returns a chunk's name for people, counted within its file, as "row group 3". Empty if each file is one chunk."""
     noun = getattr(reader, "noun", "chunk")
     try:
         return f"{noun} {reader.place(chunk).chunk}" if noun else ""

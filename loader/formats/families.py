@@ -1,4 +1,4 @@
-"""The families of formats that come with the loader: no other module of the generic part names one."""
+"""The families of formats that come with the loader. No other module for data of any kind names a family."""
 
 from __future__ import annotations
 

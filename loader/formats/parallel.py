@@ -1,4 +1,4 @@
-"""Chunks of a file worked on by several threads, and answered in order."""
+"""Maps a function over the chunks of a file on several threads, with the results in order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ Item = TypeVar("Item")
 
 
 def map_chunks(function: Callable[[int], T], num_chunks: int, threads: int) -> Iterator[T]:
-    """function(0), function(1), ... in order, computed on `threads` threads a little ahead of the reader."""
+    """Yields function(0), function(1), ... function(num_chunks - 1) in order, computed on `threads` threads a little
+    ahead of the caller."""
     return map_in_order(function, range(num_chunks), threads)
 
 
 def map_in_order(function: Callable[[Item], T], items: Iterable[Item], threads: int) -> Iterator[T]:
-    """Maps items in their order on several threads; they are taken as they are needed. If the reader stops early, the
-    threads finish the items that they have begun, and nobody waits for them. Raises ValueError in a forked process,
-    which has none of the threads."""
+    """Yields function(item) for each item, in order, computed on `threads` threads. At most 2 * threads + 1 items are
+    taken ahead.
+
+    If the caller stops early, the threads finish the items that they have begun, and nobody waits for them. Raises
+    ValueError in a forked process, which has none of the threads.
+    """
     pool = ThreadPoolExecutor(threads)
     pending: deque[Future[T]] = deque()
     waits = True

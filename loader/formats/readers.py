@@ -1,4 +1,4 @@
-"""A source's files, opened by the formats that they are in."""
+"""Opens the files of a source with the formats that they have."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ Opened = TypeVar("Opened")
 
 
 def format_of(config: DataConfig, file: DataFile, family: str) -> Format:
-    """Finds a file's format as `find_format`; data.format names it, and data.on_bad_data leaves out what is not read.
-    Raises DataError; ValueError for a format that is no format, or not of the family."""
+    """Finds the format of a file as `find_format` does: the one that data.format names, or what the file's content
+    says. With data.on_bad_data = "skip" a file that can't be read has a format, too, and is left out later.
+
+    Raises DataError, and ValueError if data.format is no format or not one of the family.
+    """
     if config.format is not None:
         family_format(config.format, family)
     name = find_format(
@@ -34,12 +37,13 @@ def format_of(config: DataConfig, file: DataFile, family: str) -> Format:
 
 
 def name_of(config: DataConfig, found: Format) -> str:
-    """Returns what data.format calls the format of a file."""
+    """Returns the name of a file's format `found` as data.format spells it."""
     return config.format or str(found.__name__).rpartition(".")[2]  # type: ignore[attr-defined]  # bundled: a module
 
 
 def family_format(name: str, family: str) -> Format:
-    """Raises ValueError."""
+    """Returns the format of this name. Raises ValueError if there is none, or if its files hold records of another
+    family."""
     found = format_by_name(name)
     if family != found.FAMILY:
         raise ValueError(f"data.format: {name!r} holds records of {found.FAMILY}, and data.source is {family}")
@@ -47,9 +51,10 @@ def family_format(name: str, family: str) -> Format:
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile], family: str) -> list[Reader]:
-    """A reader for each run of files of one format, in the order of the files.
+    """Opens the files, with one reader for each run of consecutive files of one format. Returns the readers in the
+    order of the files.
 
-    Raises DataError for what can't be used, ValueError for settings that can't be served.
+    Raises DataError for files that can't be used, ValueError for settings that can't be served.
     """
     if not files:
         raise ValueError("data.train: no file is given")
@@ -70,7 +75,8 @@ def _open(config: DataConfig, found: Format, files: Sequence[DataFile]) -> Reade
 
 
 def usable(files: Sequence[DataFile], open_one: Callable[[DataFile], Opened], *, skip_damaged: bool) -> list[Opened]:
-    """The files opened; one that can't be used is left out with `skip_damaged`, unless that is true of all."""
+    """Opens each file with `open_one` and returns the results. With `skip_damaged` a file that raises DataError is left
+    out with a warning, unless all do. Without it the first such error is raised."""
     opened, errors = [], []
     for file in files:
         try:

@@ -1,7 +1,7 @@
-"""Formats by name, and by what a file holds.
+"""Finds file formats by name, and by what a file contains.
 
-Formats in the folder `formats` of a family come with the loader; any other format is named by its module. They are
-imported when they are asked for.
+Formats in the folder `formats` of a family come with the loader; any other format is named by its module. A format is
+imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from loader.plugins.registry import Registry
 
 
 class UnclearFormatError(UsageError, ValueError):
-    """A file may be of any of several formats."""
+    """Raised if a file may have any of several formats, and the user has to say which."""
 
 
 @cache
 def _packages() -> Mapping[str, ModuleType]:
-    """Returns the packages of formats, by the family."""
+    """Returns the packages that contain formats, by the family."""
     return {family: importlib.import_module(f"{package}.formats") for family, package in FAMILIES.items()}
 
 
 @cache
 def _modules() -> Mapping[str, str]:
-    """The modules of the formats that come with the loader, by the formats' names, in the names' order. Looked up once:
-    a run may have thousands of files."""
+    """Returns the names of the modules of bundled formats, by the format's name, sorted. Cached, since a run may have
+    thousands of files."""
     names = {
         module.name: f"{package.__name__}.{module.name}"
         for package in _packages().values()
@@ -47,12 +47,13 @@ def _modules() -> Mapping[str, str]:
 
 
 def built_in() -> Sequence[str]:
-    """Returns the names of the formats that come with the loader, in order."""
+    """Returns the names of the formats that come with the loader, sorted."""
     return list(_modules())
 
 
 def format_by_name(name: str) -> Format:
-    """A format that comes with the loader, or the module of that dotted name. Raises ValueError."""
+    """Returns a format that comes with the loader, or else the user's module of that dotted name. Raises ValueError if
+    there is none, or if it lacks a part of `Format`."""
     found = _registry().find(name)
     if problem := interface_problem(found, Format, "a format"):
         raise ValueError(f"data.format: {name}: {problem}")
@@ -62,12 +63,15 @@ def format_by_name(name: str) -> Format:
 def find_format(
     path: Path, *, setting: str, name: str | None = None, family: str | None = None, is_strict: bool = True
 ) -> str:
-    """Finds the name of a file's format: `name` if it is given, else what the file's content says, or else the ending
-    of its name. An empty file that none of them claims has the family's default, or that of the first family.
+    """Finds the name of a file's format: `name` if it is given, else by the file's content, or else by the ending of
+    its name. An empty file that no format claims gets the default of the family, or of the first family.
 
-    setting: what its user calls the setting that names the format, for messages. family: formats of that family only.
-    Raises UnclearFormatError if several formats claim the file; DataError if none does, or if it is compressed in a way
-    that is not read. Without `is_strict` such files have a format, too: who opens them leaves them out.
+    setting: what error messages call the setting or option that names the format.
+    family: accepts only formats of this family.
+
+    Raises UnclearFormatError if several formats claim the file. Raises DataError if none does, or if the file is
+    compressed in a way that is not read. Without `is_strict` such files get a format, too, and are left out when they
+    are opened.
     """
     head = _head(path)
     if name is not None:
@@ -85,8 +89,8 @@ def find_format(
 
 
 def format_of_head(head: bytes, path: Path, setting: str, family: str | None = None) -> str | None:
-    """Returns the name of the format of a file or pipe that begins with these bytes, up to HEAD_BYTES: by them, or else
-    by the ending of its name; None if no format claims it. Arguments and UnclearFormatError as for `find_format`."""
+    """Finds the name of the format of a file or pipe by its first bytes `head`, up to HEAD_BYTES, or else by the ending
+    of its name. Returns None if no format claims it. Arguments and UnclearFormatError as for `find_format`."""
     formats = _formats(family)
     by_content = [name for name, each in formats.items() if each.recognizes(head)]
     by_name = [
@@ -105,7 +109,7 @@ def format_of_head(head: bytes, path: Path, setting: str, family: str | None = N
 
 
 def _unclaimed(head: bytes, setting: str, family: str | None) -> str:
-    """Says why a file that no format claims can't be read: what names its format, where that helps."""
+    """Returns the reason why a file that no format claims can't be read, with advice where there is some."""
     if program := decompressor(head):
         if program not in READ:
             return _unread(program)
@@ -121,7 +125,8 @@ def _unclaimed(head: bytes, setting: str, family: str | None) -> str:
 
 
 def _unread_packing(head: bytes, found: Format) -> str | None:
-    """The command that decompresses what begins so, unless the format's files may be like that."""
+    """Returns the command that decompresses a file which begins with `head`, if the format can't read it while it is
+    compressed. Returns None for a file that is not compressed, or that the format decompresses itself."""
     program = decompressor(head)
     if program is None or found.recognizes(head):
         return None
@@ -139,7 +144,7 @@ def names_of_family(family: str) -> Sequence[str]:
 
 @cache
 def _formats(family: str | None) -> Mapping[str, Format]:
-    """Returns the formats that come with the loader, of a family or all."""
+    """Returns the formats that come with the loader, by name: those of the family, or all."""
     formats = {name: format_by_name(name) for name in built_in()}
     return {name: found for name, found in formats.items() if family in (None, found.FAMILY)}
 
@@ -150,7 +155,7 @@ def _registry() -> Registry:
 
 
 def _head(path: Path) -> bytes:
-    """Empty for a file that can't be read: opening it tells why."""
+    """Returns the first HEAD_BYTES of a file; none if it can't be read, since opening it later raises the error."""
     try:
         fd = open_regular(path)
     except OSError:

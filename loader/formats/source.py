@@ -1,4 +1,5 @@
-"""The base of the sources of samples in files: it opens, splits and mixes them, and says where a batch comes from."""
+"""The base class of sources whose samples lie in files. It opens, splits and mixes the files, counts their samples, and
+describes where a batch comes from."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ from loader.stream.source import Source
 def counted(
     config: DataConfig, source: _native.Source, seed: int, *, validation: bool, look: Callable[[], object]
 ) -> int:
-    """Counts the samples of the first pass of a stream; `look`: called after each chunk. Raises DataError, ValueError,
-    and what `look` raises."""
+    """Counts the samples of the first pass of a stream, on several threads. Calls `look` after each chunk; an exception
+    of `look` ends the count. Raises DataError, ValueError."""
     settings = pipeline_settings(config, seed, validation=validation)
     # What is decoded in order would be decoded again and again by several threads.
     pool, samples = ThreadPoolExecutor(1 if source.in_file_order else config.num_threads), 0
@@ -46,15 +47,16 @@ class FileSource(Source):
 
     @abstractmethod
     def layout(self, config: DataConfig) -> BatchSchema:
-        """Returns the layout of a batch."""
+        """Returns the layout of a batch made with these settings. data.format has been checked before."""
 
     @abstractmethod
     def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
-        """Opens the files. Raises DataError or ValueError."""
+        """Opens the files with the formats of the family. Raises DataError for files, ValueError for settings."""
 
     @abstractmethod
     def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.Source:
-        """Returns the native source of what the readers read."""
+        """Makes the native source, which decodes, filters and builds batches from the files that the readers have
+        open."""
 
     def schema(self, config: DataConfig) -> BatchSchema:
         if config.format is not None:
@@ -70,10 +72,10 @@ class FileSource(Source):
         return NativeStream(config, self.schema(config), source, seed, validation=True, components=components)
 
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
-        """Describes the window that the batch at `cursor` begins in, and the chunks that were shuffled in it.
+        """Describes the window (chunks shuffled together) in which the batch at `cursor` begins, with the chunks in it.
 
-        The batch has the `samples` entries from `first_entry` on in the window's shuffled order; what the window lacks
-        comes from the beginning of the next one.
+        The batch has the `samples` entries from number `first_entry` on, in the window's shuffled order. If the window
+        has fewer, the rest comes from the beginning of the next window.
         """
         readers, source, components = self._open(config, files, seed)
         chunks = [reader.place(chunk) for reader in readers for chunk in range(reader.num_chunks)]
@@ -117,5 +119,7 @@ class FileSource(Source):
     def _open(
         self, config: DataConfig, files: Sequence[DataFile], seed: int
     ) -> tuple[list[Reader], _native.Source, tuple[OpenedComponent, ...]]:
+        """Opens the files. Returns their readers, the native source over all of them, and the components (files of one
+        share)."""
         readers, components = open_components(files, lambda group: self.readers(config, group))
         return readers, self.native(config, readers, seed), components

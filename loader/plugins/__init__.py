@@ -1,1 +1,1 @@
-"""Code from outside the project, named by a setting: where it is found, what it must offer, how its errors are told."""
+"""Code from outside the project that a setting names: how it is found, what it must offer, how its errors are shown."""

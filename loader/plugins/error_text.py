@@ -1,4 +1,4 @@
-"""An exception in one line for its user, with the place in the user's own code."""
+"""Formats an exception as one line for the user, with the place in the user's own code."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from loader.errors import one_line
 from loader.plugins.modules import is_installed, is_ours, is_pythons
 
 LONGEST_TEXT = 300  # characters of an exception's own text
-LONGEST_REASON = 4000  # of the line that ends a run
+LONGEST_REASON = 4000  # characters of the line that ends a run
 _READ = 100_000  # characters of an exception's text that are looked at
 _CUT = " [...]"
 
 
 class PluginError(RuntimeError):
-    """Code of the user's (a task, a source) raises, or gives what can't be used: the text names the place."""
+    """Raised when a user's code (a task, a source) raises an exception, or returns what can't be used. The message
+    names the place in that code."""
 
 
 def in_words(error: BaseException) -> str:
-    """An exception in one line: its type and the beginning of its text. Raises nothing."""
+    """Returns the exception's type and the beginning of its text, as one line. Never raises."""
     text = shortened(text_of(error), LONGEST_TEXT)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def error_line(error: BaseException) -> str:
-    """An exception in one line: type, text, and where in the user's code it was raised. Raises nothing."""
+    """Returns the exception's type, its text, and where in the user's code it was raised, as one line. Never raises."""
     if isinstance(error, PluginError):
         return shortened(text_of(error), LONGEST_REASON)
     line = in_words(error)
@@ -39,7 +40,8 @@ def error_line(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """`FILE:LINE, in FUNCTION`: the innermost frame in the user's code; in a library's if there is none."""
+    """Returns `FILE:LINE, in FUNCTION` of the innermost frame in the user's code, or in a library if there is none.
+    Returns an empty text for an exception without a traceback."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{shortened(error.filename, LONGEST_TEXT)}:{error.lineno}"
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
@@ -50,13 +52,14 @@ def place_of(error: BaseException) -> str:
 
 
 def definition_of(function: Callable[..., Any]) -> str:
-    """The place of a function that gave back what it must not."""
+    """Returns where a function is defined, for a message about what it has returned."""
     code = getattr(function, "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}, in {code.co_name}" if code is not None else repr(function)
 
 
 def _distance(file: str) -> int:
-    """From the user's own code: 0 for that, 1 for a library that is installed, 2 for Python's, torch's and ours."""
+    """Returns how far a source file is from the user's own code: 0 for that code, 1 for an installed library, 2 for
+    Python, torch and this project."""
     torch = getattr(sys.modules.get("torch"), "__file__", None)
     if is_ours(file) or is_pythons(file) or (torch is not None and Path(file).is_relative_to(Path(torch).parent)):
         return 2
@@ -64,7 +67,7 @@ def _distance(file: str) -> int:
 
 
 def text_of(error: BaseException) -> str:
-    """Returns the exception's message, whatever its class makes of that."""
+    """Returns the exception's message, or a replacement if its class can't make one."""
     try:
         return str(error)[:_READ]
     except BaseException as second:
@@ -72,7 +75,7 @@ def text_of(error: BaseException) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Printable, in UTF-8, and not too long."""
+    """Returns the text on one line, without characters that can't be printed, cut after `longest` characters."""
     words = " ".join(text[:_READ].split())
     plain = one_line(words[: longest + 1])
     return plain if len(plain) <= longest else plain[:longest] + _CUT

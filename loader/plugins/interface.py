@@ -1,4 +1,4 @@
-"""Compares objects of code from outside with the interface that they must have, before any method is called."""
+"""Checks that an object of a user's code has the interface that it must have, before any method is called."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from loader.plugins.error_text import definition_of, error_line
 
 
 def interface_problem(made: object, protocol: type, noun: str) -> str:
-    """The first part of `protocol` that `made` lacks or that can't be called with its arguments; empty if it has all.
+    """Returns what is wrong with the first attribute or method of `protocol` that `made` lacks or that can't be called
+    with its arguments. Returns an empty text if all are there.
 
-    `noun` is what the message calls such an object: `a task`.
+    `noun` is what the message calls such an object, as "a task".
     """
     name = type(made).__name__
     if isinstance(made, type):
@@ -33,7 +34,7 @@ def interface_problem(made: object, protocol: type, noun: str) -> str:
 
 
 def methods(protocol: type) -> Iterator[tuple[str, list[str]]]:
-    """Yields the names of its methods, and of the arguments that each is called with by position."""
+    """Yields each public method of a protocol: its name, and the names of its positional arguments."""
     for name, function in vars(protocol).items():
         if inspect.isfunction(function) and not name.startswith("_"):
             parameters = list(inspect.signature(function).parameters.values())[1:]
@@ -41,7 +42,8 @@ def methods(protocol: type) -> Iterator[tuple[str, list[str]]]:
 
 
 def _get(made: object, name: str) -> tuple[Any, str | None]:
-    """The attribute, or what is wrong with it, which is empty if it is missing."""
+    """Gets an attribute of a user's object. Returns (the attribute, None), or (None, what is wrong with it), which is
+    an empty text if the attribute is missing."""
     try:
         return getattr(made, name), None
     except AttributeError:
@@ -51,7 +53,8 @@ def _get(made: object, name: str) -> tuple[Any, str | None]:
 
 
 def call_problem(function: object, wanted: Sequence[str]) -> str:
-    """Why `function` can't be called with these arguments, in order, for a result; empty if it can."""
+    """Returns why `function` can't be called with these positional arguments and return a result, or an empty text if
+    it can."""
     call = f"({', '.join(wanted)})"
     if not callable(function):
         return f"must be a function of {call}, not {reprlib.repr(function)}"
@@ -64,5 +67,5 @@ def call_problem(function: object, wanted: Sequence[str]) -> str:
     except TypeError as error:
         return f"can't be called with {call}: {error} ({definition_of(function)})"
     except ValueError:
-        return ""  # a function in C that does not tell its arguments
+        return ""  # a function in C, whose arguments are not known
     return ""

@@ -1,10 +1,11 @@
-"""Tells a user's code from ours, Python's and libraries', and finds the user's modules in the current folder.
+"""Distinguishes a user's code from this project's, Python's and libraries', and imports the user's modules from the
+current folder.
 
-Started with -m, Python searches the current folder first, so a file torch.py there would replace the library. Searched
-last, it would still give a user's file to a library that tries to import an optional module of that name. So the
-folder is not in sys.path: `forget_current_folder` removes it, as `python -P` does. After `look_in_current_folder` it is
-searched, last, for the module that a setting names (a task, a source, an optimizer) and for what the user's own files
-import.
+Started with -m, Python searches the current folder first, so a file torch.py there would replace the library. If the
+folder were searched last, a library that tries to import an optional module could still get a user's file of that name.
+So the folder is not in sys.path: `forget_current_folder` removes it, as `python -P` does. After
+`look_in_current_folder` it is searched, last, for the module that a setting names (a task, a source, an optimizer) and
+for what the user's own files import.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def is_ours(file: str) -> bool:
 
 
 def is_installed(file: str) -> bool:
-    """A library's that does not come with Python."""
+    """Tells whether a source file belongs to an installed library that does not come with Python."""
     return "/site-packages/" in file or "/dist-packages/" in file
 
 
@@ -35,25 +36,26 @@ def is_pythons(file: str) -> bool:
 
 
 def lies_in_current_folder() -> bool:
-    """This package is found through the current folder: that is a checkout's."""
+    """Tells whether this package was imported from the current folder, as in a checkout of the repository."""
     return _current_folder() == _ROOT
 
 
 def command_of(module: str, *arguments: str) -> list[str]:
-    """A command line that runs a module of ours with this Python: what lies in the current folder is not for it to
-    import, unless that is where we are ourselves."""
+    """Returns a command line that runs a module of this project with the same Python. The new process does not import
+    from the current folder, unless this package lies there itself."""
     options = [] if lies_in_current_folder() else ["-P"]
     return [sys.executable, *options, "-m", module, *arguments]
 
 
 def forget_current_folder() -> None:
-    """Before anything else is imported."""
+    """Removes the current folder from sys.path. Must be called before anything else is imported."""
     if sys.path and sys.path[0] in ("", _current_folder()) and not sys.flags.safe_path and not lies_in_current_folder():
         del sys.path[0]
 
 
 def look_in_current_folder(module: str) -> None:
-    """For `module`, which a setting names, and for what a user's file imports."""
+    """Lets Python import `module`, which a setting names, from the current folder, and whatever the user's files there
+    import."""
     finder = next((each for each in sys.meta_path if isinstance(each, _CurrentFolder)), None)
     if finder is None and (folder := _current_folder()) is not None:
         finder = _CurrentFolder(folder)
@@ -63,7 +65,7 @@ def look_in_current_folder(module: str) -> None:
 
 
 class _CurrentFolder:
-    """Asked when no other finder knows a module."""
+    """An import finder for the current folder, which Python asks when no other finder knows a module."""
 
     def __init__(self, folder: str) -> None:
         self.named: set[str] = set()
@@ -76,8 +78,8 @@ class _CurrentFolder:
 
 
 def _asked_by_user(frame: FrameType | None) -> bool:
-    """The import statement that this frame is busy with is in a user's file."""
-    while frame is not None and is_pythons(frame.f_code.co_filename):  # importlib itself
+    """Tells whether the import statement that this frame executes is in a user's file."""
+    while frame is not None and is_pythons(frame.f_code.co_filename):  # frames of importlib
         frame = frame.f_back
     if frame is None:
         return False
@@ -86,7 +88,7 @@ def _asked_by_user(frame: FrameType | None) -> bool:
 
 
 def _current_folder() -> str | None:
-    """None if it has been deleted."""
+    """Returns the current folder, or None if it has been deleted."""
     try:
         return os.getcwd()  # noqa: PTH109
     except OSError:

@@ -1,6 +1,6 @@
-"""Finds what a setting names: a part of the project by its short name, or an object of any other module.
+"""Finds what a setting names: a part of this project by its short name, or an object of any other module.
 
-Tasks, sources, formats and optimizers are found this way. Nothing is imported before it is asked for.
+Tasks, sources, formats and optimizers are found this way. A module is imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from loader.plugins.modules import look_in_current_folder
 
 
 class UnknownNameError(ValueError):
-    """There is no module of that name."""
+    """Raised if there is no module of that name."""
 
 
 _PLACES = "neither in the current folder nor where Python looks for modules"
@@ -23,19 +23,20 @@ _PLACES = "neither in the current folder nor where Python looks for modules"
 
 @dataclass(frozen=True)
 class Registry:
-    """Things of one kind."""
+    """The things of one kind that a setting may name, as all tasks or all formats."""
 
-    key: str  # the setting that names one
+    key: str  # the setting that names one, as "data.source"
     noun: str
     bundled: Mapping[str, str]  # short name -> "module" or "module:name"
-    form: str  # how any other is named, in words
+    form: str  # how any other is named, as text for messages
 
     def find(self, name: str) -> Any:
-        """The module or the object that `name` stands for. Raises ValueError in one line."""
+        """Imports and returns the module or object that `name` stands for. Raises ValueError with a message of one
+        line."""
         try:
             return load(self.bundled.get(name, name), ours=name in self.bundled)
         except UnknownNameError as error:
-            if ":" in name:  # nothing bundled is meant
+            if ":" in name:  # a bundled name has no colon
                 raise ValueError(f"{self.key}: {name!r}: {error}, {_PLACES}") from None
             allowed = ", ".join([*sorted(self.bundled), f"or {self.form}"] if self.bundled else [self.form])
             raise ValueError(f"{self.key}: no {self.noun} {name!r}; allowed: {allowed}") from None
@@ -44,9 +45,11 @@ class Registry:
 
 
 def load(target: str, *, ours: bool = False) -> Any:
-    """Imports what `module` or `module:name` stands for; one that is not ours may lie in the current folder.
+    """Imports the module or object of `target`, "module" or "module:name". Unless `ours`, the module may lie in the
+    current folder.
 
-    Raises UnknownNameError if there is no such module, ValueError if it can't be imported or lacks the name: why.
+    Raises UnknownNameError if there is no such module, and ValueError with the reason if it can't be imported or has no
+    such name.
     """
     module, colon, attribute = target.partition(":")
     if not _is_dotted(module) or (colon and not _is_dotted(attribute)):

@@ -1,1 +1,1 @@
-"""The family of records `rows`: numbers and lists of features, of no game at all."""
+"""The family of records `rows`: numbers and lists of features, from any field but games."""

@@ -1,4 +1,4 @@
-"""Rows as numpy arrays: what a format that is written in Python gives."""
+"""Rows as numpy arrays, which a reader written in Python returns, and their conversion for the native part."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ Sparse = tuple[Array, Array, Array | None]  # offsets [n + 1], features, values 
 
 @dataclass(frozen=True)
 class Rows:
-    """`n` rows.
+    """`n` rows of dense numbers and sparse features.
 
     dense: arrays [n] of numbers by name: `label`, and what the settings ask for: `weight`, `qid`, data.rows.dense.
-    sparse: by the name of a field: row i has features[offsets[i] : offsets[i + 1]], counted from 0 within the field,
-    in any order, none twice; values, if they have any, one a feature. Names that nobody asks for are not used.
+    sparse: by the name of a field, (offsets [n + 1], features, values or None). Row i has features[offsets[i] :
+    offsets[i + 1]], counted from 0 within the field, in any order, none twice. There is one value for each feature.
+
+    Names that the settings do not ask for are ignored.
     """
 
     dense: Mapping[str, Array]
@@ -34,7 +36,8 @@ Block = tuple[int, list[Array], Array | None, list[Sparse]]  # as `_native.Pytho
 
 
 def native_block(rows: Rows, shape: _native.RowShape) -> Block:
-    """The arrays that `shape` asks for, in its order and types. Raises ValueError for what is missing or no number."""
+    """Returns (number of rows, dense arrays, query numbers, sparse fields) that `shape` asks for, in its order and
+    types. Raises ValueError for what is missing or no number."""
     if not isinstance(rows, Rows):
         raise ValueError(f"loader.Rows are expected, not {type(rows).__name__}")
     if not isinstance(rows.dense, Mapping) or not isinstance(rows.sparse, Mapping):
@@ -52,7 +55,8 @@ def native_block(rows: Rows, shape: _native.RowShape) -> Block:
 
 
 def _mapped(given: Any, known: Mapping[str, float]) -> Array:
-    """Labels by their texts, booleans as true and false. Raises ValueError for one that is not known."""
+    """Returns the labels as float32 [n]: each value's text is looked up in `known`. The text of a boolean is "true" or
+    "false". Raises ValueError for a text that is not in `known`."""
     different, places = np.unique(np.asarray(given), return_inverse=True)
     numbers = different.dtype.kind == "f"
     texts = [repr(each).removesuffix(".0") if numbers else str(each) for each in different.tolist()]
@@ -68,6 +72,8 @@ def _mapped(given: Any, known: Mapping[str, float]) -> Array:
 
 
 def _dense(rows: Rows, name: str, dtype: npt.DTypeLike, kinds: str) -> Array:
+    """Returns the dense array of that name as `dtype`. Raises ValueError if it is missing or of a dtype.kind that is
+    not in `kinds`."""
     if name not in rows.dense:
         key = {WEIGHT: "data.rows.weight", QID: "data.rows.qid"}.get(name, "data.rows.dense")
         raise ValueError(f"{name} is missing ({key}); there are {', '.join(rows.dense)}")
@@ -75,6 +81,8 @@ def _dense(rows: Rows, name: str, dtype: npt.DTypeLike, kinds: str) -> Array:
 
 
 def _sparse(rows: Rows, field: _native.RowField) -> Sparse:
+    """Returns the offsets, features and values of a field, with values of 1 where the rows have none and the field
+    needs them. Raises ValueError for what the settings do not allow."""
     name = field.name
     if name not in rows.sparse:
         raise ValueError(f"field {name} is missing; there are {', '.join(rows.sparse) or 'none'}")
@@ -93,6 +101,8 @@ def _sparse(rows: Rows, field: _native.RowField) -> Sparse:
 
 
 def _array(name: str, given: Any, dtype: npt.DTypeLike, kinds: str) -> Array:
+    """Returns the array as a contiguous vector of `dtype`. Raises ValueError unless it is a vector of a dtype.kind in
+    `kinds`."""
     try:
         array = np.asarray(given)
     except (ValueError, OverflowError) as error:
@@ -101,5 +111,5 @@ def _array(name: str, given: Any, dtype: npt.DTypeLike, kinds: str) -> Array:
         raise ValueError(f"{name}: {array.dtype} {list(array.shape)} given; a row of numbers is expected")
     if array.dtype == np.uint64 and dtype is np.int64 and array.size and array.max() > _MOST:
         raise ValueError(f"{name}: {array.max()} given; at most {_MOST} is expected, the largest int64")
-    with np.errstate(over="ignore"):  # an infinity is refused later, with its row
+    with np.errstate(over="ignore"):  # a number too large becomes an infinity, which is refused later, with its row
         return np.ascontiguousarray(array, dtype=dtype)

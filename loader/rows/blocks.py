@@ -1,4 +1,5 @@
-"""Rows that a user's code gives: `data.rows.blocks` names it. It runs in the feeder, as a file's reader does."""
+"""Rows that a user's code returns: the function that data.rows.blocks names. It runs in the feeder, the process that
+reads the data, as a file's reader does."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from loader.rows.settings import RowsConfig
 
 log = logging.getLogger(__name__)
 
-ROWS = 8192  # of a matrix, in a block
+ROWS = 8192  # rows of a matrix in each block
 GENERATOR = (
     "is a generator: its rows are one block, which is in memory as a whole and is made again from its beginning in "
     "each epoch and when the feeder is restarted"
@@ -29,22 +30,24 @@ GENERATOR = (
 
 
 class Blocks(Protocol):
-    """Rows in blocks, each of which can be had alone, again, in any order and by several threads."""
+    """Rows in blocks. Each block can be made independently, repeatedly, in any order and by several threads."""
 
     def num_blocks(self) -> int:
-        """The number of blocks, which is the same at every start."""
+        """Returns the number of blocks, which is the same at every start."""
 
     def block(self, i: int) -> Any:
-        """Rows, or a pair of a csr_matrix and its labels (or all dense numbers by name); always the same."""
+        """Returns the rows of block `i`, always the same: `Rows`, or a pair of a csr_matrix and its labels (or all
+        dense numbers by name)."""
 
 
 class BlocksReader:
-    """`loader.formats.format.Reader` of no file: a chunk is a block."""
+    """A `loader.formats.format.Reader` of blocks that a user's code makes, where each chunk is one block."""
 
     noun = "block"
 
     def __init__(self, key: str, name: str, settings: RowsConfig) -> None:
-        """`name`: module:function, or empty. Raises ValueError for what gives no rows."""
+        """Calls the function `name` ("module:function", or empty), which the setting `key` names. Raises ValueError if
+        it returns no rows."""
         if not name:
             raise ValueError(f"{key}: nothing is named, and no file either; set one, or leave validations out")
         self.name = name
@@ -69,6 +72,7 @@ class BlocksReader:
         return Place(Path(self.name), chunk)
 
     def read(self, chunk: int) -> Iterator[Rows]:
+        """Yields the rows of a block. Raises PluginError for an exception of the user's code, except for DataError."""
         if self._blocks is None:
             yield from self._generated()
             return
@@ -81,6 +85,8 @@ class BlocksReader:
         yield self._rows(given)
 
     def _generated(self) -> Iterator[Rows]:
+        """Yields the rows of a generator, which it creates anew. Raises PluginError for an exception of the
+        generator."""
         made = iter(self._make())
         while True:
             try:
@@ -94,6 +100,7 @@ class BlocksReader:
             yield self._rows(given)
 
     def _made(self, key: str) -> Any:
+        """Calls the user's function and returns its result. Raises ValueError for what it raises."""
         if problem := "" if inspect.isgeneratorfunction(self._make) else call_problem(self._make, ()):
             raise ValueError(f"{key}: {self.name} {problem}")
         try:
@@ -102,6 +109,8 @@ class BlocksReader:
             raise ValueError(f"{key}: {self.name}: {error_line(error)}") from error
 
     def _rows(self, given: Any) -> Rows:
+        """Returns one block that the user's code has made, converted to Rows. Raises PluginError if it can't be
+        converted."""
         if isinstance(given, Rows):
             return given
         if not (isinstance(given, tuple) and _is_matrix(given)):
@@ -121,7 +130,7 @@ def _kinds(given: Any) -> str:
 
 
 class _Matrix:
-    """Blocks of a matrix that is in memory."""
+    """The rows of a matrix in memory, in blocks of ROWS."""
 
     def __init__(self, matrix: Any, dense: Any) -> None:
         self._matrix = matrix.tocsr()
@@ -145,8 +154,8 @@ def _is_matrix(made: tuple[Any, ...]) -> bool:
 
 
 def is_generator(name: str) -> bool:
-    """Tells whether module:function names a generator function; what can't be found is none, and opening it tells
-    why."""
+    """Tells whether "module:function" names a generator function. Returns False for a name that can't be found, since
+    opening it later raises the error."""
     try:
         return bool(name) and inspect.isgeneratorfunction(load(name))
     except ValueError:
@@ -154,6 +163,8 @@ def is_generator(name: str) -> bool:
 
 
 def _count(key: str, name: str, blocks: Blocks) -> int:
+    """Returns the number of blocks that `blocks` says it has. Raises ValueError unless it is an integer of at least
+    1."""
     try:
         count = blocks.num_blocks()
     except Exception as error:  # the user's code

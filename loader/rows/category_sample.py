@@ -1,4 +1,4 @@
-"""The categories of some rows of a file: what they look like is known before a run begins."""
+"""Samples the categories (texts) of a file's columns, to show before a run how they are spelled."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ CategorySample = Mapping[str, Sequence[str]]  # texts that are not missing, by t
 
 @runtime_checkable
 class CategoryFormat(Protocol):
-    """A format whose fields take the texts of columns."""
+    """A format whose sparse fields are made of the texts in columns."""
 
     def category_sample(self, config: DataConfig, file: DataFile) -> CategorySample:
-        """Returns the categories of at most SAMPLED_ROWS of the file's rows. Raises DataError."""
+        """Returns the categories in at most SAMPLED_ROWS of the file's rows. Raises DataError."""
 
 
 def sampled_parts(count: int) -> list[int]:
-    """Returns which of a file's parts a sample is taken from: the first, the one in the middle, the last."""
+    """Returns the numbers of the parts of a file to sample, out of `count`: the first, the middle and the last one."""
     return sorted({0, count // 2, count - 1}) if count else []
 
 
 def sampled_rows(count: int) -> list[int]:
-    """Returns the numbers of the rows that stand for that many: the first ones, and as many spread over the others up
-    to the last, since what was appended later may be spelled otherwise."""
+    """Returns the numbers of the rows to sample, out of `count`: the first ones, and as many spread evenly up to the
+    last, since rows that were appended later may be spelled otherwise."""
     if count <= SAMPLED_ROWS:
         return list(range(count))
     half = SAMPLED_ROWS // 2
@@ -41,21 +41,22 @@ def sampled_rows(count: int) -> list[int]:
 
 
 def column_names(fields: Mapping[str, Sequence[str]]) -> list[str]:
-    """Names each column of each field: as the field, where it has only one."""
+    """Returns a name for each column of each field: the field's name if it has only one column."""
     return [
         field if len(columns) == 1 else f"{field} ({column})" for field, columns in fields.items() for column in columns
     ]
 
 
 def present_texts(texts: Sequence[str | None], missing: Collection[str]) -> list[str]:
-    """Returns the texts that stand for a value."""
+    """Returns the texts that stand for a value: neither None nor one of `missing`."""
     return [text for text in texts if text is not None and text not in missing]
 
 
 def refuse_float_ids(path: Path, sample: CategorySample) -> None:
-    """Refuses a column whose categories all look like whole numbers that have been floats.
+    """Raises ValueError if all categories of a column look like integers that were once floats, as 17.0.
 
-    Raises ValueError: nothing is damaged, and the file is left out by no setting."""
+    It is no DataError, since nothing is damaged: data.on_bad_data = "skip" must not leave the file out.
+    """
     for name, texts in sample.items():
         example = float_id_of_all(texts)
         if example is not None:
@@ -68,8 +69,9 @@ def refuse_float_ids(path: Path, sample: CategorySample) -> None:
 
 
 def describe_categories(config: DataConfig, files: Sequence[tuple[DataFile, CategoryFormat]]) -> Iterator[DataFact]:
-    """Yields how the categories of files are spelled, by some of their rows: a fact for each column that has several
-    spellings, or one that is often a mistake, and one for all others. Raises DataError."""
+    """Yields how the categories of the files are spelled, judged by some of their rows. There is one fact for each
+    column with several spellings, or with one that is often a mistake, and one fact for all other columns. Raises
+    DataError."""
     spellings: dict[str, Spellings] = {}
     for file, format in files[:_SAMPLED_FILES]:
         for name, texts in format.category_sample(config, file).items():

@@ -1,4 +1,4 @@
-"""Chunks of a native reader, for those who read them in Python."""
+"""Reads chunks of a native reader as numpy arrays."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from loader.rows.fields import QID
 
 
 def whole_size(file: DataFile) -> int:
-    """Returns the size of a file of lines without a last line that has no end yet."""
+    """Returns the size in bytes of a text file without an unfinished last line."""
     return _native.LineFile(file.path, file.identity, may_grow=True).whole_size
 
 
 def read_chunk(reader: _native.RowReader, chunk: int, shape: _native.RowShape) -> tuple[Rows, DataError | None]:
-    """The rows of a chunk, and what is wrong behind them. The names of the rows are those of the shape."""
+    """Returns the rows of a chunk up to the first fault, and the fault, if there is one. The arrays are named as in
+    `shape`."""
     numbers, qid, fields, fault = _native.read_rows(reader, chunk, shape)
     dense = dict(zip(shape.dense, numbers, strict=True)) | ({} if qid is None else {QID: qid})
     sparse: dict[str, Sparse] = {field.name: arrays for field, arrays in zip(shape.fields, fields, strict=True)}

@@ -20,7 +20,7 @@ class Layout:
     delimiter: str
     quote: str
     names: tuple[str, ...]
-    features: tuple[str, ...]  # columns of the field `features`, if the settings name none
+    features: tuple[str, ...]  # default columns of the field `features`
 
 
 _CATEGORIES = tuple(f"C{number}" for number in range(1, 27))
@@ -31,7 +31,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def _as_columns(value: Any) -> Any:
-    """One column, or a list of the file, is a tuple here."""
+    """Converts a column, or a list of columns from a TOML file, to a tuple."""
     return tuple(value) if isinstance(value, list) else (value,) if isinstance(value, str | int) else value
 
 
@@ -99,18 +99,21 @@ class ColumnsConfig(Section):
     ] = 0  # fmt: skip
 
     def column_of_number(self, name: str) -> tuple[str, Column]:
-        """The key that says it, and the column of a dense number."""
+        """Returns the key that sets the column of a dense number (`label`, `weight`, `qid` or of data.rows.dense), and
+        that column."""
         if name in ("label", "weight", "qid"):
             return name, getattr(self, name)
         return f"dense.{name}", self.dense.get(name, name)
 
     def columns_of_field(self, field: str) -> tuple[Column, ...]:
+        """Returns the columns whose texts become the features of a field."""
         if field not in self.sparse and self.layout and field == "features":
             return LAYOUTS[self.layout].features
         return self.sparse.get(field, (field,))
 
     @model_validator(mode="after")
     def _text_can_be_cut(self) -> Self:
+        """Raises WrongKeyError if delimiter or quote can't separate columns, or contradicts the layout."""
         for key, char in (("delimiter", self.delimiter), ("quote", self.quote)):
             if char and (not char.isascii() or char.isalnum() or char in "\r\n\0+-."):
                 raise WrongKeyError(f"{char!r}: expected one ASCII character that ends no line and no number has", key)

@@ -1,4 +1,4 @@
-"""Rows from arrays of the layout that scipy.sparse.csr_matrix has."""
+"""Makes rows of arrays with the layout of scipy.sparse.csr_matrix."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from loader.rows.settings import RowsConfig
 def rows_of_csr(
     indptr: Array, indices: Array, data: Array | None, dense: Mapping[str, Array], settings: RowsConfig
 ) -> Rows:
-    """Row i has the feature numbers indices[indptr[i] : indptr[i + 1]], counted from 0 over all fields, and the values
-    in `data`; without, each counts 1. In a field without values a 0 is no feature.
+    """Splits the rows of a CSR matrix into the fields of the settings.
 
-    Raises ValueError for arrays that don't fit together, and for a number that is in no field.
+    Row i has the feature numbers indices[indptr[i] : indptr[i + 1]], counted from 0 over all fields, and their values
+    in `data`. Without `data` each feature counts 1. In a field without values an entry of 0 is no feature. `dense`:
+    arrays of numbers by name, one number a row.
+
+    Raises ValueError for arrays that don't fit together, and for a feature number outside of all fields.
     """
     indptr, indices = np.asarray(indptr), np.asarray(indices)
     if indptr.ndim != 1 or indices.ndim != 1 or indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":

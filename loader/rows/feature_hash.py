@@ -1,4 +1,4 @@
-"""Categories as features: text is hashed into the range of a field, as the native reader of text files does."""
+"""Hashes categories (texts) into the feature numbers of a field, as the native reader of text files does."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from loader import _native
 from loader.rows.block import Sparse
 from loader.rows.columns import ColumnsConfig
 
-Texts = tuple[Sequence[str | None], npt.NDArray[np.int64] | None]  # of a column, None for missing; offsets of lists
+Texts = tuple[Sequence[str | None], npt.NDArray[np.int64] | None]  # a column's texts, None if missing; offsets of lists
 
 
 def hashed_field(columns: Sequence[Texts], size: int, settings: ColumnsConfig) -> Sparse:
-    """The features of rows from their texts in one or more columns; a feature is XXH64 of the text's UTF-8, whose
-    values are fixed for ever, modulo `size`. Of a column of lists, row i has texts[offsets[i] : offsets[i + 1]].
+    """Returns the features of rows, hashed from their texts in one or more columns. A feature is XXH64 of the text's
+    UTF-8 modulo `size`; these numbers never change. In a column of lists row i has texts[offsets[i] : offsets[i + 1]].
 
-    The seed of column i is `settings.seed` + i, so that the same text in two columns gives two features. Of two texts
-    of a row with the same feature, one counts.
+    The seed of column i is `settings.seed` + i, so the same text in two columns gives two features. If two texts of a
+    row give the same feature, it counts once.
     """
     found = [_places(texts, size, settings, number) for number, texts in enumerate(columns)]
     rows, features = np.divmod(np.unique(np.concatenate([places for places, _ in found])), size)
@@ -27,7 +27,7 @@ def hashed_field(columns: Sequence[Texts], size: int, settings: ColumnsConfig) -
 
 
 class _Features(dict[str | None, int]):
-    """The feature numbers of the texts of a column; each text is hashed once."""
+    """The feature number of each text of a column, or -1 for a missing one. Each text is hashed once."""
 
     def __init__(self, size: int, seed: int, absent: Collection[str], feature_of_absent: bool) -> None:
         self._size = size
@@ -45,7 +45,8 @@ class _Features(dict[str | None, int]):
 
 
 def _places(texts: Texts, size: int, settings: ColumnsConfig, number: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Row x `size` + feature of each text that has one, and the number of rows."""
+    """Hashes the texts of column number `number`. Returns row x `size` + feature for each text that has a feature, and
+    the number of rows."""
     column, offsets = texts
     known = _Features(size, settings.seed + number, settings.missing, settings.missing_category == "feature")
     features = np.fromiter(map(known.__getitem__, column), np.int64, len(column))

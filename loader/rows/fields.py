@@ -1,4 +1,4 @@
-"""The fields of a batch of rows."""
+"""The fields of a batch of rows, for the batch's layout and for the native part."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loader.stream.schema import BatchSchema, DenseField, SparseField
 LABEL = "label"
 WEIGHT = "weight"
 QID = "qid"
-NO_QID = -(1 << 63)  # of a row without one; no text has this number
+NO_QID = -(1 << 63)  # query number of a row without one; no file can contain it
 _KINDS = {
     "real": _native.LabelKind.REAL,
     "binary": _native.LabelKind.BINARY,
@@ -22,20 +22,20 @@ _KINDS = {
 
 
 def dense_names(settings: RowsConfig) -> list[str]:
-    """Returns the names of the float32 numbers."""
+    """Returns the names of the dense float32 numbers in a batch."""
     return [LABEL, *([WEIGHT] if settings.weight else []), *settings.dense]
 
 
 def left_out(settings: RowsConfig) -> list[str]:
-    """Names the numbers that rows need not have: a label is 0 then, a weight 1."""
+    """Returns the names of the dense numbers that rows need not have. A label that is missing is 0 then, a weight 1."""
     return [LABEL, WEIGHT] if settings.label == "none" else []
 
 
 def batch_schema(config: DataConfig) -> BatchSchema:
-    """A bag a row in each field, of fields that share a table as many bags as there are such fields; `label` float32,
-    `weight` and the other numbers float32, `qid` int64.
+    """Returns the layout of a batch. Each sparse field has one bag (list of features) a row, and fields that share a
+    table are one field with a bag of each. `label`, `weight` and the other dense numbers are float32, `qid` is int64.
 
-    Raises ValueError for what is too large.
+    Raises ValueError if a batch would be too large.
     """
     settings: RowsConfig = config.settings
     sparse = tuple(_table(settings, name, fields) for name, fields in settings.tables().items())
@@ -50,13 +50,14 @@ def batch_schema(config: DataConfig) -> BatchSchema:
 
 
 def _table(settings: RowsConfig, name: str, fields: Sequence[str]) -> SparseField:
+    """Returns the batch's sparse field `name`, in which each of `fields` has a bag of its own. They share a table."""
     begin, end = settings.ranges()[fields[0]]
     most = max(map(settings.most_active, fields))
     return SparseField(name, end - begin, most, bags_per_sample=len(fields), values=settings.has_values(fields[0]))
 
 
 def row_shape(settings: RowsConfig) -> _native.RowShape:
-    """Returns the fields for the native part, which has them in the order of their numbers."""
+    """Returns the fields of rows for the native part, in the order of their feature numbers."""
     ranges = settings.ranges()
     by_number = settings.by_number()
     shape = _native.RowShape()

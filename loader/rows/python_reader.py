@@ -1,4 +1,4 @@
-"""A format's reader that is written in Python, as the native stream calls it."""
+"""Lets the native stream read files with a reader that is written in Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from loader.rows.block import Block, native_block
 
 
 class PythonBlocks:
-    """The object that `_native.PythonRowReader` calls, under the GIL and from any thread; it never raises."""
+    """Gives the native part a reader written in Python. `_native.PythonRowReader` calls it with Python's global lock
+    held, from any thread. Its methods never raise."""
 
     def __init__(self, reader: Reader, shape: _native.RowShape) -> None:
         self._reader = reader
@@ -19,7 +20,8 @@ class PythonBlocks:
         self.name = reader.name
 
     def read(self, chunk: int) -> tuple[list[Block], Fault | None, str, str]:
-        """The blocks before any fault, the fault, the file, and in words which chunk of it that is."""
+        """Reads a chunk. Returns the blocks before any fault, the fault or None, the chunk's file, and a name of the
+        chunk within that file."""
         file, place = place_of(self._reader, chunk), words_of(self._reader, chunk)
         blocks: list[Block] = []
         try:
@@ -30,6 +32,8 @@ class PythonBlocks:
         return blocks, None, file, place
 
     def _block(self, rows: object, number: int, file: str, place: str) -> Block:
+        """Converts rows for the native part. Raises DataError, with file, chunk and block, for rows that can't be
+        used."""
         try:
             return native_block(rows, self._shape)  # type: ignore[arg-type]
         except (ValueError, OverflowError) as error:

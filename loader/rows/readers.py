@@ -1,4 +1,5 @@
-"""Files of rows, opened by the formats that they are in; without files, rows of a user's code or of a known model."""
+"""Opens files of rows with the formats that they have. Without files, opens the rows of a user's code or of a known
+model."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ FAMILY = "rows"
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: bool = False) -> list[Reader]:
-    """Opens files as `loader.formats.readers.open_readers`; without files, what the settings name instead of them."""
+    """Opens files as `loader.formats.readers.open_readers` does. Without files it opens data.rows.blocks (or
+    data.rows.validation_blocks), or else made-up rows of data.rows.synthetic.
+
+    Raises ValueError if the settings name no rows.
+    """
     settings: RowsConfig = config.settings
     if not files and not settings.blocks and not settings.synthetic.num_rows:
         raise ValueError(
@@ -34,7 +39,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: b
 
 
 def without_labels(config: DataConfig) -> DataConfig:
-    """Returns the config for data that need not have labels; that of another source as it is."""
+    """Returns the config for reading data that need not have labels; unchanged for another source than rows."""
     if not isinstance(config.settings, RowsConfig):
         return config
     section = type(config).section
@@ -43,9 +48,10 @@ def without_labels(config: DataConfig) -> DataConfig:
 
 
 def texts_of(config: DataConfig, files: Sequence[DataFile], column: str) -> Iterator[str]:
-    """A column of every row of the files, in their order, by its name, or its number if columns have none.
+    """Yields the value in one column of every row of the files, in their order. `column`: a name, or a number if the
+    columns have no names.
 
-    Raises ValueError for data without such columns, and when it comes to a file that lacks it; DataError.
+    Raises ValueError for data without such columns. Raises DataError, also when it comes to a file without the column.
     """
     if not isinstance(config.settings, RowsConfig):
         raise ValueError(f"--id {column}: samples of data.source = {config.source} have no columns with names")
@@ -59,7 +65,8 @@ def texts_of(config: DataConfig, files: Sequence[DataFile], column: str) -> Iter
 
 
 def native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:
-    """Returns a reader as the native stream takes it: one written in Python is called by the stream's threads."""
+    """Returns a reader as the native stream takes it. A reader written in Python is wrapped, and called by the stream's
+    threads."""
     native = getattr(reader, "native", None)
     if isinstance(native, _native.RowReader):
         return native

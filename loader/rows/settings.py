@@ -14,7 +14,7 @@ DEFAULT_FIELD = "features"
 MOST_FEATURES = 1 << 31
 MOST_ACTIVE = 1 << 20
 LAST_NUMBER = 1 << 62
-_LARGEST = 3.4e38  # float32
+_LARGEST = 3.4e38  # about the largest float32
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
 
@@ -112,25 +112,28 @@ class RowsConfig(Section):
     synthetic: SyntheticRowsConfig = SyntheticRowsConfig()
 
     def ranges(self) -> dict[str, tuple[int, int]]:
-        """The fields by name: first feature number, and the one behind the last."""
+        """Returns the range of feature numbers of each field: the first one, and the one after the last."""
         return self.fields or {DEFAULT_FIELD: (0, self.num_features)}
 
     def by_number(self) -> list[str]:
-        """The fields in the order of their numbers."""
+        """Returns the names of the fields in the order of their feature numbers."""
         ranges = self.ranges()
         return sorted(ranges, key=ranges.__getitem__)
 
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """The fields of batches in the order of `fields`, each with the fields of rows that share its table."""
+        """Returns the fields of batches, in the order of `fields`. Each has the names of the rows' fields that share
+        its table."""
         table_of = {field: name for name, fields in self.shared_tables.items() for field in fields}
         names = dict.fromkeys(table_of.get(field, field) for field in self.ranges())
         return {name: self.shared_tables.get(name, (name,)) for name in names}
 
     def has_values(self, field: str) -> bool:
+        """Returns whether the features of a field have values of their own; otherwise each counts 1."""
         return self.values if isinstance(self.values, bool) else field in self.values
 
     def check_columns(self) -> None:
-        """Raises ValueError if fields that are made of columns should have values."""
+        """Raises ValueError if settings want values for features, which are categories in files with columns and have
+        none."""
         if not isinstance(self.values, bool) and self.values:
             raise ValueError(
                 f"data.rows.values: {self.values[0]}: a field takes the categories of columns, and a category has no "
@@ -138,18 +141,22 @@ class RowsConfig(Section):
             )
 
     def most_active(self, field: str) -> int:
+        """Returns the largest number of features that a row may have in a field."""
         begin, end = self.ranges()[field]
         most = self.max_active if isinstance(self.max_active, int) else self.max_active[field]
         return min(most, end - begin)
 
     @model_validator(mode="after")
     def _rows_have_one_origin(self) -> Self:
+        """Raises WrongKeyError if rows come from a user's code and from the built-in model, too."""
         if self.blocks and self.synthetic.num_rows:
             raise WrongKeyError(f"{self.blocks!r}: rows come from synthetic.num_rows, too; set one of them", "blocks")
         return self
 
     @model_validator(mode="after")
     def _label_map_has_labels(self) -> Self:
+        """Raises WrongKeyError if label_map contains a number that is no label of this kind, or that float32 can't
+        hold."""
         known = {"binary": (0, 1, -1), "class": range(self.num_classes)}.get(self.label)
         for text, label in self.label_map.items():
             if known is not None and label not in known:
@@ -160,6 +167,7 @@ class RowsConfig(Section):
 
     @model_validator(mode="after")
     def _fields_are_apart(self) -> Self:
+        """Raises WrongKeyError if the range of a field is empty, too large, or overlaps with another one."""
         last, last_end = "", 0
         for name, (begin, end) in sorted(self.fields.items(), key=lambda item: item[1]):
             if begin < 0 or not begin < end <= begin + MOST_FEATURES:
@@ -177,6 +185,7 @@ class RowsConfig(Section):
 
     @model_validator(mode="after")
     def _tables_can_be_shared(self) -> Self:
+        """Raises WrongKeyError if fields that are named together in shared_tables can't share a table."""
         shared: set[str] = set()
         for name, fields in self.shared_tables.items():
             if problem := self._table_problem(fields):
@@ -187,7 +196,7 @@ class RowsConfig(Section):
         return self
 
     def _table_problem(self, fields: tuple[str, ...]) -> str:
-        """Says why these fields can't share a table; empty if they can."""
+        """Returns why these fields can't share a table; an empty text if they can."""
         listed = ", ".join(fields)
         if unknown := [field for field in fields if field not in self.fields]:
             return f"{unknown[0]!r} is no field; the fields are {', '.join(self.ranges())}"
@@ -205,6 +214,7 @@ class RowsConfig(Section):
 
     @model_validator(mode="after")
     def _columns_are_used(self) -> Self:
+        """Raises WrongKeyError if `columns` sets a column for a field or number that the settings do not ask for."""
         columns = self.columns
         for key, named, known, where in (
             ("sparse", columns.sparse, list(self.ranges()), "field of data.rows.fields"),
@@ -219,6 +229,8 @@ class RowsConfig(Section):
 
     @model_validator(mode="after")
     def _names_are_of_fields(self) -> Self:
+        """Raises WrongKeyError if max_active or values names a field that does not exist, or if a name is invalid or
+        used twice."""
         fields = self.ranges()
         known = f"the fields are {', '.join(fields)}"
         if isinstance(self.max_active, dict) and self.max_active.keys() != fields.keys():

@@ -1,4 +1,5 @@
-"""The source "rows": numbers and lists of features, from files of any format of that family."""
+"""The source "rows": numbers and lists of features, from files of any format of the family rows, or from a user's
+code."""
 
 from __future__ import annotations
 
@@ -22,10 +23,12 @@ from loader.stream.data_facts import DataFact
 from loader.stream.native_stream import NativeStream, region_table
 from loader.stream.schema import BatchSchema
 
-_LOOKED_AT = 8  # chunks, for an estimate
+_LOOKED_AT = 8  # chunks read for an estimate
 
 
 class RowsSource(FileSource):
+    """The source "rows", of numbers and lists of features."""
+
     settings: ClassVar[type[Section]] = RowsConfig
     family = FAMILY
     samples = "rows"
@@ -53,7 +56,8 @@ class RowsSource(FileSource):
         return super().open_validation_share(config, files, seed)
 
     def open_validation(self, config: DataConfig, seed: int) -> NativeStream:
-        """Rows of data.rows.validation_blocks, or of the same model as those of `open` without files, but others."""
+        """Opens a stream of the rows of data.rows.validation_blocks. Without it the rows come from the same model as
+        those of `open` without files, but are different ones."""
         source = self.native(config, open_readers(config, [], validation=True), seed)
         return NativeStream(config, self.schema(config), source, seed)
 
@@ -81,7 +85,8 @@ class RowsSource(FileSource):
         return counted(config, self.native(config, readers, seed), seed, validation=validation, look=look)
 
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:  # noqa: ARG002
-        """About how many rows there are. Raises DataError."""
+        """Estimates the number of rows from a few chunks. Returns None for rows of a user's code, which may take any
+        time. Raises DataError."""
         if not files and config.settings.synthetic.num_rows:
             return int(config.settings.synthetic.num_rows)
         if not files:  # a user's code, which may take any time
@@ -91,19 +96,19 @@ class RowsSource(FileSource):
         for reader in open_readers(config, files):
             native = native_reader(reader, shape)
             last = native.num_chunks - 1
-            # What is decoded in order is looked at where it begins.
+            # Chunks that can only be decoded in order are read from the first on.
             step = 1 if native.in_file_order else max(1, native.num_chunks // _LOOKED_AT)
             chunks = range(0, native.num_chunks, step)[:_LOOKED_AT]
             counts = [
                 reader.count(chunk) if isinstance(reader, CountingReader) else _native.count_rows(native, chunk, shape)
                 for chunk in chunks
             ]
-            if last in chunks:  # it may be short
+            if last in chunks:  # the last chunk may be shorter, so it counts as it is
                 rows += counts.pop()
                 last -= 1
             rows += sum(counts) / max(len(counts), 1) * (last + 1)
         return round(rows)
 
     def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
-        """About; 0 for rows that come from no file."""
+        """Estimates the bytes of memory of the stream's windows; 0 for rows that come from no file."""
         return window_nbytes(config, files)

@@ -1,4 +1,4 @@
-"""How the categories of a column are spelled: a category is its text, so that 17 and 17.0 are two."""
+"""Classifies how the categories of a column are spelled. A category is its text, so 17 and 17.0 are different ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ INTEGER, TEXT, FLOAT_ID = "integers", "texts", "integers with .0"
 EXPONENT = "numbers with an exponent"
 FRACTION = "numbers with a fraction"
 MISSING_WORD = "words for missing"
-_PLAIN = (INTEGER, TEXT)  # of which nobody needs to hear, as long as a column has one of them alone
-_MOST_COMPARED = 10_000  # texts of a column whose other spellings are looked for
+_PLAIN = (INTEGER, TEXT)  # need no comment if all of a column are spelled so
+_MOST_COMPARED = 10_000  # texts of a column that are compared for other spellings
 
 _THOUSANDS = r"[+-]?[0-9]{1,3}(?:[,'_\u2019\u00a0\u202f ][0-9]{3})+(?:\.[0-9]+)?"
 # Tried in this order on a text without spaces around it.
@@ -42,7 +42,7 @@ _WHOLE = re.compile(r"\+?(-?)0*([0-9]+)")
 
 
 def spelling_of(text: str) -> str:
-    """Returns the name of the way in which a category is spelled, in the plural."""
+    """Returns the name of the way in which a category is spelled, in the plural, as "integers with leading zeros"."""
     bare = text.strip()
     if bare != text:
         return "texts with spaces around"
@@ -50,8 +50,9 @@ def spelling_of(text: str) -> str:
 
 
 def bare_form(text: str) -> str:
-    """Returns a text that different spellings of one thing share: without spaces around, +, zeros at the beginning and
-    separators of thousands and a fraction of 0, letters small and composed, digits of one script."""
+    """Returns a normal form of a text, which different spellings of the same thing share. It has no spaces around, no
+    +, no leading zeros, no separators of thousands and no fraction of 0. Letters are small and composed, digits are of
+    one script."""
     text = unicodedata.normalize("NFKC", text.strip()).casefold()
     if re.fullmatch(_THOUSANDS, text):
         text = re.sub(r"[,'_\u2019 ]", "", text)
@@ -66,26 +67,28 @@ def bare_form(text: str) -> str:
 
 @dataclass
 class Spellings:
-    """The spellings of a column's categories, counted."""
+    """Counts the spellings of a column's categories, and pairs of texts that differ in spelling alone."""
 
-    counts: Counter[str] = field(default_factory=Counter)  # entries by the name of their spelling
-    pairs: int = 0  # texts that differ from another one in spelling alone
-    example: tuple[str, str] | None = None  # of such texts
-    _first: dict[str, str] = field(default_factory=dict, repr=False)  # text of each bare form
-    _others: set[str] = field(default_factory=set, repr=False)  # texts whose bare form another one had first
+    counts: Counter[str] = field(default_factory=Counter)  # number of entries by the name of their spelling
+    pairs: int = 0  # number of texts that differ from an earlier one in spelling alone
+    example: tuple[str, str] | None = None  # two such texts
+    _first: dict[str, str] = field(default_factory=dict, repr=False)  # first text of each normal form
+    _others: set[str] = field(default_factory=set, repr=False)  # texts counted in `pairs`
 
     def add(self, texts: Mapping[str, int]) -> None:
-        """Counts texts, each with its number of entries."""
+        """Counts texts, each with the number of its entries."""
         for text, count in texts.items():
             self.counts[spelling_of(text)] += count
             self._compare(text)
 
     def add_plain(self, spelling: str, count: int) -> None:
-        """Counts entries that all have that spelling, and differ in more than that."""
+        """Counts `count` entries of that spelling without comparing their texts, as no two of them are spellings of one
+        thing."""
         if count:
             self.counts[spelling] += count
 
     def _compare(self, text: str) -> None:
+        """Counts the text as one of a pair if an earlier text has the same normal form."""
         form = bare_form(text)
         if form not in self._first and len(self._first) < _MOST_COMPARED:
             self._first[form] = text
@@ -99,20 +102,20 @@ class Spellings:
 
     @property
     def is_plain(self) -> bool:
-        """Tells whether all are spelled in one way, of which there is nothing to say."""
+        """Returns whether all categories have one spelling that needs no comment."""
         return not self.pairs and (not self.counts or (len(self.counts) == 1 and next(iter(self.counts)) in _PLAIN))
 
     @property
     def is_real(self) -> bool:
-        """Tells whether all are spelled as real numbers are, some with a fraction."""
+        """Returns whether all categories are spelled as real numbers, some with a fraction."""
         return FRACTION in self.counts and self.counts.keys() <= {INTEGER, FLOAT_ID, EXPONENT, FRACTION}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Returns the counts as plain data, for JSON."""
         return {"counts": dict(self.counts.most_common()), "pairs": self.pairs, "example": self.example}
 
     def summary(self) -> str:
-        """Returns the counts in words, and an example of two spellings of one thing."""
+        """Returns the counts as text, with an example of two spellings of the same thing."""
         counts = ", ".join(f"{name} {count:,}" for name, count in self.counts.most_common())
         if self.example is None:
             return counts
@@ -122,8 +125,8 @@ class Spellings:
 
 
 def float_id_of_all(texts: Iterable[str]) -> str | None:
-    """Returns one of the texts if all look like whole numbers that have been floats: 17.0, 1.7e+18; None if not. Words
-    for missing, which a program may write between them, are none of the texts."""
+    """Returns one of the texts if all look like whole numbers that were once floats, as 17.0 or 1.7e+18; else None.
+    Ignores words for a missing value, which a program may write between them."""
     example = None
     for text in dict.fromkeys(texts):
         if _FLOAT_ID.fullmatch(text.strip()):

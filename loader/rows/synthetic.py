@@ -1,8 +1,9 @@
-"""Rows of a known model: clicks (or classes) whose true probabilities can be had, so that what is learnt can be judged.
+"""Rows of a known model: clicks (or classes) whose true probabilities are known, so that what a network learns can be
+judged.
 
-Each row has `active` draws of features in each field, the low categories far more often than the high ones; a category
-becomes a feature by hashing. The logit is a sum of hidden weights, times the features' values if they have any. Chunk i
-is a function of the settings and i alone (I1); numpy only.
+Each row has `active` draws of features in each field, low categories far more often than high ones. A category becomes
+a feature by hashing. The logit is a sum of hidden weights, times the features' values if they have any. Chunk i is a
+function of the settings and i alone (I1). Made with numpy only.
 """
 
 from __future__ import annotations
@@ -18,23 +19,24 @@ from loader.rows.block import Array, Rows, Sparse
 from loader.rows.fields import QID, WEIGHT
 from loader.rows.settings import RowsConfig
 
-ROWS = 8192  # of a chunk
+ROWS = 8192  # rows of a chunk
 SKEW = 3.0  # category = size * u^SKEW for a uniform u: the first hundredth gets a fifth of the draws
 SPREAD = 2.0  # standard deviation of the logits, about
 BIAS = -1.0
 VALIDATION = 1 << 40  # the first chunk of validations: more than an epoch has
-MOST_CLASSES = 1024  # a chunk of rows has a probability of each
-_PER_QUERY = 10  # rows
+MOST_CLASSES = 1024  # a chunk takes memory for a probability of each class and row
+_PER_QUERY = 10  # consecutive rows with the same query number
 Floats = npt.NDArray[np.float64]
 
 
 class SyntheticReader:
-    """`loader.formats.format.Reader` of no file."""
+    """A `loader.formats.format.Reader` that draws rows instead of reading files."""
 
     name = "data.rows.synthetic"
 
     def __init__(self, settings: RowsConfig, *, validation: bool = False) -> None:
-        """`validation`: other rows of the same model. Raises ValueError for more classes than it can draw."""
+        """Prepares to draw the rows that the settings describe. `validation`: other rows of the same model. Raises
+        ValueError for more than MOST_CLASSES classes."""
         if settings.label == "class" and settings.num_classes > MOST_CLASSES:
             raise ValueError(
                 f"data.rows.num_classes: {settings.num_classes}, but rows that are made up have at most {MOST_CLASSES} "
@@ -52,7 +54,8 @@ class SyntheticReader:
 
 
 def draw_rows(settings: RowsConfig, chunk: int, first: int = 0) -> Rows:
-    """The rows of a chunk, ROWS of them but for the last; `first`: added to the chunk's number where rows are drawn."""
+    """Draws the rows of a chunk: ROWS of them, fewer in the last chunk. `first`: added to the chunk's number to draw
+    other rows."""
     size = min(ROWS, settings.synthetic.num_rows - chunk * ROWS)
     random = np.random.Generator(np.random.Philox(key=[settings.synthetic.seed, first + chunk]))
     sparse = {name: _draw_field(random, settings, size, name, number) for number, name in enumerate(settings.ranges())}
@@ -64,7 +67,8 @@ def draw_rows(settings: RowsConfig, chunk: int, first: int = 0) -> Rows:
 
 
 def true_probabilities(settings: RowsConfig, sparse: dict[str, Sparse]) -> Floats:
-    """[rows, classes]: of each label, given the features; two classes unless label = "class"."""
+    """Returns the probability [rows, classes] of each label given the features. There are two classes unless label =
+    "class"."""
     classes = settings.num_classes if settings.label == "class" else 2
     draws = sum(min(settings.synthetic.active, settings.most_active(name)) for name in settings.ranges())
     scale = SPREAD / np.sqrt(draws / 3)  # hidden weights have a variance of 1/3
@@ -81,11 +85,12 @@ def true_probabilities(settings: RowsConfig, sparse: dict[str, Sparse]) -> Float
 
 
 def hidden_weights(seed: int, field: int, label: int, features: Array) -> Floats:
-    """In [-1, 1), of each feature of a field, for a label."""
+    """Returns the model's weight in [-1, 1) of each of these features of field number `field`, for class `label`."""
     return _mixed(features, (seed * 1009 + field) * 1013 + label) / 2.0**63 - 1.0
 
 
 def _draw_field(random: np.random.Generator, settings: RowsConfig, size: int, name: str, number: int) -> Sparse:
+    """Draws the features of `size` rows in one field, and their values if the field has any."""
     begin, end = settings.ranges()[name]
     active = min(settings.synthetic.active, settings.most_active(name))
     categories = ((end - begin) * random.random((size, active)) ** SKEW).astype(np.int64)
@@ -100,7 +105,8 @@ def _draw_field(random: np.random.Generator, settings: RowsConfig, size: int, na
 
 
 def _mixed(numbers: Array, salt: int) -> npt.NDArray[np.uint64]:
-    """A fixed function of number and salt that looks random: splitmix64 (Steele, Lea, Flood 2014)."""
+    """Returns pseudo-random uint64 numbers that are a fixed function of each number and the salt: splitmix64 (Steele,
+    Lea, Flood 2014)."""
     mixed = numbers.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) % 2**64)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

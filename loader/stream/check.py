@@ -1,6 +1,7 @@
-"""The check of a batch before it is written into a slot: readers index memory with its numbers and don't check them.
+"""Checks the arrays of a batch before they are written into a slot (the memory of one batch). Readers of a slot use its
+numbers as indices without checking them.
 
-All functions raise ValueError that names the field, and where in it the fault is.
+All functions raise ValueError that names the field and the place in it.
 """
 
 from __future__ import annotations
@@ -17,17 +18,21 @@ Array = npt.NDArray[Any]
 
 
 def check_slot(schema: BatchSchema, slot: Array) -> None:
+    """Raises ValueError unless `slot` is a vector of at least schema.slot_bytes uint8."""
     if slot.dtype != np.uint8 or slot.ndim != 1 or slot.size < schema.slot_bytes:
         raise ValueError(f"a slot is {schema.slot_bytes} bytes of uint8, not {slot.dtype} {list(slot.shape)}")
 
 
 def check_names(kind: str, names: Iterable[str], wanted: Iterable[str]) -> None:
+    """Raises ValueError unless `names` are exactly the `wanted` names. `kind`: what they are names of, for the
+    message."""
     if set(names) != set(wanted):
         raise ValueError(f"{kind}: {', '.join(names) or 'none'} given, the schema has {', '.join(wanted) or 'none'}")
 
 
 def check_rows(schema: BatchSchema, field: SparseField, offsets: Array, features: Array) -> None:
-    """Offsets [num_bags + 1] and features [active] of a sparse field; `check_once` does the rest."""
+    """Checks the offsets [num_bags + 1] and features [active] of a sparse field: shapes, types, ranges, and the number
+    of features in each bag. Duplicates are left to `check_once`."""
     name = f"{field.name}.features"
     _check_offsets(f"{field.name}.offsets", offsets, schema.num_bags(field), features.size)
     _check_whole_numbers(name, features)
@@ -41,8 +46,8 @@ def check_rows(schema: BatchSchema, field: SparseField, offsets: Array, features
 
 
 def check_parts(field: SparseField, features: Array, values: Sequence[Array]) -> None:
-    """Checks the parts of a field behind offsets and features: values [active], real numbers, if it has them, or
-    nothing."""
+    """Checks that a sparse field comes with one array of values [active], real numbers, if the schema has values for
+    it, and with none otherwise."""
     if len(values) != int(field.values):
         wanted = "offsets, features, values" if field.values else "offsets, features"
         raise ValueError(f"{field.name}: {2 + len(values)} arrays given; {wanted} are expected")
@@ -55,8 +60,8 @@ def check_parts(field: SparseField, features: Array, values: Sequence[Array]) ->
 
 
 def check_once(field: SparseField, features: Array, bags: Array, begins: Array) -> None:
-    """No feature twice in a bag; features and bags [active] sorted by feature, then bag. `begins` [active + 1]: true
-    where another feature begins."""
+    """Raises ValueError if a feature occurs twice in a bag. Features and bags [active] are sorted by feature, then by
+    bag. `begins` [active + 1] is true at the first entry of each feature, and at the end."""
     twice = (bags[1:] == bags[:-1]) & ~begins[1:-1]
     if twice.any():
         first = int(twice.argmax())
@@ -64,7 +69,7 @@ def check_once(field: SparseField, features: Array, bags: Array, begins: Array) 
 
 
 def check_dense(name: str, values: Array, dtype: np.dtype[Any], batch_size: int) -> None:
-    """[batch_size] numbers that the field's type can hold."""
+    """Checks the values of a dense field: [batch_size] numbers that `dtype` can hold."""
     if values.shape != (batch_size,):
         raise ValueError(f"{name}: shape {list(values.shape)}; a batch has [{batch_size}]")
     if dtype.kind == "f":
@@ -79,12 +84,13 @@ def check_dense(name: str, values: Array, dtype: np.dtype[Any], batch_size: int)
 
 
 def check_buckets(schema: BatchSchema, offsets: Array) -> None:
-    """[num_buckets + 1] borders of the samples' buckets."""
+    """Checks the borders [num_buckets + 1] between the samples of consecutive output buckets."""
     _check_offsets("bucket_offsets", offsets, schema.num_buckets, schema.batch_size)
 
 
 def _check_offsets(name: str, offsets: Array, count: int, end: int) -> None:
-    """[count + 1] whole numbers from 0 to `end` that never fall."""
+    """Raises ValueError unless `offsets` are count + 1 whole numbers that begin with 0, end with `end` and never
+    fall."""
     if offsets.shape != (count + 1,):
         raise ValueError(f"{name}: shape {list(offsets.shape)}; [{count + 1}] is expected")
     _check_whole_numbers(name, offsets)

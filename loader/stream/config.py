@@ -92,15 +92,18 @@ class DataConfig(Section):
 
     @property
     def num_threads(self) -> int:
-        """Decoding threads of a stream; the pool, which knows its accelerators, sets `threads` by them."""
+        """Returns the number of decoding threads of a stream: `threads`, or a default for this machine's cores. The
+        pool, which knows its accelerators, sets `threads` by them."""
         return self.threads or decoding_threads()
 
     @property
     def settings(self) -> Any:
-        """The source's own section, an object of its class `settings`; None if it has none."""
+        """Returns the section of the source's own settings, an object of its class `settings`; None if the source has
+        none."""
         return None if self.section is None else getattr(self, self.section)
 
     @property
     def may_grow(self) -> bool:
-        """Bytes that are appended after the run's start are ignored."""
+        """Returns whether bytes that are appended to a file after the run's start are ignored, instead of ending the
+        run."""
         return self.growing == "ignore_new"

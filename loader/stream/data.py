@@ -1,4 +1,5 @@
-"""The data of a stream as one value: settings, files and seed, with all that their source knows of them."""
+"""The data of a stream as one value: settings, files and seed, and the questions that the source of the samples answers
+about them."""
 
 from __future__ import annotations
 
@@ -30,10 +31,10 @@ class Data:
     config: DataConfig
     files: tuple[DataFile, ...] = ()
     seed: int = 0
-    validation: bool = False  # for validations: of data.validation_share of the files, or else of all of them
+    validation: bool = False  # validation samples: those of data.validation_share, or else of all files
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a seed that can't be."""
+        """Raises ValueError unless the seed is an integer from 0 to 2^64 - 1."""
         if not isinstance(self.seed, int) or not 0 <= self.seed <= _MOST_SEED:
             raise ValueError(f"seed: must be an integer from 0 to {_MOST_SEED}, not {self.seed!r:.40}")
 
@@ -41,28 +42,29 @@ class Data:
     def from_paths(
         cls, config: DataConfig, paths: Sequence[Path | DataFile], seed: int = 0, *, validation: bool = False
     ) -> Self:
-        """Identifies the files that are not yet. Raises DataError for one that can't be found."""
+        """Makes the data of these files, and identifies (inode, size, time of change) those that are given as paths.
+        Raises DataError for a file that can't be found."""
         files = tuple(path if isinstance(path, DataFile) else identify([path])[0] for path in paths)
         return cls(config, files, seed, validation)
 
     def with_settings(self, **keys: Any) -> Self:
-        """Returns the same data read with other values of these keys, which are not checked."""
+        """Returns the same data with other values of these keys of the settings. The values are not checked."""
         return replace(self, config=self.config.model_copy(update=keys))
 
     @cached_property
     def source(self) -> Source:
-        """The source of the samples. Raises ValueError if there is none of that name."""
+        """Returns the source of the samples. Raises ValueError if no source has the name data.source."""
         return source_by_name(self.config.source)
 
     def schema(self) -> BatchSchema:
-        """Returns the layout of a batch. Raises ValueError."""
+        """Returns the layout of a batch. Raises ValueError for settings that the source can't serve."""
         return self.source.schema(self.config)
 
     def open(self) -> Stream:
         """Opens the stream at its beginning.
 
         Raises DataError for a file that can't be used, of which DataChangedError if it has changed since it was
-        identified; ValueError for settings that the source can't serve.
+        identified. Raises ValueError for settings that the source can't serve.
         """
         config, source = self.config, self.source
         self._check_abilities()
@@ -88,8 +90,8 @@ class Data:
         return self.source.origin(self.config, self.files, self.seed, cursor)
 
     def samples_per_epoch(self) -> int | None:
-        """Estimates the samples of a pass over the files by a look at a few parts of them; None if the source can't.
-        Raises DataError."""
+        """Estimates the number of samples in one pass over the files, by reading a few parts of them. Returns None if
+        the source can't estimate it. Raises DataError."""
         if self._has_shares:
             samples: int | None = sum(portion.samples for portion in self.portions())
         else:
@@ -101,28 +103,30 @@ class Data:
 
     def count_samples(self, look: Callable[[], object] = lambda: None) -> int:
         """Counts the samples of the first pass over the files, which may take as long as reading them. Calls `look` now
-        and then, which may raise to end it. Raises DataError, and ValueError if they can't be counted."""
+        and then; an exception of `look` ends the count. Raises DataError, and ValueError if the samples can't be
+        counted."""
         count = self.source.count_samples(self.config, self.files, self.seed, validation=self.validation, look=look)
         if type(count) is not int or count < 1:
             raise ValueError(f"there are {count} samples")
         return count
 
     def portions(self) -> Sequence[Portion]:
-        """Estimates what an epoch has of each entry; empty for files without shares. Raises DataError, ValueError."""
+        """Estimates what an epoch has of each entry of data.train. Returns an empty sequence if the entries have no
+        shares. Raises DataError, ValueError."""
         return self.source.portions(self.config, self.files, self.seed) if self._has_shares else ()
 
     def window_nbytes(self) -> int:
-        """Estimates the memory that the stream takes for itself."""
+        """Estimates the bytes of memory that the stream allocates for itself."""
         return self.source.window_nbytes(self.config, self.files)
 
     def describe(self) -> Sequence[DataFact]:
-        """Describes how the files are read, for people: units and views of scores, what is left out, ids. Raises
+        """Describes for people how the files are read: units and views of scores, samples left out, ids. Raises
         DataError, ValueError."""
         return self.source.describe_data(self.config, self.files)
 
     def score_unit(self, file: DataFile) -> str | None:
-        """Returns the unit of the file's scores, empty if it is not known; None if its samples have no scores. Raises
-        DataError, ValueError."""
+        """Returns the unit of the scores in a file: empty if it is not known, None if the samples have no scores.
+        Raises DataError, ValueError."""
         return self.source.score_unit(self.config, file)
 
     def format_name(self, file: DataFile) -> str:
@@ -130,7 +134,8 @@ class Data:
         return self.source.format_name(self.config, file)
 
     def trim_files(self) -> Self:
-        """Leaves out what is half written at the files' ends, if they may grow. Raises DataError."""
+        """Returns the same data without half-written records at the files' ends, if files may grow. Raises
+        DataError."""
         if not self.config.may_grow:
             return self
         whole = tuple(file.up_to(self.source.whole_size(self.config, file)) for file in self.files)
@@ -138,10 +143,12 @@ class Data:
 
     @property
     def _has_shares(self) -> bool:
+        """Returns whether the files are mixed in the ratio of shares (all of them, or none)."""
         return bool(self.files) and self.files[0].component is not None
 
     def _check_abilities(self) -> None:
-        """Raises ValueError for settings and entries that need what the source can't do."""
+        """Raises ValueError if the settings need what the source can't do: split its files, mix them, or scale
+        scores."""
         config, source = self.config, self.source
         if config.validation_share and not source.can_split:
             raise no_split_error(config)

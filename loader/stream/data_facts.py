@@ -1,4 +1,5 @@
-"""Statements about how data files are read, for people: what a file does not say itself, and what is left out."""
+"""Statements for people about how data files are read: what a file does not say itself (units, views), and what is left
+out."""
 
 from __future__ import annotations
 
@@ -11,15 +12,16 @@ TITLE = "how your data was read"
 
 @dataclass(frozen=True)
 class DataFact:
-    """One statement. `topic`: a noun that several statements may share, as "score unit"."""
+    """One statement about how data files are read. `topic`: a noun that several statements may share, as "score
+    unit"."""
 
     topic: str
     text: str  # one line
 
 
 def fact_lines(facts: Sequence[DataFact]) -> Iterator[str]:
-    """Yields the lines of the block that shows facts, each once: a title, then a topic and its text a line. Nothing
-    without facts."""
+    """Yields the lines of the text block that shows the facts: a title, then one line for each different fact, grouped
+    by topic. Yields nothing if there are no facts."""
     different = list(dict.fromkeys(facts))
     topics = list(dict.fromkeys(fact.topic for fact in different))
     if not topics:

@@ -1,6 +1,7 @@
-"""The interface of a stream of batches: batch k is a pure function of files, settings, seed and k (I1).
+"""The interface of a stream of batches. Batch k is a pure function of files, settings, seed and k (I1).
 
-The pool's feeder drives a stream. `loader.stream.data.Data.open` opens one by the name of its source.
+The pool's feeder, the process that fills the ring of batches, drives a stream. `loader.stream.data.Data.open` opens one
+by the name of its source.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from loader.stream.schema import BatchSchema
 
 @dataclass(frozen=True)
 class Cursor:
-    """The place where a batch begins, right behind the one before it: enough to make it without making those before
+    """The place in the stream where a batch begins. It is enough to make this batch without making the batches before
     it."""
 
     batch: int = 0
@@ -29,7 +30,8 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Filled:
-    """A finished batch: slot `slot` holds batch `batch`, which began at `cursor`."""
+    """A finished batch: slot `slot` (memory of one batch) holds batch `batch`, which begins at `cursor` in the stream.
+    The next batch begins at `next_cursor`."""
 
     slot: int
     batch: int
@@ -38,39 +40,43 @@ class Filled:
 
 
 class Stream(Protocol):
-    """Fills given slots with consecutive batches, on threads of its own."""
+    """Fills given slots (memory of one batch each) with consecutive batches, on threads of its own."""
 
     schema: BatchSchema
 
     def attach(self, slots: Sequence[npt.NDArray[np.uint8]]) -> None:
-        """Names the memory of the slots; called once, before anything else."""
+        """Sets the memory of the slots, schema.slot_bytes each. Slots are numbered in this order from 0 on. Called
+        once, before anything else."""
 
     def seek(self, cursor: Cursor) -> None:
-        """The next batch finished is the one that begins at `cursor`. All slots become the caller's again.
+        """Moves the stream: the next finished batch will be the one that begins at `cursor`. Takes back all slots from
+        the stream.
 
-        Raises ValueError for what can't be a cursor of this stream; one that lies behind the end of its window,
-        which only reading shows, makes `take` raise it.
+        Raises ValueError for what can't be a cursor of this stream. Whether a cursor lies after the end of its window
+        is only known by reading; then `take` raises the ValueError.
         """
 
     def give(self, slot: int) -> None:
-        """Hands a slot to the stream. Slots are filled in the order given."""
+        """Gives the memory of a slot to the stream, to be filled with the next batch. Slots are filled in the order in
+        which they are given."""
 
     def take(self) -> Filled | None:
-        """The next finished batch, in stream order; its slot is the caller's again. None if none is finished.
+        """Returns the next finished batch, in the order of the stream, or None if no batch is finished. The batch's
+        slot belongs to the caller again.
 
-        Raises DataError when the data is damaged: file, offset and what is wrong (I8). With
-        data.on_bad_data = "skip", only when nothing is left.
+        Raises DataError when the data is damaged: file, offset and what is wrong (I8). With data.on_bad_data = "skip"
+        it raises only when no data is left.
         """
 
     def skipped(self) -> Sequence[LeftOut]:
-        """Returns what data.on_bad_data = "skip" has left out, in stream order: of each chunk and kind once, and not
-        returned before.
+        """Returns the data that data.on_bad_data = "skip" has left out since the last call, in the order of the stream.
+        Each chunk and kind of fault is returned once.
 
-        It is returned at the latest with the first batch behind it.
+        Data left out is returned at the latest with the first batch that follows it in the stream.
         """
 
     def fileno(self) -> int:
-        """A descriptor that is readable while `take` has something to return."""
+        """Returns a descriptor that is readable while `take` has a batch, or an error, to return."""
 
     def close(self) -> None:
         """Stops the threads. Nothing is written to a slot afterwards."""
@@ -78,29 +84,30 @@ class Stream(Protocol):
 
 @runtime_checkable
 class PassesOver(Protocol):
-    """A stream that need not make each batch in order to come to the next.
+    """A stream that can advance past a batch without making it.
 
-    Of several machines each makes the batches that it computes, and passes over those of the others.
+    When several machines compute a run, each makes the batches that it computes itself, and passes over the rest.
     """
 
     def pass_over(self, slot: int) -> None:
-        """Hands a slot to the stream as `give` does: the batch whose turn it is is finished without being made, and the
-        slot is left as it is."""
+        """Gives a slot to the stream as `give` does, for a batch that is not needed: the next batch counts as finished,
+        and the slot's memory is not written."""
 
 
 @runtime_checkable
 class Compared(Protocol):
-    """A stream that knows its files as chunks and compares what it reads of each.
+    """A stream that reads its files in chunks and compares the bytes of each chunk with those of the first reading.
 
-    A chunk that has other bytes than when it was read first ends the stream with DataChangedError.
+    A chunk whose bytes have changed ends the stream with DataChangedError.
     """
 
     @property
     def num_chunks(self) -> int:
-        """The number of chunks of all files; the same for the same files."""
+        """The number of chunks in all files; always the same for the same files."""
 
     def compare_with(self, words: npt.NDArray[np.uint64]) -> None:
-        """[num_chunks] words, written and compared by the stream's threads: 0 for a chunk not read yet.
+        """Sets the checksums [num_chunks] that the stream's threads write at a chunk's first reading, and compare later
+        ones with. A chunk that has not been read yet has 0.
 
-        They may hold what an earlier stream of the same files has written. Called before `attach`.
+        The array may hold what an earlier stream of the same files has written. Called before `attach`.
         """

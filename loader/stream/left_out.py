@@ -1,4 +1,4 @@
-"""Data that were left out since they can't be used: what, how many, and where the first of them is."""
+"""Data that were left out because they can't be used: which kind, how many samples, and where the first of them is."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from typing import Any
 
 from loader.errors import DataError
 
-_LARGER_UNITS = ("game", "chain", "chunk")  # that have several samples
+_LARGER_UNITS = ("game", "chain", "chunk")  # units that hold several samples
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Data of one kind. The fields are those that native functions give, in their order."""
+    """Data of one kind that were left out, of one chunk or of several. The native module makes it from its own record,
+    so the order of the fields is fixed."""
 
-    kind: str  # in words: "damaged", or what no position may be
-    samples: int  # as many as can be known of
-    units: int  # whole games, lines or records
-    unit: str  # the noun for one of them
-    file: str  # of the first
-    reason: str  # what is wrong with it, and its place in words
-    offset: int | None  # of the file
-    chunk: int | None = None  # of all files of a stream; None: several, or of no stream
+    kind: str  # what is wrong, as text: "damaged", or what no position may be
+    samples: int  # number of samples lost, as far as it can be known
+    units: int  # number of games, lines or records that were left out as a whole
+    unit: str  # what one of those is called: "game", "line", "record"
+    file: str  # file with the first fault of this kind
+    reason: str  # what is wrong there, and the place as text
+    offset: int | None  # bytes from the start of the file to the first fault
+    chunk: int | None = None  # number over all files of a stream; None: several chunks, or no stream
 
     @property
     def first(self) -> DataError:
-        """The first place, as an error says it."""
+        """Returns a DataError that names the first place where data of this kind were left out."""
         return DataError(self.file, self.reason, self.offset)
 
     def describe(self, samples: str) -> str:
-        """Returns a line for people. `samples`: what they are called, in the plural."""
+        """Returns a line for people. `samples`: what the samples are called, in the plural ("positions")."""
         noun = samples.removesuffix("s") if self.samples == 1 else samples
         inside = ""
         if self.unit in _LARGER_UNITS and self.units:
@@ -39,31 +40,35 @@ class LeftOut:
 
 
 class LeftOutChunks:
-    """Counts of what was left out, by chunk. A chunk that is read again changes nothing."""
+    """Records which data each chunk lost. A chunk that is read again replaces its own record, so nothing is counted
+    twice."""
 
     def __init__(self) -> None:
         self._chunks: dict[int, tuple[LeftOut, ...]] = {}
 
     def record(self, chunk: int, found: Iterable[LeftOut]) -> None:
-        """Sets what was left out of a chunk. May be called by several threads."""
+        """Sets what was left out of chunk number `chunk`. Replaces the chunk's earlier record. May be called by several
+        threads."""
         if kinds := tuple(found):
             self._chunks[chunk] = kinds
 
     def totals(self) -> Sequence[LeftOut]:
-        """Returns the sum over all chunks, by kind."""
+        """Returns the data left out of all chunks, added up by kind."""
         return total(kind for chunk in sorted(self._chunks) for kind in self._chunks[chunk])
 
     def to_json(self) -> Mapping[str, Any]:
+        """Returns the records as plain data, for a process that continues the work: by the chunk's number, the fields
+        of each LeftOut."""
         return {str(chunk): [astuple(kind) for kind in kinds] for chunk, kinds in list(self._chunks.items())}
 
     def add_json(self, chunks: Mapping[str, Any]) -> None:
-        """Adds what an earlier process has found, as `to_json` gave it."""
+        """Adds the records of an earlier process, as its `to_json` returned them."""
         for chunk, kinds in chunks.items():
             self.record(int(chunk), (LeftOut(*kind) for kind in kinds))
 
 
 def total(found: Iterable[LeftOut]) -> Sequence[LeftOut]:
-    """Adds up what was left out, by kind; the first place of each stays."""
+    """Adds up data left out, by kind and unit. The first place of each kind is kept."""
     kinds: dict[tuple[str, str], LeftOut] = {}
     for each in found:
         before = kinds.get((each.kind, each.unit))
@@ -76,6 +81,6 @@ def total(found: Iterable[LeftOut]) -> Sequence[LeftOut]:
 
 
 def damaged_chunk(file: str, reason: str, offset: int | None, samples: int) -> LeftOut:
-    """Describes a chunk of which nothing is used, since no unit behind the damage in it can be found. `samples`: read
-    before the damage."""
+    """Describes a damaged chunk, of which nothing is used because no record after the damage can be found. `samples`:
+    read before the damage."""
     return LeftOut("a damaged chunk", samples, 1, "chunk", file, reason, offset)

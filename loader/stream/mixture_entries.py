@@ -1,5 +1,5 @@
-"""Entries of data.train and data.validation that are tables: `[{files = "a/*.binpack", share = 3}, {files = "b.viri",
-share = 1, score_scale = 2.08}]`."""
+"""Entries of data.train and data.validation, which may be tables with a share of the samples or a scale of the scores:
+`[{files = "a/*.binpack", share = 3}, {files = "b.viri", share = 1, score_scale = 2.08}]`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ ScoreUnit = Literal["centipawns", "internal units"]
 
 
 def comma_list(value: Any) -> Any:
-    """Lists may be given as `a,b` on the command line."""
+    """Splits `a,b`, as a list may be given on the command line, into its parts. A list becomes a tuple; anything else
+    is returned as it is."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return tuple(value) if isinstance(value, list) else value
@@ -43,8 +44,8 @@ class DataEntry(Section):
 
 
 def train_files(value: Any) -> Any:
-    """Checks names of files, and tables, which all have shares, or none, for BeforeValidator. Raises ValueError that
-    says which entry."""
+    """Parses data.train, names of files or tables (DataEntry), for pydantic's BeforeValidator. Raises ValueError that
+    names the entry if a table is wrong, or if some entries have shares and others none."""
     if not isinstance(value, list | tuple) or not any(isinstance(entry, Mapping | DataEntry) for entry in value):
         return comma_list(value)
     entries = tuple(
@@ -61,7 +62,7 @@ def train_files(value: Any) -> Any:
 
 
 def validation_files(value: Any) -> Any:
-    """Checks the same without shares."""
+    """Parses data.validation as `train_files` does data.train, but without shares."""
     if not isinstance(value, list | tuple) or not any(isinstance(entry, Mapping | DataEntry) for entry in value):
         return comma_list(value)
     keys = [key for key in DataEntry.model_fields if key != "share"]
@@ -71,7 +72,8 @@ def validation_files(value: Any) -> Any:
 
 
 def _entry(number: int, table: Any, keys: list[str]) -> DataEntry:
-    """A table of these keys. Raises ValueError."""
+    """Parses entry `number` (from 1), a table of these keys. Raises ValueError for an unknown or missing key, or a
+    wrong value."""
     if isinstance(table, DataEntry):
         return table
     if not isinstance(table, Mapping):

@@ -1,4 +1,5 @@
-"""Finds the files that data.train and data.validation name, and what their entries say of them."""
+"""Finds the files that data.train and data.validation name, with the share and the scale of scores that each entry
+gives them."""
 
 from __future__ import annotations
 
@@ -13,19 +14,21 @@ from loader.stream.mixture_entries import DataEntry, ScoreUnit
 
 @dataclass(frozen=True)
 class Named:
-    """An entry as its files need it: its number, share and scale."""
+    """What an entry of data.train or data.validation says of its files: the entry's number, share, scale and unit of
+    scores."""
 
-    entry: int  # from 0 on
+    entry: int  # number of the entry, from 0
     component: Component | None = None
     score_scale: float = 1.0
     score_unit: ScoreUnit | None = None
 
 
 def find_entries(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Path], dict[Path, Named]]:
-    """Returns the files in their order, and what their entries say; `key`: what errors call the entries.
+    """Finds the files of all entries. Returns their paths in order, and for each path what its entry says. `key`: what
+    error messages call the entries.
 
     Raises ValueError for a pattern that matches nothing, and for a file that is named twice with shares, or with two
-    scales.
+    different scales or units of scores.
     """
     paths: list[Path] = []
     known: dict[Path, Named] = {}
@@ -45,8 +48,8 @@ def find_entries(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Pat
 
 
 def with_entries(files: Sequence[DataFile], known: Mapping[Path, Named], key: str) -> tuple[DataFile, ...]:
-    """Returns the files with what their entries say. Raises ValueError for a file that has two names with shares, or
-    with two scales."""
+    """Returns the files with the share, scale and unit of scores of their entries. Raises ValueError for a file (inode)
+    that has two names with shares, or with two different scales or units."""
     seen: dict[tuple[int, int], DataFile] = {}
     for file in files:
         other = seen.setdefault((file.device, file.inode), file)
@@ -59,7 +62,8 @@ def with_entries(files: Sequence[DataFile], known: Mapping[Path, Named], key: st
 
 
 def _problem_of_two(key: str, path: Path, first: Named, second: Named) -> str | None:
-    """Returns what is wrong with a file that two entries name, or one twice; None if nothing is."""
+    """Returns what is wrong with a file that is named twice, by one entry or by two; None if the entries agree and have
+    no share."""
     one, other = first.entry + 1, second.entry + 1
     where = f"{key}: {path} is in " + (f"entry {one} and entry {other}" if one != other else f"entry {one} twice")
     if second.component is not None:

@@ -1,7 +1,9 @@
-"""How many chunks of each component a mixture reads, so that samples come in the ratio of the shares.
+"""Decides how many chunks of each component (files of one share) a mixture reads, so that samples come in the ratio of
+the shares.
 
-A share is one of samples that pass the filters; chunks of different files hold different numbers of them. So a few
-chunks of each component are read when a stream is opened. The answer is a function of files, settings and seed (I1).
+A share is a part of the samples that pass the filters, and chunks of different files hold different numbers of them. So
+a few chunks of each component are read when a stream is opened. The result is a function of files, settings and seed
+(I1).
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from typing import Protocol, TypeVar
 from loader import _native
 from loader.files.identity import Component, DataFile
 
-LOOKED_AT = 8  # chunks of a component
+LOOKED_AT = 8  # chunks of each component that are read to measure it
 
 
 class Chunked(Protocol):
-    """A reader of files, as far as a mixture needs it."""
+    """A reader of files that knows its number of chunks."""
 
     @property
     def num_chunks(self) -> int:
-        """Returns the number of chunks in all its files."""
+        """Returns the number of chunks in all files of the reader."""
 
 
 R = TypeVar("R", bound=Chunked)
@@ -31,24 +33,26 @@ R = TypeVar("R", bound=Chunked)
 
 @dataclass(frozen=True)
 class OpenedComponent:
+    """Files that have one share of the samples, and their number of chunks once they are open."""
+
     component: Component
     num_chunks: int
 
 
 @dataclass(frozen=True)
 class Portion:
-    """The part of an epoch that a component makes, about."""
+    """The estimated part of an epoch that comes from one component (files of one share)."""
 
     component: Component
     samples: int
-    passes: float  # over its files
+    passes: float  # number of times that its files are read in an epoch
 
 
 def open_components(
     files: Sequence[DataFile], open_readers: Callable[[Sequence[DataFile]], list[R]]
 ) -> tuple[list[R], tuple[OpenedComponent, ...]]:
-    """Readers of all files, and the components that they are of; none of files without shares. Raises as
-    `open_readers`."""
+    """Opens the files with `open_readers`, component by component (files of one share). Returns the readers of all
+    files, and the components in their order, none if the files have no shares. Raises as `open_readers`."""
     if not files or files[0].component is None:
         return open_readers(files), ()
     readers: list[R] = []
@@ -62,7 +66,8 @@ def open_components(
 
 
 def rates(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[_native.Component]:
-    """Raises DataError for a file that can't be read, ValueError if no sample of a component passes the filters."""
+    """Returns each component's number of chunks and its rate: share / samples kept per chunk, measured on a few chunks.
+    Raises DataError for a file that can't be read, ValueError if no sample of a component passes the filters."""
     return [
         _native.Component(opened.num_chunks, opened.component.share / kept)
         for opened, kept in zip(components, _kept_per_chunk(source, components, threads), strict=True)
@@ -70,7 +75,8 @@ def rates(source: _native.Source, components: Sequence[OpenedComponent], threads
 
 
 def portions(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[Portion]:
-    """Returns the portions of an epoch, in the order of the components. Raises as `rates`."""
+    """Estimates the samples and passes of each component in an epoch, in the order of the components. Raises as
+    `rates`."""
     kept = _kept_per_chunk(source, components, threads)
     reads = _native.reads_of_an_epoch(
         [
@@ -85,6 +91,8 @@ def portions(source: _native.Source, components: Sequence[OpenedComponent], thre
 
 
 def _kept_per_chunk(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[float]:
+    """Returns for each component the mean number of samples per chunk that pass the filters, from up to LOOKED_AT
+    chunks. Raises as `rates`."""
     if not components:
         return []
     begin, looks = 0, []
@@ -103,6 +111,7 @@ def _kept_per_chunk(source: _native.Source, components: Sequence[OpenedComponent
 
 
 def _places(num_chunks: int, *, in_order: bool) -> list[int]:
-    """Chunks spread over all; where they are decoded in order, those at the beginning."""
+    """Returns the numbers of up to LOOKED_AT chunks to measure, spread evenly over all. With `in_order`, where chunks
+    can only be decoded one after the other, these are the first ones."""
     count = min(num_chunks, LOOKED_AT)
     return list(range(count)) if in_order else [(2 * i + 1) * num_chunks // (2 * count) for i in range(count)]

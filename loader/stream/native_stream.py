@@ -1,7 +1,7 @@
 """The `Stream` protocol over the native pipeline, for any family of records.
 
-All work is done by native threads, which hold no lock of Python's unless a format is written in Python. This file only
-translates: settings, and native answers.
+Native threads do all the work, without Python's global lock unless a format is written in Python. This file only
+translates settings for them, and their answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from loader.stream.schema import BatchSchema
 
 
 class NativeStream:
-    """A source's batches. Not for two threads at once."""
+    """A stream of batches that native threads make from a source's records. Not safe for use by two threads at once."""
 
     def __init__(
         self,
@@ -34,9 +34,11 @@ class NativeStream:
         validation: bool = False,
         components: Sequence[OpenedComponent] = (),
     ) -> None:
-        """`validation`: of data.validation_share; else of the rest. `components`: that the source's chunks are of.
+        """Opens the pipeline. `validation`: reads the share of the files that data.validation_share keeps for
+        validations, instead of the rest. `components`: consecutive parts of the source's chunks, which are mixed in the
+        ratio of their shares.
 
-        Raises ValueError for a share that is no chunk, or can't be kept.
+        Raises ValueError for a share that is smaller than a chunk, or that no sample of the component can fill.
         """
         self.schema = schema
         settings = pipeline_settings(config, seed, rates(source, components, config.num_threads), validation=validation)
@@ -80,11 +82,12 @@ class NativeStream:
         return self._pipeline.fileno()
 
     def progress(self) -> tuple[int, int, int]:
-        """(entries read, entries that passed the filters, batches built), all since the stream was opened."""
+        """Returns (entries read, entries that passed the filters, batches built) since the stream was opened."""
         return self._pipeline.progress()
 
     def processor_time(self) -> tuple[float, float, float]:
-        """Seconds that threads have spent on (decoding and filters, shuffling, building batches)."""
+        """Returns the seconds of processor time that threads have spent on (decoding and filters, shuffling, building
+        batches)."""
         return self._pipeline.processor_time()
 
     def close(self) -> None:
@@ -98,13 +101,16 @@ class NativeStream:
 
 
 def region_table(schema: BatchSchema) -> dict[str, tuple[int, int, int]]:
-    """The schema's byte layout as a native source checks it: offset, count and item size of each array."""
+    """Returns the byte layout of a slot for a native source, which compares it with its own: (offset in bytes, count,
+    bytes of an item) of each array by name."""
     return {name: (region.offset, region.count, region.dtype.itemsize) for name, region in schema.regions.items()}
 
 
 def pipeline_settings(
     config: DataConfig, seed: int, components: Sequence[_native.Component] = (), *, validation: bool = False
 ) -> _native.PipelineSettings:
+    """Makes the native pipeline's settings from those of the stream. `validation`: for a stream of the samples that
+    data.validation_share keeps from training."""
     settings = _native.PipelineSettings()
     settings.seed = seed
     settings.window_chunks = config.window_chunks

@@ -1,7 +1,7 @@
-"""The layout of a batch: its fields, and where they lie in a slot of memory.
+"""The layout of a batch: its fields, and where they lie in a slot (the memory of one batch).
 
-The one place that knows the byte layout of a slot. Writers (the native pipeline) get the offsets from
-here, readers get zero-copy numpy views. Nothing here allocates or copies a field.
+This module alone defines the byte layout of a slot. Writers (the native pipeline) get the offsets from here, readers
+get zero-copy numpy views. Nothing here allocates a slot or copies a field.
 
     header            uint64: batch number, then per sparse field: active, touched
     bucket_offsets    uint32[num_buckets + 1]      samples of output bucket b: bucket_offsets[b] .. [b + 1]
@@ -9,6 +9,9 @@ here, readers get zero-copy numpy views. Nothing here allocates or copies a fiel
     sparse fields     offsets, features            rows: what is active in each bag
                       touched, touched_offsets, bags   columns: in which bags each touched feature is active
                       values, column_values        if the field has values: float32, beside features and bags
+
+A bag is the set of active features of one sample, or of one side of a chess position. A touched feature is active in at
+least one bag of the batch.
 """
 
 from __future__ import annotations
@@ -23,21 +26,22 @@ import numpy.typing as npt
 
 from loader.stream.fields import Fields
 
-ALIGNMENT = 64  # of every region in a slot: one cache line, one AVX-512 register
-PAGE = 4096  # slots are whole pages
+ALIGNMENT = 64  # bytes, of every region in a slot: one cache line, one AVX-512 register
+PAGE = 4096  # bytes; a slot is a multiple of it
 
 HEADER = "header"
 BUCKET_OFFSETS = "bucket_offsets"
 
 
 def narrowest_unsigned(count: int) -> np.dtype[Any]:
-    """The narrowest of uint16 and uint32 that holds 0 .. count - 1."""
+    """Returns the narrower of uint16 and uint32 that holds 0 .. count - 1."""
     return np.dtype(np.uint16 if count <= 1 << 16 else np.uint32)
 
 
 @dataclass(frozen=True)
 class SparseField:
-    """Bags of feature numbers; bag `b * batch_size + sample` is bag b of that sample."""
+    """A field that has bags of feature numbers, `bags_per_sample` for each sample. Bag b of a sample has the index `b *
+    batch_size + sample`."""
 
     name: str
     num_features: int
@@ -48,7 +52,7 @@ class SparseField:
 
 @dataclass(frozen=True)
 class DenseField:
-    """One number per sample."""
+    """A field that has one number for each sample."""
 
     name: str
     dtype: str
@@ -56,7 +60,7 @@ class DenseField:
 
 @dataclass(frozen=True)
 class Region:
-    """A typed array inside a slot."""
+    """The type, length and offset of an array inside a slot."""
 
     dtype: np.dtype[Any]
     count: int
@@ -65,7 +69,8 @@ class Region:
 
 @dataclass(frozen=True)
 class BatchSchema:
-    """The fields of a batch of exactly `batch_size` samples, ordered by output bucket."""
+    """The fields of a batch of exactly `batch_size` samples, and their layout in a slot. The samples are ordered by
+    output bucket (the layer stack of the network that computes them)."""
 
     batch_size: int
     sparse: tuple[SparseField, ...]
@@ -73,11 +78,12 @@ class BatchSchema:
     num_buckets: int = 1
 
     def num_bags(self, sparse: SparseField) -> int:
+        """Returns the number of bags that a batch has in the field `sparse`."""
         return sparse.bags_per_sample * self.batch_size
 
     @cached_property
     def regions(self) -> Mapping[str, Region]:
-        """Region of every array, by name: `score`, `features.offsets`, ..."""
+        """Returns the region of each array in the slot, by name: `score`, `features.offsets`, ..."""
         arrays: list[tuple[str, np.dtype[Any], int]] = [
             (HEADER, np.dtype(np.uint64), 1 + 2 * len(self.sparse)),
             (BUCKET_OFFSETS, np.dtype(np.uint32), self.num_buckets + 1),
@@ -106,7 +112,7 @@ class BatchSchema:
 
     @cached_property
     def slot_bytes(self) -> int:
-        """Bytes of one slot, whole pages."""
+        """Returns the size of a slot in bytes, a multiple of PAGE."""
         last = list(self.regions.values())[-1]
         end = last.offset + last.count * last.dtype.itemsize
         return -(-end // PAGE) * PAGE
@@ -114,11 +120,11 @@ class BatchSchema:
 
 @dataclass(frozen=True)
 class SparseView:
-    """One sparse field of one batch.
+    """The arrays of one sparse field of one batch, as views of the slot.
 
-    Rows: bag i has features[offsets[i] : offsets[i + 1]]. Columns: feature touched[j] (ascending) is
-    active in bags[touched_offsets[j] : touched_offsets[j + 1]] (ascending). If the field has values, values[k] is that
-    of features[k], and column_values[k] that of touched[j] in bags[k]: the same numbers in two orders.
+    Rows: bag i has features[offsets[i] : offsets[i + 1]]. Columns: feature touched[j] (ascending) is active in
+    bags[touched_offsets[j] : touched_offsets[j + 1]] (ascending). If the field has values, values[k] belongs to
+    features[k], and column_values[k] to the touched feature in bags[k]: the same numbers in two orders.
     """
 
     offsets: npt.NDArray[np.uint32]  # [num_bags + 1]
@@ -140,7 +146,8 @@ class SparseView:
 
 @dataclass(frozen=True)
 class SparseBatch:
-    """Zero-copy views over one slot; valid as long as the slot has no other owner (I4)."""
+    """The arrays of one batch, as zero-copy views of its slot. They are valid as long as the slot has no other owner
+    (I4)."""
 
     number: int
     sparse: Mapping[str, SparseView]
@@ -160,7 +167,7 @@ class SparseBatch:
 
     @classmethod
     def view(cls, schema: BatchSchema, slot: npt.NDArray[np.uint8]) -> SparseBatch:
-        """Views of the finished batch in `slot` (uint8, at least schema.slot_bytes)."""
+        """Makes the views of the finished batch in `slot` (uint8, at least schema.slot_bytes)."""
 
         def array(name: str, count: int | None = None) -> npt.NDArray[Any]:
             return _array(schema, slot, name, count)
@@ -190,7 +197,7 @@ class SparseBatch:
 def touched_features(
     schema: BatchSchema, slot: npt.NDArray[np.uint8], fields: Container[str]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Returns `SparseView.touched` of these fields alone, of the finished batch in `slot`."""
+    """Returns the array `SparseView.touched` of each of these fields, for the finished batch in `slot`."""
     header = _array(schema, slot, HEADER)
     return {
         field.name: _array(schema, slot, f"{field.name}.touched", int(header[2 + 2 * i]))
@@ -200,7 +207,7 @@ def touched_features(
 
 
 def _array(schema: BatchSchema, slot: npt.NDArray[np.uint8], name: str, count: int | None = None) -> npt.NDArray[Any]:
-    """Views the first `count` numbers of a region; all by default."""
+    """Returns a view of the first `count` numbers of the region `name`, of all by default."""
     region = schema.regions[name]
     count = region.count if count is None else count
     end = region.offset + count * region.dtype.itemsize

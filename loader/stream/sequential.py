@@ -1,8 +1,9 @@
-"""Every sample of the files once, in their order, in batches of which the last may be shorter.
+"""Reads every sample of the files once, in the order of the files, in batches of which the last may be shorter.
 
-A stream has no end, fills its last batch of a pass from the next one, and orders the samples of a batch by output
-bucket, otherwise as they came. So what is left behind the whole batches is the only batch of another stream, and a
-third one, whose batches are one sample, tells how many are left and which bucket each sample goes to.
+A stream has no end, and fills the last batch of a pass with samples of the next pass. It orders the samples of a batch
+by output bucket, and within a bucket as they came. So the samples that remain after the whole batches are read as the
+only batch of a second stream. A third stream, of batches of one sample, tells how many remain, and the output bucket of
+each sample.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ Order = npt.NDArray[np.int64]  # [batch]: order[j] is the place, in the files' o
 
 
 def batches_in_order(data: Data) -> Iterator[tuple[SparseBatch, Order]]:
-    """Yields batches, each valid until the next is asked for. batch_size is the longest batch; shuffle, tail and
-    validation_share do not count.
+    """Yields each batch with the order of its samples. A batch is valid until the next is asked for. data.batch_size is
+    the length of all batches but the last; shuffle, tail and validation_share are ignored.
 
-    Raises DataError, ValueError for settings that the source can't serve.
+    Raises DataError, and ValueError for settings that the source can't serve.
     """
     data = data.with_settings(shuffle=False, tail="flow", validation_share=0.0)
     schema = data.schema()
@@ -42,7 +43,7 @@ def batches_in_order(data: Data) -> Iterator[tuple[SparseBatch, Order]]:
 
 
 def _orders(schema: BatchSchema, data: Data) -> Generator[Order, None, None]:
-    """Yields the orders of one whole batch after the other."""
+    """Yields the order of the samples in each whole batch, one batch after the other, without end."""
     if schema.num_buckets == 1:
         while True:
             yield np.arange(schema.batch_size)
@@ -53,17 +54,18 @@ def _orders(schema: BatchSchema, data: Data) -> Generator[Order, None, None]:
 
 
 def _sample_order(schema: BatchSchema, slots: Iterable[Slot]) -> Order:
-    """Returns the order that a batch gives to these samples, which come one in each slot. `schema`: of a slot."""
+    """Returns the order in which a batch of these samples holds them, by output bucket. Each slot holds one sample, in
+    the files' order. `schema`: of these slots."""
     region = schema.regions[BUCKET_OFFSETS]
     array = slice(region.offset, region.offset + region.count * region.dtype.itemsize)
     offsets = np.frombuffer(b"".join(slot[array].tobytes() for slot in slots), region.dtype)
-    buckets = np.count_nonzero(offsets.reshape(-1, region.count) == 0, axis=1)  # each plus 1
+    buckets = np.count_nonzero(offsets.reshape(-1, region.count) == 0, axis=1)  # bucket + 1 of each sample
     return np.argsort(buckets, kind="stable")
 
 
 def _whole_batches(data: Data, orders: Iterator[Order]) -> Generator[tuple[SparseBatch, Order], None, Cursor]:
-    """Yields the whole batches of the first pass; returns where the rest begins, which is in the next pass if there is
-    none."""
+    """Yields the whole batches of the first pass, each with the order of its samples. Returns the cursor at which the
+    remaining samples begin; it lies in the second pass if none remain."""
     with closing(data.open()) as stream:
         for filled, slot in _take_each(stream):
             if not _ends_in_first_pass(filled):
@@ -73,11 +75,11 @@ def _whole_batches(data: Data, orders: Iterator[Order]) -> Generator[tuple[Spars
 
 
 def _read_rest(data: Data, begin: Cursor) -> Iterator[tuple[SparseBatch, Order]]:
-    """Yields the samples from `begin` to the end of the pass as one batch, if there are any."""
+    """Yields the samples from `begin` to the end of the first pass as one batch, or nothing if there are none."""
     with closing(data.with_settings(batch_size=1).open()) as stream:
         singles = itertools.takewhile(lambda taken: _ends_in_first_pass(taken[0]), _take_each(stream, begin, SINGLES))
         order = _sample_order(stream.schema, (slot for _, slot in singles))
-    if not order.size:  # the last windows of the pass are empty
+    if not order.size:  # only empty windows were left of the pass
         return
     with closing(data.with_settings(batch_size=len(order)).open()) as stream:
         _, slot = next(_take_each(stream, begin, num_slots=1))
@@ -85,8 +87,8 @@ def _read_rest(data: Data, begin: Cursor) -> Iterator[tuple[SparseBatch, Order]]
 
 
 def _ends_in_first_pass(filled: Filled) -> bool:
-    """Tells whether the batch has no sample of the second pass. Where it begins does not: behind the last sample of a
-    pass there may be windows without any."""
+    """Tells whether the batch has no sample of the second pass. The batch's end decides and not its beginning, since
+    after the last sample of a pass there may be windows without any."""
     end = filled.next_cursor
     return end.epoch == 0 or end == Cursor(end.batch, epoch=1)
 
@@ -94,7 +96,8 @@ def _ends_in_first_pass(filled: Filled) -> bool:
 def _take_each(
     stream: Stream, begin: Cursor | None = None, num_slots: int = NUM_SLOTS
 ) -> Iterator[tuple[Filled, Slot]]:
-    """Each finished batch and its slot, valid until the next is asked for. `stream` must be new. Raises DataError."""
+    """Yields each finished batch with its slot, which is valid until the next is asked for. `stream` must be new.
+    Raises DataError."""
     slots = allocate_slots(stream.schema, num_slots)
     stream.attach(slots)
     if begin is not None:

@@ -1,7 +1,7 @@
-"""Slots without shared memory, for tests and benchmarks, and a batch writer for sources written in Python.
+"""Slots (memory of one batch each) for programs other than the pool, and `write_batch`, for sources written in Python.
 
-Allocates slots as the pool would (page-aligned, zeroed), writes a batch into one with numpy, and drives a
-stream to the end of a count. The numpy writer is also the oracle of the native one.
+Allocates slots as the pool would (aligned to pages, zeroed) but outside shared memory, writes a batch into a slot with
+numpy, and reads a number of batches from a stream. Tests compare the native writer with the one in numpy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Slot = npt.NDArray[np.uint8]
 
 
 def allocate_slots(schema: BatchSchema, count: int) -> list[Slot]:
-    """`count` zeroed slots of schema.slot_bytes, each on a page border (and so aligned to a cache line)."""
+    """Returns `count` zeroed slots of schema.slot_bytes, each aligned to a page (and so to a cache line). The memory is
+    private to this process."""
     # Private: a forked process keeps the batch that it was forked with.
     memory = (mmap.mmap(-1, schema.slot_bytes, flags=mmap.MAP_PRIVATE) for _ in range(count))
     return [np.frombuffer(slot, dtype=np.uint8) for slot in memory]
@@ -38,12 +39,15 @@ def write_batch(
 ) -> None:
     """Writes batch `number` into `slot`.
 
-    rows: per sparse field (offsets [num_bags + 1], features [active]), and a third array, values [active], if the
-    field has values. A feature occurs once in a bag at most: values of one feature are to be added up before. Values
-    may be anything that float32 holds: zeros stay, and with what is not finite the batch is a bad one when it is used.
-    dense: [batch_size] each. bucket_offsets: [num_buckets + 1], may be left out if there is one bucket.
-    Raises ValueError that names the field for counts, numbers and types that are not the schema's; then nothing of the
-    batch may be used.
+    rows: for each sparse field (offsets [num_bags + 1], features [active]), and a third array, values [active], if the
+    field has values. A feature occurs at most once in a bag: add up the values of a repeated feature first. Values may
+    be anything that float32 holds. Zeros are kept, and a value that is not finite makes the batch a bad one when it is
+    used.
+    dense: for each dense field [batch_size].
+    bucket_offsets: borders [num_buckets + 1] between output buckets; may be left out if there is one bucket.
+
+    Raises ValueError that names the field for counts, numbers and types that are not the schema's. Then the slot may be
+    half written and must not be used.
     """
 
     def put(name: str, values: npt.ArrayLike) -> None:
@@ -63,7 +67,7 @@ def write_batch(
         bag_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         order = np.argsort(features, kind="stable")  # bags stay ascending within a feature
         column, bags = features[order], bag_of[order]
-        begins = np.ones(len(column) + 1, np.bool_)  # where another feature does, and the end
+        begins = np.ones(len(column) + 1, np.bool_)  # true where the entries of a feature begin, and at the end
         begins[1:-1] = column[1:] != column[:-1]
         check_once(field, column, bags, begins)
         touched_offsets = np.flatnonzero(begins)
@@ -87,10 +91,10 @@ def write_batch(
 
 
 def read_batches(stream: Stream, count: int, slots: Sequence[Slot] | None = None) -> Iterator[SparseBatch]:
-    """The next `count` batches, each valid until the next is asked for.
+    """Yields the next `count` batches of a stream. Each is valid until the next is asked for.
 
-    Without `slots` the stream must be new: four are allocated and attached. With them, they are the ones
-    attached before and all of them are the caller's; at the end they are the caller's again.
+    Without `slots` the stream must be new: four slots are allocated and attached. `slots` are those that were attached
+    before, and all of them must be the caller's, as they are again at the end.
     """
     if slots is None:
         slots = allocate_slots(stream.schema, 4)

@@ -1,7 +1,7 @@
-"""Finds the source of a stream by its name, and makes the class of its settings.
+"""Finds the source of a stream by its name, and makes the config class that has the source's own settings.
 
-A source is imported when it is first used, and decides itself which file formats it reads (`loader.formats`). The pool
-finds sources through this module and imports none itself. A source of a user's own is named "module:factory".
+A source is imported when it is first used. It decides itself which file formats it reads (`loader.formats`). The pool
+finds sources only through this module. A user's own source is named "module:factory".
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ SOURCES = Registry(
 
 
 def built_in_formats() -> list[str]:
-    """Returns the names that data.format may have without running code from outside. Imported late, as formats are
-    their source's."""
+    """Returns the names that data.format may have without importing a user's code. Imports the formats only when it is
+    called."""
     return list(importlib.import_module("loader.formats.registry").built_in())
 
 
 def source_by_name(name: str) -> Source:
-    """Makes a bundled source, or the one that the factory `name` ("module:factory") gives.
+    """Makes the source of that name: a bundled one, or what the user's factory `name` ("module:factory") returns.
 
-    Raises ValueError if there is none, or if what the factory makes is no `Source`.
+    Raises ValueError if there is no such factory, or if what it returns is no `Source`.
     """
     factory = SOURCES.find(name)
     if problem := call_problem(factory, ()):
@@ -68,7 +68,8 @@ def source_by_name(name: str) -> Source:
 
 
 def data_class(name: str, base: type[Settings]) -> type[Settings]:
-    """Returns `base` with the section of the source `name`, if it has one. Raises ValueError."""
+    """Returns `base`, a config class, extended by the section of the source `name`, if the source has settings of its
+    own. Raises ValueError for a section that can't be added."""
     own = source_by_name(name).settings
     if own is None:
         return base
@@ -83,14 +84,15 @@ def data_class(name: str, base: type[Settings]) -> type[Settings]:
 
 @cache
 def _with_section(base: type[DataConfig], section: str, own: type[Section]) -> type[DataConfig]:
-    """Returns one class for each source, however often it is asked for."""
+    """Makes the class `base` with one more field `section` of the class `own`. Cached, so that each source has one
+    class."""
     made: type[DataConfig] = create_model(base.__name__, __base__=base, __doc__=base.__doc__, **{section: (own, own())})  # type: ignore[call-overload]
     made.section = section
     return made
 
 
 def data_config(**keys: Any) -> DataConfig:
-    """Makes the settings of a stream; the source's own are a mapping by the name of its section.
+    """Makes the settings of a stream from keys. Settings of the source are a mapping, under the name of its section.
 
     `data_config(batch_size=100, chess={"features": "chess768"})`. Raises ValueError.
     """

@@ -1,8 +1,8 @@
-"""Random sparse data with no files and no chess: for tests, and to try a pool without data.
+"""Random sparse data without files, for tests and to try a pool without data.
 
-data.source = "synthetic", settings in [data.synthetic]. A sample is one bag of 1 .. max_active distinct features, low
-numbers far more often than high ones; `target` (float32) is the sum of hidden weights of its features, each times its
-value if there are values. Batch k is a function of (settings, seed, k) alone (I1); numpy only.
+data.source = "synthetic", settings in [data.synthetic]. A sample is one bag (set) of 1 .. max_active distinct features,
+low numbers far more often than high ones. `target` (float32) is the sum of hidden weights of its features, each times
+its value if there are values. Batch k is a function of (settings, seed, k) alone (I1). Made with numpy only.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SyntheticConfig(Section):
 
 
 class SyntheticSource(Source):
-    """The source "synthetic"; it takes no files."""
+    """The source "synthetic", which makes random samples and takes no files."""
 
     settings = SyntheticConfig
 
@@ -72,7 +72,8 @@ class SyntheticSource(Source):
 
 
 def hidden_weights(features: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """The rule behind `target`: a weight in [-1, 1) per feature number, the same for every seed."""
+    """Returns the weight in [-1, 1) of each feature number, from which `target` is made. It is the same for every
+    seed."""
     # Fibonacci hashing: a fixed function of the number needs no table and suits any size of the space.
     mixed = (features.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
@@ -84,7 +85,8 @@ def hidden_weights(features: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
 def draw_rows(
     schema: BatchSchema, seed: int, batch: int
 ) -> tuple[tuple[npt.NDArray[Any], ...], npt.NDArray[np.float32]]:
-    """(offsets [B + 1], features [active], values [active] if the field has any) and target [B] of that batch."""
+    """Draws the samples of a batch. Returns the rows (offsets [B + 1], features [active], and values [active] if the
+    field has any) and the targets [B]."""
     field = schema.sparse[0]
     random = np.random.Generator(np.random.Philox(key=[seed, batch]))
     drawn = random.random((schema.batch_size, field.max_active))
@@ -103,13 +105,13 @@ def draw_rows(
 
 
 class SyntheticStream:
-    """The `Stream` protocol without threads: a slot is filled while it is given."""
+    """A `Stream` of random samples without threads: `give` fills the slot at once."""
 
     def __init__(self, schema: BatchSchema, seed: int) -> None:
         self.schema = schema
         self._seed = seed
         self._slots: Sequence[Slot] = ()
-        self._next = 0  # number of the batch that goes into the next slot given
+        self._next = 0  # number of the batch for the next given slot
         self._finished: deque[Filled] = deque()
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._process = os.getpid()
@@ -124,7 +126,7 @@ class SyntheticStream:
         self._next = cursor.batch
 
     def write(self, slot: Slot, number: int) -> None:
-        """Batch `number` into the slot's memory. A stream of other samples that are made overrides it."""
+        """Writes batch `number` into the slot's memory. Streams of other made samples override this."""
         rows, target = draw_rows(self.schema, self._seed, number)
         write_batch(self.schema, slot, number, {FIELD: rows}, {TARGET: target})
 
@@ -162,7 +164,7 @@ class SyntheticStream:
     def _clear(self) -> None:
         self._check_process()
         self._finished.clear()
-        with suppress(BlockingIOError):  # an exception of a signal's handler may have come between the two
+        with suppress(BlockingIOError):  # empty if a signal's handler raised between append and write
             os.eventfd_read(self._event)
 
     def _check_process(self) -> None:

@@ -1,8 +1,10 @@
-"""The first pass of a stream as one that ends: every sample once, the last batch with those that are left.
+"""Reads the first pass of a stream as one that ends: every sample once, and the remaining samples as a shorter last
+batch.
 
-A stream goes on from pass to pass in batches of one size. So the whole batches are those of one stream, and what is
-left is the only batch of another one, whose batches have that many samples: it is laid out in its slot as the schema of
-that batch_size says. Both read in the order of the files, so that the second begins where the first has come to.
+A stream goes on from pass to pass in batches of one size. So the whole batches come from one stream, and the remaining
+samples are the only batch of a second stream, whose batch_size is their number. That batch is laid out in its slot as
+the schema of the smaller batch_size says. Both streams read in the order of the files, so the second can begin where
+the first has ended.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from loader.stream.slots import Slot
 
 
 class WholePass:
-    """A `loader.stream.interface.Stream` of validation samples. Slots that are given behind the last batch stay empty
-    until the next seek."""
+    """A `loader.stream.interface.Stream` of one pass over validation samples. Slots that are given after the last batch
+    stay empty until the next seek."""
 
     def __init__(self, data: Data, samples: int) -> None:
-        """`samples`: of a pass (`Data.count_samples`). Raises as `Data.open`."""
+        """Opens the streams. `samples`: number of samples in a pass (`Data.count_samples`). Raises as `Data.open`."""
         self._whole, left = divmod(samples, data.config.batch_size)
         data = data.with_settings(shuffle=False, tail="flow")
         self._body = data.open()
@@ -33,17 +35,17 @@ class WholePass:
                 self._body.close()
                 raise
         self.schema = self._body.schema
-        self._next = 0  # batch that the next slot is for
-        self._slot: int | None = None  # for what is left
-        self._begin: Cursor | None = None  # of that, if it is known
-        self._reported: set[tuple[int | None, str]] = set()  # chunks and kinds of what was left out
+        self._next = 0  # number of the batch that the next given slot is for
+        self._slot: int | None = None  # slot for the last, shorter batch, if it has been given
+        self._begin: Cursor | None = None  # where the last, shorter batch begins, once it is known
+        self._reported: set[tuple[int | None, str]] = set()  # (chunk, kind) of faults that `skipped` has returned
         self._poll = select.epoll()
         for stream in self.streams:
             self._poll.register(stream.fileno(), select.EPOLLIN)
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """The streams that it is made of."""
+        """The stream of whole batches, and that of the remaining samples if there are any."""
         return (self._body,) if self._rest is None else (self._body, self._rest)
 
     def attach(self, slots: Sequence[Slot]) -> None:
@@ -51,7 +53,7 @@ class WholePass:
             stream.attach(slots)
 
     def seek(self, cursor: Cursor) -> None:
-        for stream in self.streams:  # both: slots that they have are the caller's again
+        for stream in self.streams:  # both, since each may hold slots, which are the caller's again
             stream.seek(cursor)
         self._next, self._slot = cursor.batch, None
         self._begin = cursor if cursor.batch == self._whole else None
@@ -88,6 +90,8 @@ class WholePass:
         self._poll.close()
 
     def _fill_rest(self) -> None:
+        """Has the second stream fill the last, shorter batch, once its slot and the cursor where it begins are
+        known."""
         if self._rest is not None and self._slot is not None and self._begin is not None:
             self._rest.seek(self._begin)
             self._rest.give(self._slot)

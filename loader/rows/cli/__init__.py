@@ -1,1 +1,1 @@
-"""The part of rows in the program `loader`."""
+"""What the program `loader` can do with files of rows."""

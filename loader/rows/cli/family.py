@@ -1,4 +1,4 @@
-"""What the program `loader` can do with files of rows; as `loader.formats.file_tools.Family`."""
+"""The part of the family rows in the program `loader`, as `loader.formats.file_tools.Family`."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ OPTIONS: Mapping[str, Mapping[str, Options]] = {}
 
 
 class RowsFormat(Protocol):
-    """A format of rows that comes with the loader."""
+    """The functions that a bundled format of rows has for the program `loader`."""
 
     def verify(self, path: Path, threads: int, progress: OnProgress | None) -> Verdict:
-        """Reads every entry of a file, up to the first damage."""
+        """Reads every entry of a file, up to the first damage, and returns the result."""
 
     def inspect(self, path: Path, progress: OnProgress | None) -> Statistics:
-        """Reads every entry of a file. Raises DataError at damage."""
+        """Reads every entry of a file and returns its statistics. Raises DataError at damage."""
 
     def dump(self, path: Path, limit: int | None) -> Iterator[bytes]:
-        """Blocks of whole lines, one line an entry. Raises DataError at damage, after the entries before it."""
+        """Yields the entries as text, one line an entry, in blocks of whole lines. Raises DataError at damage, after
+        the entries before it."""
 
 
 class RowTools:
-    """`loader.formats.file_tools.FileTools` of rows: each format has its own."""
+    """Implements `loader.formats.file_tools.FileTools` for rows with the functions of each file's format."""
 
     def refuse_options(self, path: Path) -> None:
-        """There are none."""
+        """Does nothing, since the family rows has no options of its own to refuse."""
 
     def verify(self, file: Input, format: str | None, threads: int) -> Verdict:
         with byte_progress(file.path.name) as progress:

@@ -1,3 +1,3 @@
 """File formats of rows of numbers and features, a package each."""
 
-DEFAULT = "svmlight"  # of an empty file
+DEFAULT = "svmlight"  # format of an empty file

@@ -1,1 +1,1 @@
-"""Statistics and verdicts of files of rows: `loader inspect`, `verify` and `dump`."""
+"""What `loader inspect`, `verify` and `dump` show of files of rows."""

@@ -1,4 +1,4 @@
-"""Statistics of the columns of a file: among them those that data.rows.columns asks for."""
+"""Statistics of each column of a file of rows."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from typing import Any
 from loader.formats.file_tools import Statistics
 from loader.rows.spellings import Spellings
 
-MOST_DISTINCT = 10_000  # texts of a column that are told apart
+MOST_DISTINCT = 10_000  # different texts of a column that are counted
 
 
 @dataclass
 class Column:
-    """One of a file; `add` takes it piece by piece."""
+    """The statistics of one column. `add` and `add_texts` update them part by part of the file."""
 
     name: str
     kind: str = "empty"  # "number", "text", "list" or another, as soon as there is a value
     missing: int = 0
-    smallest: float | None = None  # of numbers, and of those in lists
+    smallest: float | None = None  # of the numbers, or of the numbers in lists
     largest: float | None = None
-    longest: int | None = None  # characters of text, numbers of a list
-    distinct: int | None = 0  # texts; None: more than MOST_DISTINCT, or of another kind
+    longest: int | None = None  # characters of the longest text, or length of the longest list
+    distinct: int | None = 0  # number of different texts; None: more than MOST_DISTINCT
     spellings: Spellings = field(default_factory=Spellings)  # of texts, and of integers
     _texts: set[str] = field(default_factory=set, repr=False)
 
     def add(self, kind: str, missing: int, numbers: Sequence[float] = (), longest: int | None = None) -> None:
-        """`numbers`: the extremes, at least; NaN is none of them."""
+        """Adds a part of the column, whose values are of this kind. `missing`: number of missing values. `numbers`: all
+        numbers, or only the smallest and largest; NaN is ignored. `longest`: length of the longest text or list."""
         self.missing += missing
         if kind != "empty":
             self.kind = kind if self.kind in ("empty", kind) else "text"
@@ -40,6 +41,7 @@ class Column:
             self.longest = max(longest, self.longest or 0)
 
     def add_texts(self, texts: set[str]) -> None:
+        """Adds the different texts in a part of the column, to count the distinct ones."""
         if self.distinct is None:
             return
         self._texts |= texts
@@ -49,7 +51,7 @@ class Column:
             self._texts.clear()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Returns the statistics as plain data, for JSON."""
         found = {name: value for name, value in vars(self).items() if name != "_texts"}
         found["spellings"] = self.spellings.to_dict()
         if self.kind not in ("number", "list"):
@@ -57,6 +59,7 @@ class Column:
         return found
 
     def words(self) -> str:
+        """Returns the statistics as text, for people."""
         parts = [self.kind]
         if self.kind in ("number", "list") and self.smallest is not None and self.largest is not None:
             parts.append(f"{self.smallest:.7g} to {self.largest:.7g}")
@@ -75,7 +78,7 @@ class Column:
 
 @dataclass(frozen=True)
 class ColumnStatistics(Statistics):
-    """Statistics of one file."""
+    """The statistics of a file with columns."""
 
     file: str
     bytes: int
@@ -83,7 +86,7 @@ class ColumnStatistics(Statistics):
     columns: Sequence[Column]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Returns the statistics as plain data, for JSON."""
         columns = [column.to_dict() for column in self.columns]
         return {"file": self.file, "bytes": self.bytes, "entries": self.entries, "columns": columns}
 

@@ -1,4 +1,4 @@
-"""Statistics of a file of feature numbers: among them those that data.rows asks for."""
+"""Statistics of a file whose rows are a label and a list of feature numbers."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import numpy as np
 from loader.formats.file_tools import Statistics
 from loader.rows.statistics.text import Chunks
 
-_LABELS = 20  # that are told one by one
+_LABELS = 20  # most different labels that are counted one by one
 
 
 @dataclass(frozen=True)
 class FeatureStatistics(Statistics):
-    """Statistics of one file."""
+    """The statistics of a file of feature numbers."""
 
     file: str
     bytes: int
     entries: int
-    features: int  # of all rows
+    features: int  # number of features in all rows
     smallest_number: int | None
     largest_number: int | None
-    longest_row: int  # features
+    longest_row: int  # features of the longest row
     values: bool  # some value is not 1
-    labels: dict[str, int]  # rows of each label; empty if there are many labels
+    labels: dict[str, int]  # number of rows with each label; empty if there are many labels
     smallest_label: float | None
     largest_label: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Returns the statistics as plain data, for JSON."""
         return asdict(self)
 
     def rows(self) -> list[tuple[str, str]]:
@@ -49,9 +49,9 @@ class FeatureStatistics(Statistics):
 
 
 def statistics(path: Path, chunks: Chunks) -> FeatureStatistics:
-    """Counts every row of a file. Raises DataError at damage."""
+    """Reads every row of a file and returns its statistics. Raises DataError at damage."""
     entries = features = longest = 0
-    numbers: list[int] = []  # the extremes so far
+    numbers: list[int] = []  # smallest and largest number so far
     values = False
     labels: Counter[float] | None = Counter()
     extremes: list[float] = []

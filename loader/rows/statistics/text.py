@@ -1,4 +1,4 @@
-"""Rows as lines of svmlight text."""
+"""Writes rows as lines of svmlight text, for `loader dump`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from loader.rows.fields import NO_QID
 
 Chunks = Iterable[
     tuple[Rows, DataError | None]
-]  # with `label`, `features`, and perhaps `qid`; what is wrong behind them
+]  # rows with `label`, `features`, and perhaps `qid`; the fault that follows them, or None
 
 
 def counts(chunks: Chunks) -> Iterator[tuple[int, DataError | None]]:
-    """Rows of each, and what is wrong behind them."""
+    """Yields the number of rows in each chunk, with the fault that follows them or None."""
     for rows, error in chunks:
         yield len(rows.dense["label"]), error
 
 
 def dump(chunks: Chunks, limit: int | None = None) -> Iterator[bytes]:
-    """Blocks of whole lines, one line a row. Raises DataError at damage, after the rows before it."""
+    """Yields rows as text, one line a row, in blocks of whole lines. Raises DataError at damage, after the rows before
+    it."""
     left = limit
     for rows, error in chunks:
         lines = list(_lines(rows, left))
@@ -48,5 +49,5 @@ def _lines(rows: Rows, limit: int | None) -> Iterator[str]:
 
 
 def _text(number: np.floating) -> str:
-    """The shortest that is read as the same float32."""
+    """Returns the shortest text that is read as the same float32."""
     return str(np.float32(number)).removesuffix(".0")

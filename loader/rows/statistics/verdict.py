@@ -1,4 +1,4 @@
-"""The verdict on a file of rows: whether it can be read to its end."""
+"""Verifies a file of rows: whether it can be read to its end."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from loader.formats.file_tools import Verdict
 
 
 def verdict(path: str, counts: Iterable[tuple[int, DataError | None]]) -> Verdict:
-    """How many rows there are, up to the first damage. `counts`: of the file's parts, how many rows each has, and what
-    is wrong behind them; it may raise DataError."""
+    """Counts the rows of a file up to the first damage, and returns the result for `loader verify`. `counts`: for
+    each part of the file the number of rows, and the fault that follows them or None. Iterating over it may raise
+    DataError."""
     entries = 0
     try:
         for count, error in counts:

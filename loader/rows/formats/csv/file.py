@@ -1,5 +1,5 @@
-"""Text files with columns as Python sees them: read, verify, print. Without settings: with a header, columns apart by a
-comma, or a tab in .tsv files; any texts are good."""
+"""Verifies, inspects and prints text files with columns, without settings: with a header, columns separated by commas
+(by tabs in .tsv files), any texts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SETTINGS = RowsConfig()
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of a piece of a file."""
+    """The rows of a chunk of a text file, as lines."""
 
-    texts: Sequence[bytes]  # a row each, as it stands
-    error: DataError | None  # what is wrong behind them
+    texts: Sequence[bytes]  # one row each, unchanged
+    error: DataError | None  # the fault that follows the rows, if there is one
 
 
 class CsvFile:
-    """Raises DataError for a file that can't be used."""
+    """A text file with columns, opened without settings. Raises DataError for a file that can't be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,7 +38,7 @@ class CsvFile:
         self.cut = cut_of(_SETTINGS, path.name)
         with naming_first_line(path):
             self.names, width = names_of(_SETTINGS, self.cut, self._file.first_line())
-        # The first column hashed to one feature: so that there are rows, and nothing but the lines' form is checked.
+        # Hashes the first column to one feature, so that the rows are split and counted, but no value is checked.
         self._shape = _native.RowShape()
         self._shape.fields = [_native.RowField("rows", 0, 1, False, 1)]
         columns = _native.CsvColumns(self.cut)
@@ -46,7 +46,7 @@ class CsvFile:
         self._reader = _native.CsvReader([self._file], [columns], self._shape)
 
     def pieces(self, progress: OnProgress | None = None) -> Iterator[Lines]:
-        """Up to the first fault."""
+        """Yields the rows of each chunk, as lines, up to the first fault."""
         for piece in range(self._file.num_chunks):
             _, _, ((offsets, _, _),), fault = _native.read_rows(self._reader, piece, self._shape)
             lines = [line.removesuffix(b"\r") for line in self._file.text(piece).split(b"\n")]
@@ -62,7 +62,7 @@ class CsvFile:
 
 
 def verify(path: Path, progress: OnProgress | None) -> Verdict:
-    """Reads every row of a file, up to the first damage."""
+    """Reads every row of a file, up to the first damage, and returns the result."""
 
     def counts() -> Iterator[tuple[int, DataError | None]]:
         for piece in CsvFile(path).pieces(progress):
@@ -72,7 +72,7 @@ def verify(path: Path, progress: OnProgress | None) -> Verdict:
 
 
 def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
-    """Reads every row of a file. Raises DataError at damage."""
+    """Reads every row of a file and returns statistics of its columns. Raises DataError at damage."""
     file = CsvFile(path)
     columns = [Column(name) for name in file.names]
     entries = 0
@@ -86,7 +86,8 @@ def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
 
 
 def dump(path: Path, limit: int | None) -> Iterator[bytes]:
-    """Blocks of whole lines as they stand, without the header. Raises DataError at damage, after the rows before it."""
+    """Yields the rows as they are in the file, without the header, in blocks of whole lines. Raises DataError at
+    damage, after the rows before it."""
     left = limit
     for piece in CsvFile(path).pieces():
         lines = piece.texts[:left]
@@ -101,6 +102,7 @@ def dump(path: Path, limit: int | None) -> Iterator[bytes]:
 
 
 def _add(column: Column, texts: Sequence[bytes]) -> None:
+    """Adds the texts of a chunk to a column's statistics."""
     counts = {text.decode(): count for text, count in Counter(texts).items()}
     missing = counts.pop("", 0)
     there = set(counts)

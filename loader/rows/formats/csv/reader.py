@@ -1,4 +1,4 @@
-"""Text files with columns, opened for the stream. The work is done by the native part."""
+"""Opens text files with columns for the stream. The native part reads and hashes them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ Opened = tuple[DataFile, _native.LineFile, _native.CsvColumns]
 
 
 class CsvReader:
-    """`loader.formats.format.Reader`."""
+    """A `loader.formats.format.Reader` of text files with columns, where each chunk is a block of lines."""
 
     def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, may_grow: bool, skip_damaged: bool) -> None:
+        """Opens the files that are not empty. Raises DataError for a file that can't be used; with `skip_damaged` it is
+        left out."""
         settings.check_columns()
         self._shape = row_shape(settings)
         opened = usable(
@@ -72,7 +74,7 @@ class CsvReader:
 
 
 def texts(known: DataFile, settings: RowsConfig, column: str, *, may_grow: bool) -> Iterator[str]:
-    """Yields that column of each row. Raises DataError; also for a column that is not there."""
+    """Yields the value of one column in each row. Raises DataError, also for a column that does not exist."""
     if not known.size:
         return
     file = _native.LineFile(known.path, known.identity, may_grow)
@@ -89,7 +91,8 @@ def texts(known: DataFile, settings: RowsConfig, column: str, *, may_grow: bool)
 
 
 def _open(known: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may_grow: bool) -> Opened:
-    """Raises DataError for a file that can't be used, or whose header lacks what the settings ask for."""
+    """Opens a file and finds its columns. Raises DataError for a file that can't be used, or whose header lacks a
+    column of the settings."""
     file = _native.LineFile(known.path, known.identity, may_grow)
     with naming_first_line(known.path):
         columns = columns_of(settings, shape, known.path.name, file.first_line())
@@ -99,7 +102,7 @@ def _open(known: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may
 
 
 def category_sample(known: DataFile, settings: RowsConfig, *, may_grow: bool) -> CategorySample:
-    """Returns the categories of some rows. Raises DataError."""
+    """Returns the categories in some rows of a file, by the name of their column. Raises DataError."""
     if not known.size:
         return {}
     file = _native.LineFile(known.path, known.identity, may_grow)
@@ -112,7 +115,8 @@ def category_sample(known: DataFile, settings: RowsConfig, *, may_grow: bool) ->
 def _sampled(
     file: _native.LineFile, columns: _native.CsvColumns, settings: RowsConfig, shape: _native.RowShape
 ) -> CategorySample:
-    """Leaves out what is damaged: whoever reads it says so."""
+    """Returns the categories in some rows of an open file. Skips damaged lines, since reading them later raises the
+    error."""
     names = column_names(
         {field.name: [*map(str, settings.columns.columns_of_field(field.name))] for field in shape.fields}
     )
@@ -130,7 +134,7 @@ def _sampled(
 
 
 def _sampled_lines(file: _native.LineFile, has_header: bool) -> Iterator[bytes]:
-    """Yields the lines of some rows, of compressed text from its beginning alone."""
+    """Yields the lines of some rows. Compressed text is sampled only at its beginning."""
     lines: list[bytes] = []
     for piece in sampled_parts(file.num_chunks)[: 1 if file.is_packed else None]:
         text = file.text(piece).removeprefix(MARK if piece == 0 else b"")

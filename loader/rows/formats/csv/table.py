@@ -1,4 +1,4 @@
-"""The columns of a text file: its first line, as the settings want it read."""
+"""Finds the columns of a text file in its first line, as the settings say."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from loader.rows.fields import LABEL, left_out
 from loader.rows.settings import RowsConfig
 from loader.rows.spellings import FLOAT_ID, FRACTION, INTEGER, spelling_of
 
-MARK = b"\xef\xbb\xbf"  # of UTF-8, at a file's beginning
-_SHOWN = 40  # names
+MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8 at a file's beginning
+_SHOWN = 40  # names of columns that an error message lists
 _NO_HEADER = "a file without a header needs data.rows.columns.header = false"
 
 
 def cut_of(settings: RowsConfig, name: str) -> _native.CsvCut:
-    """How the lines of a file of that name are cut. Raises ValueError."""
+    """Returns how the lines of a file of that name are split: delimiter, quote, and whether there is a header. Raises
+    ValueError if delimiter and quote are the same."""
     columns = settings.columns
     layout = LAYOUTS.get(columns.layout)
     if layout:
@@ -33,7 +34,7 @@ def cut_of(settings: RowsConfig, name: str) -> _native.CsvCut:
 
 
 def names_of(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tuple[Sequence[str], int]:
-    """The names of the columns, none if they have numbers only, and how many there are. Raises ValueError."""
+    """Returns the names of the columns, none if the file has no header, and their number. Raises ValueError."""
     layout = LAYOUTS.get(settings.columns.layout)
     if layout:
         names = layout.names
@@ -51,7 +52,7 @@ def names_of(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tu
 
 @contextlib.contextmanager
 def naming_first_line(path: Path) -> Iterator[None]:
-    """Turns what is wrong with a file's first line into a DataError."""
+    """Turns a ValueError that the `with` block raises into a DataError about the first line of the file."""
     try:
         yield
     except DataError:
@@ -61,7 +62,8 @@ def naming_first_line(path: Path) -> Iterator[None]:
 
 
 def columns_of(settings: RowsConfig, shape: _native.RowShape, name: str, first_line: bytes) -> _native.CsvColumns:
-    """Returns the columns of a file of that name. Raises ValueError for a column that is not there."""
+    """Returns, for the native part, which columns of a text file of that name hold the numbers and fields of the
+    settings. Raises ValueError for a column that does not exist."""
     columns = settings.columns
     found = _native.CsvColumns(cut_of(settings, name))
     names, found.width = names_of(settings, found.cut, first_line)
@@ -83,16 +85,18 @@ def columns_of(settings: RowsConfig, shape: _native.RowShape, name: str, first_l
 
 
 def _column(key: str, column: Column, names: Sequence[str], width: int) -> int:
+    """Returns the number of the column that a key of data.rows.columns names. Raises ValueError if there is none."""
     return column_index(f"data.rows.columns.{key}", column, names, width)
 
 
 def has_header(settings: RowsConfig) -> bool:
-    """Tells whether a file's first line has the names of its columns."""
+    """Tells whether the first line of a file holds the names of its columns."""
     return settings.columns.header and not settings.columns.layout
 
 
 def column_index(key: str, column: Column, names: Sequence[str], width: int) -> int:
-    """The number of a column, which `key` names. Raises ValueError for one that is not there."""
+    """Returns the number of a column given by name or number. `key`: the setting or option that names it, for messages.
+    Raises ValueError for a column that does not exist."""
     if isinstance(column, int):
         if column >= width:
             raise ValueError(f"no column {column} ({key}): there are 0 to {width - 1}")

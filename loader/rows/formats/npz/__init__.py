@@ -1,4 +1,4 @@
-"""The format `npz`: a matrix in numpy's archive, as scipy.sparse.csr_matrix has it, and labels; a file is a chunk."""
+"""The format `npz`: a numpy archive of the arrays of a scipy.sparse.csr_matrix, and labels. A file is one chunk."""
 
 from __future__ import annotations
 

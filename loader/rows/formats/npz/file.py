@@ -1,4 +1,4 @@
-"""Npz files as they stand: any feature numbers are good, labels are real."""
+"""Reads npz files without settings: any feature numbers are allowed, labels are real."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from loader.rows.settings import MOST_ACTIVE, MOST_FEATURES, RowsConfig
 
 
 def chunks(path: Path) -> Iterator[tuple[Rows, DataError | None]]:
-    """The file's rows, and what is wrong behind them. Raises DataError."""
+    """Yields the file's rows, with the fault that follows them or None. Raises DataError."""
     settings = RowsConfig(num_features=MOST_FEATURES, max_active=MOST_ACTIVE)
     shape = row_shape(settings)
     reader = NpzReader(identify([path]), settings, may_grow=False)

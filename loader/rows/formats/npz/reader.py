@@ -1,4 +1,4 @@
-"""Archives of numpy arrays, opened for the stream."""
+"""Opens archives of numpy arrays for the stream."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DAMAGE = (ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error, l
 
 
 class NpzReader:
-    """`loader.formats.format.Reader`: a chunk is a file, which is read whole."""
+    """A `loader.formats.format.Reader` of npz files, where each chunk is a whole file."""
 
     noun = ""
 
@@ -67,6 +67,8 @@ class NpzReader:
         yield rows
 
     def _rows(self, archive: zipfile.ZipFile) -> Rows:
+        """Reads the arrays of an archive and makes rows of them. Raises ValueError for a matrix that is not csr or
+        arrays that do not fit together."""
         if "format.npy" in archive.namelist() and read_array(archive, "format").tolist() not in (b"csr", "csr"):
             raise ValueError("the matrix is not in the csr format; convert it by .tocsr()")
         read = [name for name in dense_names(self._settings) if name not in left_out(self._settings)]
@@ -82,7 +84,8 @@ class NpzReader:
 
 
 def rows_nbytes(file: DataFile) -> tuple[int, int]:
-    """Estimates memory as `loader.rows.memory.SizedFormat`: the arrays, and as many bytes of rows. Raises DataError."""
+    """Estimates memory as `loader.rows.memory.SizedFormat` does: the bytes of the arrays, and as many for rows. Raises
+    DataError."""
     try:
         with _opened(file) as archive:
             size = 2 * sum(member.file_size for member in archive.infolist())
@@ -98,7 +101,7 @@ def _opened(file: DataFile) -> Iterator[zipfile.ZipFile]:
 
 
 def _header(name: str, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype of the array of that name, from the beginning of its file. Raises ValueError."""
+    """Returns shape and dtype of an array from the beginning of its .npy file. Raises ValueError."""
     try:
         version = np.lib.format.read_magic(file)
         if version not in _HEADERS:
@@ -111,14 +114,15 @@ def _header(name: str, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]
 
 
 def read_array(archive: zipfile.ZipFile, name: str) -> Array:
-    """Raises ValueError for one that is not there or is not what its header says; what a damaged archive raises."""
+    """Reads an array of an archive by name. Raises ValueError for an array that is missing or has other bytes than its
+    header says, and whatever zipfile raises for a damaged archive."""
     names = archive.namelist()
     if f"{name}.npy" not in names:
         there = ", ".join(each.removesuffix(".npy") for each in names)
         raise ValueError(f"no array {name!r}; there are {there or 'none'}")
     data = archive.read(f"{name}.npy")
     with io.BytesIO(data) as file:
-        # Before memory is taken for what the header claims.
+        # Checks the header before numpy allocates what it claims.
         shape, dtype = _header(name, file)
         if dtype.hasobject:
             raise ValueError(f"{name} has Python objects; numbers are expected")

@@ -1,4 +1,4 @@
-"""Rows from the columns of a table of pyarrow's."""
+"""Makes rows of the columns of a pyarrow table."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from loader.rows.fields import LABEL, QID, WEIGHT, dense_names, left_out
 from loader.rows.settings import RowsConfig
 
 Read = TypeVar("Read")
-_EXACT = 1 << 53  # below it, each whole number is a float64 of its own
+_EXACT = 1 << 53  # below it, float64 tells all whole numbers apart
 
 
 class Columns:
-    """The columns of a file by their use. Raises ValueError for a column that is not there."""
+    """The columns that the settings use of a file, and for what. Raises ValueError for a column that does not exist."""
 
     def __init__(self, settings: RowsConfig, names: Sequence[str]) -> None:
+        """Finds the columns for the settings' dense numbers and sparse fields among `names`, those of a file. Keeps
+        them in `names`."""
         self._settings = settings
         read = (name for name in dense_names(settings) if name not in left_out(settings))
         wanted = [*read, *([QID] if settings.qid else [])]
@@ -38,13 +40,16 @@ class Columns:
         self.names = list(dict.fromkeys(used))
 
     def rows(self, table: Any) -> Rows:
-        """Raises ValueError for a column of another kind than it should have."""
+        """Returns the rows of a table. Raises ValueError for a column whose type does not suit its use."""
         return Rows(
             {name: _named(name, self._numbers, table.column(column)) for name, column in self._dense.items()},
             {field: _named(field, self._field, table, columns) for field, columns in self._sparse.items()},
         )
 
     def _numbers(self, name: str, column: Any) -> Array:
+        """Returns a column as numbers, or labels for data.rows.label_map as texts, unless they are floats. Missing
+        numbers are data.rows.columns.missing_number. Raises ValueError for another type, and for a missing label,
+        weight or qid."""
         kind = column.type
         mapped = name == LABEL and bool(self._settings.label_map)
         real = types.is_floating(kind) or types.is_decimal(kind)
@@ -66,6 +71,8 @@ class Columns:
         return np.asarray(numbers.fill_null(self._settings.columns.missing_number).to_numpy())
 
     def _field(self, field: str, table: Any, names: Sequence[str]) -> Sparse:
+        """Returns the features of a field: feature numbers of a column of integer lists, or hashes of the texts in its
+        columns."""
         columns = [table.column(name) for name in names]
         if any(_is_list(column.type) and types.is_integer(column.type.value_type) for column in columns):
             if len(columns) > 1:
@@ -76,7 +83,7 @@ class Columns:
         return hashed_field(texts, end - begin, self._settings.columns)
 
     def _texts(self, column: Any) -> Texts:
-        """Reads categories; a list that is missing is one that is empty."""
+        """Returns the categories in a column. A missing list counts as an empty one."""
         offsets = None
         if _is_list(column.type):
             offsets, column = _flat(column.combine_chunks())
@@ -85,7 +92,8 @@ class Columns:
         return _as_texts(column), offsets
 
     def category_sample(self, table: Any) -> CategorySample:
-        """Returns the texts of categories. Leaves out columns of other kinds, and feature numbers."""
+        """Returns the categories in a table, by the name of their column. Leaves out columns of other types, and
+        feature numbers."""
         sample: dict[str, Sequence[str]] = {}
         columns = [name for names in self._sparse.values() for name in names]
         for shown, name in zip(column_names(self._sparse), columns, strict=True):
@@ -98,7 +106,8 @@ class Columns:
 
 
 def _named(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
-    """Reads a column; an error says its name."""
+    """Calls read(name, *arguments) and returns the result. The message of a ValueError that it raises gets the name in
+    front."""
     try:
         return read(name, *arguments)
     except ValueError as error:
@@ -106,7 +115,8 @@ def _named(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
 
 
 def _query_numbers(column: Any) -> Array:
-    """Raises ValueError for one that is no whole number, or for a float that several whole numbers may have become."""
+    """Returns a column of query numbers as int64. Raises ValueError for a number that is not whole, or for a float so
+    large that it may stand for several whole numbers."""
     if types.is_floating(column.type) and (np.abs(column.to_numpy()) >= _EXACT).any():
         raise ValueError(
             f"the column is of {column.type}, which can't tell whole numbers of {_EXACT:,} (2^53) or more apart; write "
@@ -120,7 +130,8 @@ def _is_list(kind: Any) -> bool:
 
 
 def _features(column: Any) -> Sparse:
-    """Reads lists of feature numbers, counted from 0 within the field; a list that is missing is empty."""
+    """Returns the feature numbers in a column of lists, counted from 0 within the field. A missing list counts as an
+    empty one."""
     offsets, features = _flat(column)
     if features.null_count:
         place = pyarrow.compute.index(features.is_null(), True).as_py()
@@ -130,7 +141,8 @@ def _features(column: Any) -> Sparse:
 
 
 def _flat(column: Any) -> tuple[Array, Any]:
-    """The offsets of lists, int64 [rows + 1], and what is in them; a list that is missing is empty."""
+    """Returns the offsets (int64 [rows + 1]) of a column of lists, and the column of their values. A missing list
+    counts as an empty one."""
     if types.is_fixed_size_list(column.type):
         column = column.cast(pyarrow.list_(column.type.value_type))
     lengths = pyarrow.compute.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
@@ -138,8 +150,8 @@ def _flat(column: Any) -> tuple[Array, Any]:
 
 
 def _integers_of_floats(column: Any) -> Any:
-    """Reads floats as integers, NaN as missing, and texts as "17.0" as "17"; others as they stand. Raises ValueError
-    for a float with a fraction, or so large that it may stand for several integers."""
+    """Returns a column with floats as integers, NaN as missing, and texts such as "17.0" as "17"; other types are
+    unchanged. Raises ValueError for a float with a fraction, or so large that it may stand for several integers."""
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if _is_text(column.type):
@@ -157,7 +169,7 @@ def _integers_of_floats(column: Any) -> Any:
 
 
 def _require_exact(ids: Any) -> None:
-    """Raises ValueError for an id that a float can't tell from another one."""
+    """Raises ValueError if an id is so large that a float can't tell it from the next one."""
     if pyarrow.compute.any(pyarrow.compute.greater_equal(pyarrow.compute.abs(ids), _EXACT)).as_py():
         raise ValueError(
             f"expected ids below {_EXACT:,} (2^53), as floats can't tell larger ones apart; write the column as int64"
@@ -169,9 +181,9 @@ def _is_text(kind: Any) -> bool:
 
 
 def _as_texts(column: Any) -> list[str | None]:
-    """Integers (decimals without a fraction, too) as their digits, booleans as true and false, dates and times as
-    in ISO 8601, in UTC if they have a time zone; a fraction of a second has as many digits as it needs, whatever the
-    unit."""
+    """Returns the texts of a column of categories. Integers, and decimals without a fraction, become their digits;
+    booleans become true and false. Dates and times are written as in ISO 8601, in UTC if they have a time zone, and a
+    fraction of a second has as many digits as it needs, whatever the unit. Raises ValueError for another type."""
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     whole = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind) or _is_whole_decimal(kind)
     time = types.is_date(kind) or types.is_timestamp(kind)
@@ -196,6 +208,8 @@ def _is_whole_decimal(kind: Any) -> bool:
 
 
 def _name(key: str, column: Column, names: Sequence[str]) -> str:
+    """Returns the name of a column given by name or number. Raises ValueError for one that does not exist or is not
+    unique."""
     if isinstance(column, int):
         if column >= len(names):
             raise ValueError(f"no column {column} (data.rows.columns.{key}): there are 0 to {len(names) - 1}")

@@ -1,4 +1,4 @@
-"""Parquet files as they stand, whatever their columns are: verify, inspect, print."""
+"""Verifies, inspects and prints Parquet files without settings, whatever their columns are."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from loader.rows.spellings import INTEGER
 from loader.rows.statistics.columns import Column, ColumnStatistics
 from loader.rows.statistics.verdict import verdict
 
-_DUMPED = 1000  # rows at once
+_DUMPED = 1000  # rows that are printed at once
 
 
 def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
-    """The table of each row group, and before them the schema. Raises DataError."""
+    """Yields the file's schema, and then the table of each row group. Raises DataError."""
     (file,) = identify([path])
     count, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
     yield schema
@@ -36,7 +36,7 @@ def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
 
 
 def verify(path: Path, progress: OnProgress | None) -> Verdict:
-    """Reads every row of a file, up to the first damage."""
+    """Reads every row of a file, up to the first damage, and returns the result."""
 
     def counts() -> Iterator[tuple[int, DataError | None]]:
         there = groups(path, progress)
@@ -48,7 +48,7 @@ def verify(path: Path, progress: OnProgress | None) -> Verdict:
 
 
 def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
-    """Reads every row of a file. Raises DataError."""
+    """Reads every row of a file and returns statistics of its columns. Raises DataError."""
     there = groups(path, progress)
     columns = [Column(name) for name in next(there).names]
     entries = 0
@@ -60,7 +60,7 @@ def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
 
 
 def dump(path: Path, limit: int | None) -> Iterator[bytes]:
-    """Blocks of whole lines, a JSON object of each row. Raises DataError."""
+    """Yields the rows as JSON objects, one line a row, in blocks of whole lines. Raises DataError."""
     there = groups(path)
     next(there)
     left = limit
@@ -75,11 +75,14 @@ def dump(path: Path, limit: int | None) -> Iterator[bytes]:
 
 
 def _printable(batch: Any) -> Any:
-    """The batch with times in nanoseconds as text, and durations as numbers: Python's own have microseconds."""
+    """Returns the batch with times in nanoseconds as text and such durations as integers, since Python's own types stop
+    at microseconds."""
     return batch.cast(pyarrow.schema([field.with_type(_printable_type(field.type)) for field in batch.schema]))
 
 
 def _printable_type(kind: Any) -> Any:
+    """Returns the type with times in nanoseconds, also inside of lists and structs, replaced by text, and such
+    durations by int64."""
     types = pyarrow.types
     if types.is_struct(kind):
         return pyarrow.struct([field.with_type(_printable_type(field.type)) for field in kind])
@@ -93,11 +96,12 @@ def _printable_type(kind: Any) -> Any:
 
 
 def _add(column: Column, chunked: Any) -> None:
+    """Adds a row group's part of a column to the column's statistics."""
     kind = chunked.type
     types, compute = pyarrow.types, pyarrow.compute
     value = kind.value_type if types.is_dictionary(kind) else kind
     text_values = _is_text(value)
-    if types.is_floating(kind):  # what is missing is that for `Columns`
+    if types.is_floating(kind):  # NaN is missing, as `Columns` has it
         chunked = compute.if_else(chunked.is_nan(), None, chunked)
     elif text_values:
         texts = chunked.cast(pyarrow.large_string())
@@ -111,7 +115,7 @@ def _add(column: Column, chunked: Any) -> None:
             column.spellings.add(_counts(inside))
         return
     if types.is_decimal(kind):
-        chunked = chunked.cast(pyarrow.decimal256(kind.precision, kind.scale))  # others lack `unique`
+        chunked = chunked.cast(pyarrow.decimal256(kind.precision, kind.scale))  # other decimals lack `unique`
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
         column.add("number", chunked.null_count, _extremes(chunked.cast(pyarrow.float64(), safe=False)))
     elif types.is_null(kind):
@@ -136,7 +140,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _counts(texts: Any) -> dict[str, int]:
-    """Counts each text."""
+    """Returns how often each text occurs."""
     counted = texts.cast(pyarrow.large_string()).drop_null().value_counts()
     return dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
 

@@ -1,4 +1,4 @@
-"""Parquet files, opened for the stream."""
+"""Opens Parquet files for the stream."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ except ModuleNotFoundError:
     raise ValueError("data.format: parquet needs the package pyarrow: pip install 'sparsepool[parquet]'") from None
 
 Found = TypeVar("Found")
-_SAMPLED_BATCH, _SAMPLED_BATCHES = 4096, 8  # rows at once, and how often, in a look at categories
-_MEMORY = 4  # bytes for a byte of a row group before compression, at most about
+_SAMPLED_BATCH, _SAMPLED_BATCHES = 4096, 8  # rows of a batch, and batches, read to sample categories
+_MEMORY = 4  # bytes of memory for an uncompressed byte of a row group, at most about
 
 
 class ParquetReader:
-    """`loader.formats.format.Reader`: a chunk is a row group."""
+    """A `loader.formats.format.Reader` of Parquet files, where each chunk is a row group."""
 
     noun = "row group"
 
@@ -62,20 +62,24 @@ class ParquetReader:
 
 
 class _File:
+    """A Parquet file, whose columns have been checked against the settings."""
+
     def __init__(self, file: DataFile, settings: RowsConfig) -> None:
-        """Raises DataError for a file that can't be used."""
+        """Checks the file's columns. Raises DataError for a file that can't be used, ValueError for ids that were once
+        floats."""
         self.file = file
         self.num_groups, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
         try:
             self._columns = Columns(settings, schema.names)
-            self._columns.rows(schema.empty_table())  # refuses types
+            self._columns.rows(schema.empty_table())  # raises ValueError for unsuitable types
         except ValueError as error:
             raise DataError(file.path, str(error)) from None
         if settings.columns.float_ids == "refuse":
             refuse_float_ids(file.path, self.category_sample())
 
     def category_sample(self) -> CategorySample:
-        """Returns the categories of some rows; none if they are damaged: whoever reads them says so."""
+        """Returns the categories in some rows. Returns none if the rows are damaged, since reading them later raises
+        the error."""
         try:
             return self._columns.category_sample(ask(self.file, partial(_some_rows, columns=self._columns.names)))
         except DataError:
@@ -90,13 +94,13 @@ class _File:
 
 
 def category_sample(file: DataFile, settings: RowsConfig) -> CategorySample:
-    """Returns the categories of some rows. Raises DataError."""
+    """Returns the categories in some rows of a file, by the name of their column. Raises DataError."""
     return _File(file, settings).category_sample()
 
 
 def texts(file: DataFile, column: str) -> Iterator[str]:
-    """Yields that column of each row. Raises DataError; also for a column that is not there, or has neither texts nor
-    numbers."""
+    """Yields the value of one column in each row. Raises DataError, also for a column that does not exist or has
+    neither texts nor numbers."""
     groups, names = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
     if names.count(column) != 1:
         what = "no column" if column not in names else "more than one column"
@@ -113,20 +117,21 @@ def texts(file: DataFile, column: str) -> Iterator[str]:
 
 
 def rows_nbytes(file: DataFile) -> tuple[int, int]:
-    """Estimates memory as `loader.rows.memory.SizedFormat`: of all columns, decoded. Raises DataError."""
+    """Estimates memory as `loader.rows.memory.SizedFormat` does, for all columns decoded. Raises DataError."""
     metadata = ask(file, lambda opened: opened.metadata)
     sizes = [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
     return _MEMORY * max(sizes, default=0), _MEMORY * sum(sizes)
 
 
 def read_group(opened: pyarrow.parquet.ParquetFile, group: int, columns: Sequence[str] | None = None) -> pyarrow.Table:
-    """Reads a row group, or these columns of it, without threads: one of Arrow's that lets go of a buffer of Python's
-    while the process ends aborts it."""
+    """Reads a row group, or some columns of it, without threads of Arrow. Such a thread would abort the process if it
+    released a buffer of Python's while the process ends."""
     return opened.read_row_group(group, columns, use_threads=False)
 
 
 def _some_rows(opened: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pyarrow.Table:
-    """Reads rows of the file's beginning, and of a large one those that the last row groups begin with."""
+    """Reads rows from the beginning of the file. In a large file it also reads rows at the beginning of the middle and
+    the last row group."""
 
     def begin(groups: Sequence[int]) -> Iterator[pyarrow.RecordBatch]:
         return itertools.islice(
@@ -143,19 +148,20 @@ def _some_rows(opened: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> p
     rows = sampled_rows(table.num_rows)
     if len(rows) == table.num_rows:
         return table
-    return pyarrow.concat_tables(table.slice(row, 1) for row in rows)  # `take` knows no views of text
+    return pyarrow.concat_tables(table.slice(row, 1) for row in rows)  # `take` does not support string views
 
 
 def _parquet_file(opened: IO[bytes]) -> pyarrow.parquet.ParquetFile:
-    """Opens a file without threads that read ahead, see `read_group`. INT96 timestamps are read in microseconds, in
-    which year 9999 is still itself: in nanoseconds it wraps around to 1816."""
+    """Opens a file without threads that read ahead (see `read_group`). INT96 timestamps are read in microseconds: in
+    nanoseconds the year 9999 would wrap around to 1816."""
     return pyarrow.parquet.ParquetFile(
         opened, page_checksum_verification=True, pre_buffer=False, coerce_int96_timestamp_unit="us"
     )
 
 
 def ask(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:
-    """Asks the file as it was identified: one that has changed is not said to be damaged. Raises DataError."""
+    """Opens a Parquet file, and returns the result of calling `question` with the open file. Raises DataError, and
+    DataChangedError if the file has changed since it was identified, so that such a file is not called damaged."""
     fault: Exception | None = None
     try:
         fd = open_regular(file.path)

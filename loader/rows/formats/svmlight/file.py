@@ -1,4 +1,4 @@
-"""Svmlight files as Python sees them. Any numbers are good; labels are real."""
+"""Reads svmlight files without settings: any feature numbers are allowed, labels are real."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MOST = 2**32 - 1
 
 
 def any_shape() -> _native.RowShape:
-    """Returns the shape of rows with one field of all numbers that there can be, and query numbers, of which some may
-    be `NO_QID`."""
+    """Returns the shape of rows that have a single field with all possible feature numbers, and query numbers. A row
+    without a query number has `NO_QID`."""
     shape = _native.RowShape()
     shape.dense = ["label"]
     shape.qid, shape.missing_qid = True, NO_QID
@@ -26,7 +26,8 @@ def any_shape() -> _native.RowShape:
 
 
 def chunks(path: Path, progress: OnProgress | None = None) -> Iterator[tuple[Rows, DataError | None]]:
-    """Yields the chunks of a whole file, up to the first fault. Raises DataError if it can't be opened."""
+    """Yields the rows of each chunk, with the fault that follows them or None, up to the first fault. Raises DataError
+    if the file can't be opened."""
     file = _native.LineFile(path)
     reader = _native.SvmlightReader([file])
     for chunk in range(file.num_chunks):

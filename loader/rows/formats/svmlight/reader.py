@@ -1,4 +1,4 @@
-"""Svmlight files, opened for the stream. The work is done by the native part."""
+"""Opens svmlight files for the stream. The native part reads them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from loader.rows.settings import RowsConfig
 
 
 class SvmlightReader:
-    """`loader.formats.format.Reader`. What is written here has one field `features`, of all numbers as they stand."""
+    """A `loader.formats.format.Reader` of svmlight files. What it reads in Python has a single field `features`, with
+    the numbers as they are in the file."""
 
     def __init__(
         self, files: Sequence[DataFile], settings: RowsConfig, *, may_grow: bool, skip_damaged: bool = False
     ) -> None:
-        """Raises ValueError for numbers that such rows have not."""
+        """Opens the files. Raises ValueError for dense numbers that svmlight rows do not have."""
         if settings.dense:
             raise ValueError(
                 f"data.rows.dense: {settings.dense[0]!r}, but svmlight files have no further numbers than {LABEL}, "
