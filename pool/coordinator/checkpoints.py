@@ -1,13 +1,13 @@
-"""When the coordinator's state is saved: snapshots in memory every few steps, checkpoints on disk.
+"""Saves the coordinator's state: snapshots in memory every few steps, checkpoints on disk.
 
-A snapshot of a large state takes long, so it may be taken less often than every few steps. Which steps have one decides
-how many are repeated after a death, and nothing else (I9).
+A successor of a dead coordinator continues from the newest snapshot. Copying a large state takes long, so its snapshots
+may be taken less often. Which steps have one decides how many are repeated after a death, and nothing else (I9).
 
-A checkpoint is a snapshot that a thread writes while training goes on. If it can't be written, the run tells its user,
-goes on, and tries again later. The final one has to succeed: the run waits for that, up to an hour.
+A checkpoint is a snapshot that a thread writes to disk while training goes on. If it can't be written, the run tells
+its user, goes on, and tries again later. The final checkpoint has to succeed: the run waits for it, up to an hour.
 
 A version that validates better than all before it gets a checkpoint too. If the thread is still busy then, its copy
-waits in the second area, and no other snapshots are taken until its turn comes.
+waits in the second area of memory, and no other snapshots are taken until it is written.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ State = Callable[[], Checkpoint]  # consistent only between two steps
 
 
 class Checkpoints:
-    """Copies the state for a successor, and has it written to disk. What is saved when is chosen in
-    `checkpoint_progress`."""
+    """Copies the state for a successor, and has it written to disk. `checkpoint_progress` decides which versions are
+    saved how."""
 
     def __init__(
         self,
@@ -50,43 +50,48 @@ class Checkpoints:
         copies: Copies | None = None,
         together: bool = False,
     ) -> None:
-        """`goal`: which validation is the best; `copies`: of the state, None: it lies in host memory; `together`:
-        several machines save the same versions, so that all can go on from one of them: those that the first machine
-        decides on (`decide`)."""
+        """`goal`: which validation is the best. `state`: returns the run's state, between two steps only. `say`: shows
+        the run's user a line. `copies`: copies the state to host memory; None: it lies there. `together`: True if
+        several machines save the same versions, so that all can be resumed from one of them; the first machine decides
+        which (`decide`)."""
         self._snapshots = snapshots
         self._copies = copies or InHostMemory()
-        self._copying: tuple[Copied, Choice] | None = None  # a state, and what becomes of it when it is copied
+        self._copying: tuple[Copied, Choice] | None = None  # a copy in progress, and how it is saved when complete
         self._progress = CheckpointProgress()
         self._writer = writer
         self._schedule = schedule
         self._state = state
         self._say = say
-        self.meanwhile: Callable[[], object] = lambda: None  # called again and again while the thread is waited for
+        self.meanwhile: Callable[[], object] = lambda: None  # called repeatedly while waiting for the thread
         self._attempts = FinalAttempts()
-        self._reported_problem: str | None = None  # of the final attempts: the newest
-        self._kept: Checkpoint | None = None  # the best one, until the thread is free
+        self._reported_problem: str | None = None  # why the final checkpoint failed, as the user was told last
+        self._kept: Checkpoint | None = None  # a copy of the best version, to be written when the thread is free
         self.validations = NONE
-        self.best_on_disk: Validation | None = None  # of the checkpoint on the disk that validated best
-        self._decided: dict[int, Saves] | None = {} if together else None  # by version
+        self.best_on_disk: Validation | None = None  # the validation of the best checkpoint on disk
+        self._decided: dict[int, Saves] | None = {} if together else None  # by version: what all machines save of it
         self.goal = goal
 
     @property
     def saved(self) -> int:
-        """Step of the newest good checkpoint, -1: none."""
+        """The step of the newest good checkpoint; -1: none."""
         return self._schedule.saved
 
     @property
     def exported(self) -> int:
-        """The newest step with a checkpoint for nets (`train.export_every`), 0: none."""
+        """The newest step with a checkpoint from which a net is exported (`train.export_every`); 0: none."""
         return self._schedule.exported
 
     def fileno(self) -> int:
-        """Readable when `hear` has something."""
+        """Returns a file descriptor that is readable when the thread has ended, so that `hear` is to be called."""
         return self._writer.fileno()
 
     def resume(self, step: int, known: Validations) -> None:
-        """Saves, before the first step, the best checkpoint or that of a net if a predecessor has died before it was
-        on the disk. Forgets a best one that has been deleted since. `known`: validations so far."""
+        """Saves, before the first step, the best checkpoint, or that of a net, if a predecessor has died before it was
+        on disk.
+
+        `known`: validations so far. If the best of these has a checkpoint that was deleted since, forgets it and tells
+        the user.
+        """
         self.validations, best = known, known.best
         self.best_on_disk = best if best is not None and best.step == self._writer.best_step else None
         if self._schedule.is_net(step) and self.saved != step:
@@ -102,11 +107,12 @@ class Checkpoints:
 
     @property
     def summed(self) -> StateSum | None:
-        """A sum over the newest snapshot, None before the first."""
+        """A checksum of the newest snapshot, by which machines compare their weights; None before the first."""
         return self._snapshots.summed
 
     def decide(self, step: int) -> Saves:
-        """Decides, on the first machine, what all save of a version that they are about to make."""
+        """Decides for all machines what they save of version `step`, which they are about to make: a checkpoint, a
+        snapshot or nothing. Called on the first machine only."""
         now = time.monotonic()
         if self._schedule.committed(step, now):
             return "checkpoint"
@@ -118,19 +124,19 @@ class Checkpoints:
         self._decided[step] = saves
 
     def superseded(self) -> None:
-        """Tells the copy under way that the version after its own is complete."""
+        """Notes that the version after the one that is being copied is complete."""
         if self._copying is not None:
             self._copying[0].superseded()
 
     def committed(self, step: int, *, validated_next: bool) -> None:
-        """Saves the version that a step has completed, if that is due, before the next step changes anything. Of one
-        that is validated first `validated` does it, so that what is saved holds the result."""
+        """Saves version `step` if that is due, before the next step changes anything. If the version is validated
+        first, `validated` saves it, so that what is saved holds the result."""
         if not validated_next:
             self._save_what_is_due(step)
 
     def validated(self, known: Validations) -> None:
-        """Handles a validation of the newest version, before the next step changes anything. Only a validation whose
-        checkpoint was written can stay the best."""
+        """Takes the validation of the newest version, and saves the version if it is the best so far or otherwise due,
+        before the next step changes anything. Only a validation whose checkpoint was written can stay the best."""
         assert known.newest is not None
         newest, before = known.newest, known.without_diverged(self.validations.best)
         is_best = newest.step > 0 and known.diverged_at is None and self.goal.better(newest, before)
@@ -143,15 +149,15 @@ class Checkpoints:
             self._save_what_is_due(newest.step)
 
     def hear(self) -> None:
-        """Handles a copy or a write that has ended. Raises CheckpointError if it was the final one and failed."""
+        """Handles a copy or a write that has ended. Raises CheckpointError if the final checkpoint can't be written."""
         if self._copying is not None and self._copying[0].is_there:
             self._end_copy()
         if (written := self._writer.take()) is not None:
             self._ended(written)
 
     def finish(self, step: int) -> bool:
-        """Returns True if the checkpoint of the run's last step is on the disk, else tries to write it. To be called
-        again until it is."""
+        """Returns True if the checkpoint of the run's last step is on disk; else tries to write it. To be called again
+        until it is."""
         self._end_copy()
         if self._progress.stage is not Stage.IDLE:
             return False
@@ -163,15 +169,16 @@ class Checkpoints:
 
     @property
     def waits(self) -> bool:
-        """True if nothing is left to do but the final checkpoint, and the last attempt has failed."""
+        """True if only the final checkpoint is left to write, and the last attempt has failed."""
         return self._attempts.waits
 
     def tidy(self) -> None:
-        """Removes, after `finish`, checkpoints that were kept for nets alone."""
+        """Removes checkpoints that were kept only for nets to be exported. To be called after `finish`."""
         if self._schedule.nets:
             self._writer.tidy()
 
     def _save_what_is_due(self, step: int) -> None:
+        """Saves version `step` if a net, the schedule, or the first machine's decision asks for it."""
         now = time.monotonic()
         if self._schedule.is_net(step):
             self._save(Reason.NET)
@@ -184,7 +191,8 @@ class Checkpoints:
             self._save(Reason.SCHEDULE, checkpoint=checkpoint, snapshot=self._schedule.snapshots.due(step, now))
 
     def _save(self, reason: Reason, *, checkpoint: bool = True, snapshot: bool = False) -> None:
-        """Saves the newest version if a checkpoint or a snapshot of it is due, and there is room for it."""
+        """Saves the newest version if a checkpoint or a snapshot of it is due and there is room for it. Waits for the
+        checkpoint in progress if `reason` demands that."""
         if self._progress.must_wait(reason):
             self._wait()
         choice = self._progress.choose(reason, checkpoint=checkpoint, snapshot=snapshot)
@@ -198,7 +206,7 @@ class Checkpoints:
             self._end_copy()
 
     def _wait(self) -> None:
-        """Waits until no checkpoint is under way."""
+        """Waits until no checkpoint is in progress."""
         self._end_copy()
         while self._progress.stage is not Stage.IDLE:
             select.select([self.fileno()], [], [], WAITING)
@@ -206,7 +214,8 @@ class Checkpoints:
             self.hear()
 
     def _end_copy(self) -> None:
-        """Waits for the copy of a state that is under way, if there is one, and does what is to become of it."""
+        """Waits for the copy of a state that is in progress, if there is one. Takes a snapshot of it, and has that
+        written or kept."""
         if self._copying is None:
             return
         (copied, choice), self._copying = self._copying, None
@@ -222,12 +231,14 @@ class Checkpoints:
             self._kept = snapshot
 
     def _write(self, snapshot: Checkpoint) -> None:
-        """Lets the thread write the newest snapshot."""
+        """Lets the thread write a snapshot, which stays as it is until then."""
         self._schedule.begun(time.monotonic())
         self._snapshots.hold()
         self._writer.begin(snapshot)
 
     def _ended(self, written: Written) -> None:
+        """Handles the end of the thread: notes the checkpoint, or tells the user that it failed, and begins the one
+        that waits. Raises CheckpointError as `_final_failed`."""
         self._end_copy()
         self._snapshots.release()
         pause = self._schedule.ended(written.step, time.monotonic(), well=written.problem is None)
@@ -247,7 +258,8 @@ class Checkpoints:
         self._say(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")
 
     def _final_failed(self, written: Written, account: str) -> None:
-        """Raises CheckpointError if no other attempt is to be made."""
+        """Tells the user that the final checkpoint failed and will be tried again. Raises CheckpointError if it will
+        not be."""
         if written.is_permanent:
             raise CheckpointError(account)
         if not self._attempts.failed(time.monotonic()):
@@ -261,7 +273,8 @@ class Checkpoints:
             )
 
     def _settle_best(self, written: Written) -> None:
-        """Notes that the best checkpoint is on the disk, or, if it could not be written, that it is not the best."""
+        """Notes that the best checkpoint is on disk. If it could not be written, the best one on disk is the best
+        again."""
         best = self.validations.best
         if best is None or best.step != written.step:
             return

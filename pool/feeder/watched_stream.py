@@ -1,7 +1,9 @@
-"""A stream that notices when the run's data files change, and turns an error of the source's own code into one line.
+"""A stream of batches that notices when the run's data files change, and reports an error of the source's own code as
+one line.
 
 The files are checked when the stream is opened, at each seek (a validation begins with one), and at the end of each
-epoch. A source that compares its chunks gets the checksums of all that were read before, by an earlier feeder as well.
+epoch. A source that compares its chunks gets the checksums of all chunks that were read before, also by an earlier
+feeder.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ log = logging.getLogger(__name__)
 
 
 class WatchedStream:
-    """The calls of `Stream` and `PassesOver`. Raises DataError, DataChangedError, PluginError."""
+    """Opens a stream of batches, and passes on the calls of `Stream` and `PassesOver`. Any call raises DataError,
+    DataChangedError or PluginError."""
 
     def __init__(self, start: FeederStart, memory: Memory, purpose: Purpose) -> None:
         self._data = start.data[purpose]
@@ -58,7 +61,8 @@ class WatchedStream:
             self._stream.give(slot)
 
     def pass_over(self, slot: int) -> None:
-        """Gives a slot whose content does not matter: a source that has to make all batches makes this one too."""
+        """Gives the stream a slot for a batch that this machine does not compute. A source that can leave the batch out
+        does so; any other makes it."""
         with self._one_line():
             if isinstance(self._stream, PassesOver):
                 self._stream.pass_over(slot)
@@ -80,9 +84,12 @@ class WatchedStream:
         return self._stream.fileno()
 
     def _look(self) -> None:
+        """Raises DataChangedError if the data files are not those that the run began with."""
         check_unchanged(self._data.files, may_grow=self._data.config.may_grow)
 
     def _compare(self, stream: Compared, words: npt.NDArray[np.uint64]) -> None:
+        """Gives a stream the checksums of its chunks, so that it notices changed ones. `words`: one for each chunk, in
+        shared memory; 0 for a chunk that was not read yet. Raises DataChangedError if their number differs."""
         if stream.num_chunks != words.size:
             names = ", ".join(str(file.path) for file in self._data.files[:3])
             raise DataChangedError(names, f"{stream.num_chunks} chunks now, {words.size} when the run began")
@@ -90,7 +97,8 @@ class WatchedStream:
 
     @contextlib.contextmanager
     def _one_line(self) -> Iterator[None]:
-        """An error of the source's code names the source. It may or may not come again after a restart."""
+        """Turns an error of the source's code into a PluginError that names the source. Such an error may or may not
+        come again after a restart."""
         try:
             yield
         except (DataError, MemoryError):
@@ -100,6 +108,7 @@ class WatchedStream:
 
 
 def _opened(data: Data, validation: ValidationPass) -> Stream:
+    """Opens the stream: a whole pass for a validation over all data, else an endless one."""
     if data.validation and validation.ends:
         return WholePass(data, validation.samples)
     return data.open()
