@@ -70,7 +70,8 @@ def assemble(
     """Makes a coordinator and publishes its newest weights to the workers.
 
     `devices`: the GPUs on which gradients and weights are exchanged, as torch numbers them in this process. `lent`: as
-    in `begin`. Raises CheckpointError, RunError, ResourceError, LostDeviceError.
+    in `begin`. Raises CheckpointError, RunError, ResourceError, LostDeviceError, and UnavailableError if a port can't
+    be had.
     """
     config, layout = start.config, start.layout
     torch.set_num_threads(config.num_coordinator_threads)
@@ -184,7 +185,8 @@ def _schedule(start: CoordinatorStart) -> Schedule:
 def _other_machines(
     start: CoordinatorStart, context: zmq.Context[zmq.Socket[bytes]], rules: Rules, exchanges: Exchanges
 ) -> OtherMachines | None:
-    """Gets ready for the other machines, if there are any."""
+    """Makes the connection to the other machines' coordinators; None if the run is on one machine. Raises
+    UnavailableError if the port can't be had."""
     if start.place is None:
         return None
     assert exchanges.others is not None

@@ -61,7 +61,7 @@ class BadBatches:
         try:
             origin = start.data["train"].origin(cursor)
             json.dumps(origin)
-        except Exception as error:  # a source of the user's may raise anything, and give what is no plain data
+        except Exception as error:  # a user's own source may raise anything, or return what JSON can't hold
             return {"unknown": error_line(error)}
         return origin
 

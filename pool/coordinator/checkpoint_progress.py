@@ -10,16 +10,16 @@ class Stage(Enum):
     """How far the checkpoint in progress has come."""
 
     IDLE = auto()  # no checkpoint is in progress
-    COPYING = auto()  # its state is being copied
-    WRITING = auto()  # a thread writes it; snapshots go to the other area of memory
-    WRITING_FIRST = auto()  # a thread writes it; the next checkpoint waits in the other area, so no snapshots
+    COPYING = auto()  # the state is being copied
+    WRITING = auto()  # a thread writes the copy; snapshots go to the other area of memory
+    WRITING_FIRST = auto()  # as WRITING, and the next checkpoint waits in the other area, so no snapshots
 
 
 NEXT = {
     Stage.IDLE: (Stage.COPYING,),
     Stage.COPYING: (Stage.WRITING,),
     Stage.WRITING: (Stage.IDLE, Stage.WRITING_FIRST),
-    Stage.WRITING_FIRST: (Stage.WRITING, Stage.WRITING_FIRST),  # of two that wait the later one is the better one
+    Stage.WRITING_FIRST: (Stage.WRITING, Stage.WRITING_FIRST),  # a later, better version replaces one that waits
 }
 
 
@@ -33,7 +33,7 @@ class Reason(Enum):
     FINAL = auto()  # it is the run's last one
 
 
-WAIT = (Reason.NET, Reason.MACHINES)  # reasons to let the run wait until the thread is free
+WAIT = (Reason.NET, Reason.MACHINES)  # reasons for which training waits until the thread is free
 
 
 class Choice(Enum):

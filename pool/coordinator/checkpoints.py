@@ -31,7 +31,7 @@ from pool.protocol.messages import Saves, StateSum
 WAITING = 0.1  # seconds between two calls of `Checkpoints.meanwhile`
 
 Say = Callable[[str], object]
-State = Callable[[], Checkpoint]  # consistent only between two steps
+State = Callable[[], Checkpoint]  # returns the run's state, consistent only between two steps
 
 
 class Checkpoints:
@@ -202,7 +202,7 @@ class Checkpoints:
         if choice is Choice.WRITE:
             self._progress.begin(reason)
         self._copying = self._copies.begin(replace(self._state(), validations=self.validations)), choice
-        if choice is Choice.KEEP or self._copying[0].is_there:  # no snapshots between one that is kept and its turn
+        if choice is Choice.KEEP or self._copying[0].is_there:  # at once, so that no snapshot comes before a kept one
             self._end_copy()
 
     def _wait(self) -> None:

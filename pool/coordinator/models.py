@@ -53,8 +53,8 @@ class Models:
         self.buckets = [bucket for member in self.members for bucket in member.steps.buckets]
         self.changes = Changes.together(member.steps.changes for member in self.members)
         self.version = -1  # the newest complete version of the weights
-        self._averaged = -1  # the newest version that has been offered to the averages
-        self._ahead = -1  # the newest version of which `ahead` has been done
+        self._averaged = -1  # the newest version for which `average` was done
+        self._ahead = -1  # the newest version for which `ahead` was done
         self._stopwatch = stopwatch
 
     @property

@@ -43,7 +43,7 @@ class OtherMachines:
         sums: OtherSums,
     ) -> None:
         """`place`: this machine's number and addresses. `share`: the indices of the groups of a step that this machine
-        computes. `sums`: keeps the sums that other machines send. Raises ResourceError."""
+        computes. `sums`: keeps the sums that other machines send. Raises UnavailableError if the port can't be had."""
         self._generation = place.generation
         self._is_other = {machine for machine in range(place.machines) if machine != place.machine}
         self.is_first = place.machine == 0
@@ -155,7 +155,7 @@ class OtherMachines:
             ):
                 self.hub.drops.add(f"{type(message).__name__} of {peer} in generation {peer.incarnation}")
                 continue
-            if not scheduler.step <= message.step <= scheduler.step + 1:  # done, or what nobody can have computed
+            if not scheduler.step <= message.step <= scheduler.step + 1:  # committed, or too far ahead to be true
                 continue
             self._at[peer.index] = max(self._at[peer.index], message.step)
             try:

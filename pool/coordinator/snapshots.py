@@ -52,15 +52,15 @@ class Snapshots:
         )
 
     def take(self, state: Checkpoint) -> Checkpoint:
-        """Copies the state into the older area, and returns the copy. The next `take` but one overwrites it; after
-        `hold`, none does before `release`.
+        """Copies the state into the area that is not held, or the one with the older copy, and returns the copy. The
+        next `take` but one overwrites it. After `hold`, none does before `release`.
 
         Raises CheckpointError if the optimizer's state has outgrown the area or is no plain data.
         """
         index = 1 - (self._newest if self._held is None else self._held)
         tensors = {WEIGHTS: tensor_bytes(state.weights), OPTIMIZER: tensor_bytes(state.optimizer_tensors)}
         changed = {kind: self._changes.since(index, entries) for kind, entries in tensors.items()}
-        tensors[AVERAGE] = tensor_bytes(state.average)  # any of its rows may have changed
+        tensors[AVERAGE] = tensor_bytes(state.average)  # copied whole: any row of an average may have changed
         try:
             written = self._writers[index].write(state, tensors, changed)
         except CheckpointError as error:

@@ -99,7 +99,7 @@ class State:
             models.initialize(None if start.start_from is None else self._start_weights(start.start_from))
         models.begin(start.step)
         if restored is None and start.start_from is not None:
-            self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may go
+            self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may be deleted
         models.publish(start.step)
         return NONE if restored is None else self._validations(restored)
 

@@ -62,7 +62,7 @@ class StepRecord:
             self.checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
         self._first_steps.committed(commit.step + 1)
         if commit.step == self._first_step:  # all lasting memory is allocated now, that of optimizer state too
-            _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
+            _native.return_free_memory()  # that of weights as loaded or drawn, and of parts of optimizer state
 
     def note(self, action: Action) -> None:
         """Notes an action that was carried out in the history file, if there is one."""

@@ -47,7 +47,7 @@ class TrainedMember:
         self._task = member.task
         self._seed = member.seed
         self._drawn = member.drawn
-        self._made: nn.Module | None = member.model  # until the run begins: drawn or restored, in host memory
+        self._made: nn.Module | None = member.model  # in host memory, to draw or load weights; None after `begin`
         self._model = _where_it_is_stepped(member, exchange)
         self._prefix = prefix
         # tied: second names of tensors, with the name in `named`. transient: buffers that state_dict leaves out
@@ -82,7 +82,7 @@ class TrainedMember:
         run's checkpoint by name. Raises CheckpointError if they don't fit, PluginError if the task has changed the
         model in a way that the run can't carry on."""
         if self._drawn is not None:
-            self._drawn.restore()  # what the task draws does not depend on other members
+            self._drawn.restore()  # random generators, so that the task's draws don't depend on other members
         assert self._made is not None
         with torch.no_grad():
             bindings = Bindings(self._made, weights_change=True)
@@ -211,7 +211,7 @@ class TrainedMember:
         if getattr(after_step, "__func__", None) is Task.after_step:  # does nothing, and workers wait for this
             return
         changes = [parameter._version for parameter in self._parameters]
-        seed_for(self._seed, f"step {version}", torch.device("cpu"))  # to seed a device would wait for it
+        seed_for(self._seed, f"step {version}", torch.device("cpu"))  # seeding a device would wait for it
         with torch.no_grad():
             after_step(self._model)
         _settle(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)

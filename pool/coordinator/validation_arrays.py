@@ -40,7 +40,7 @@ class ValidationArrays:
         self._arrays = self._memory()
         self._of_averages = self._memory() if measured.averages else []
         members = len(metrics) if measured.averages else 0
-        self._losses = np.empty((members, validation.batches))  # of the averaged weights
+        self._losses = np.empty((members, validation.batches))  # with the averaged weights
 
     def take(self, action: Collect) -> None:
         """Copies a batch's arrays from the memory of the worker that has computed it."""

@@ -41,7 +41,7 @@ class WatchedStream:
             try:
                 self._stream = _opened(self._data, start.validation)
             finally:
-                self._look()  # or a file that was cut is said to be damaged
+                self._look()  # or a file that has been cut since the run began would be reported as damaged
             for stream in self._stream.streams if isinstance(self._stream, WholePass) else (self._stream,):
                 if isinstance(stream, Compared):
                     self._compare(stream, memory.sums()[purpose])

@@ -56,7 +56,7 @@ PREPARED = 2  # prepared batches that are kept at most: older ones belong to ass
 class Computed:
     """The result of an assignment: losses and metrics of its batches. The gradients lie in the gradient slot."""
 
-    outcomes: tuple[Outcome, ...]  # one a batch
+    outcomes: tuple[Outcome, ...]  # one for each batch
     absent: tuple[int, ...] = ()  # parameters that got no gradient
 
 

@@ -27,14 +27,14 @@ from pool.exchange.plan import Plan
 from pool.exchange.tensors import row_sparse_tables, trained
 from pool.protocol.messages import Outcome
 
-Announce = Callable[[int], None]  # bucket
+Announce = Callable[[int], None]  # called with the number of a bucket
 
 
 @dataclass(frozen=True)
 class _Check:
     """The result of a check that a gradient is finite: of one batch's, or of the group's sum as it is handed over."""
 
-    batch: int  # index in the group; the last one of what is handed over
+    batch: int  # index in the group; for the group's sum, the last one
     parameter: int
     handed_over: bool
     finite: torch.Tensor | bool
@@ -59,13 +59,13 @@ class GradientWriter:
         self._announce: Announce | None = None
         self._left: list[GroupBatch] = []  # batches of the group that are not finished, the one in work first
         self._frozen: Collection[int] = ()
-        self._present: set[int] = set()  # parameters that got a gradient from a batch of the group
+        self._present: set[int] = set()  # parameters that got a gradient from any batch of the group
         self._doubtful: set[int] = set()  # members with a number in the group that is not known to be finite
         self._to_hand_over: set[int] = set()  # buckets that were not handed over yet
         self._batch = -1  # index in the group of the batch in work
-        self._checks: list[_Check] = []  # of the group, in the order in which they were asked for
-        self._expected: list[int] = []  # buckets of members that take part
-        self._missing: list[set[int]] = []  # per bucket: parameters whose gradient is not there yet
+        self._checks: list[_Check] = []  # of the group, in the order in which the exchange made them
+        self._expected: list[int] = []  # buckets of the members that take part in the batch in work
+        self._missing: list[set[int]] = []  # by bucket: parameters whose gradient is not there yet in this batch
         self._withheld: dict[int, int] = {}  # by member: its last bucket, complete but not announced
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
@@ -227,7 +227,7 @@ class GradientWriter:
         one. Raises PluginError for a sparse gradient, and for one of a table that did not come through the table's
         sink."""
         gradient = parameter.grad
-        if gradient is None:  # a table's, which went to its sink
+        if gradient is None:  # a table's gradient has gone to the table's sink
             return
         index = self._index[parameter]
         if gradient.layout != torch.strided:

@@ -48,9 +48,9 @@ class Mailbox(threading.Thread):
         self._trace = trace
         self._queue = JobQueue(start.coordinator.incarnation)
         self._seconds: dict[Spent, float] = {"computing": 0.0, "waiting_for_batches": 0.0, "waiting_for_weights": 0.0}
-        self._lock = threading.Lock()  # of the queue
+        self._lock = threading.Lock()  # held while the queue is used
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
-        self._notices = deque[str]()  # for the run's user, not yet sent
+        self._notices = deque[str]()  # lines for the run's user that are not sent yet
         self._to_say = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # wakes this thread to send something
 
     def next_job(self) -> tuple[Job, Todo]:

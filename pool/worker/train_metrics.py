@@ -23,7 +23,7 @@ class TrainMetrics:
     measured."""
 
     measured: Measured = NOTHING
-    every: int = 0  # steps; 0: none
+    every: int = 0  # steps; 0: no step is measured
 
     def of_batch(
         self,

@@ -159,6 +159,6 @@ def _allocated(device: torch.device, nbytes: int) -> torch.Tensor:
 
 def _open(name: str, device: torch.device) -> None:
     """Opens a device, and uses a stream of its own on it from now on. Raises ResourceError, LostDeviceError."""
-    with naming_lost_devices(name):  # a card that is gone hides those behind it: the first that fails is the lost one
+    with naming_lost_devices(name):  # a lost card hides those numbered after it, so the first that fails is lost
         open_device(device, "coordinator", name, "set pool.exchange to host")
         torch.accelerator.set_stream(torch.Stream(device=device))

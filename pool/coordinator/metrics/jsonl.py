@@ -22,7 +22,7 @@ class JsonLines:
     def __init__(self, folder: Path) -> None:
         self.path = folder / METRICS
         self._file = LineFile(self.path)
-        self.validated = -1  # the step that the run goes on from, if its validation is on record
+        self.validated = -1  # the step that the run is resumed from, if its validation is in the file
 
     def resume(self, step: int) -> None:
         """Removes the records of steps after `step`, which are done again. Raises OSError."""

@@ -69,12 +69,12 @@ class Metrics:
         self._say = say
         self._sinks = Sinks((lines, *open_sinks(sinks, run_dir, say)), say)
         self._sinks.resume(step)
-        self.validated_version = lines.validated  # `step` if its validation is on record, which need not be done again
+        self.validated_version = lines.validated  # `step` if its validation is recorded already, else -1
         self._validation_losses: tuple[float, ...] = ()
         self._validation_metrics: tuple[MetricValue, ...] = ()
         self._validation_step = 0
         self._losses: tuple[float, ...] = ()
-        self._noted = -1  # the newest step whose nets' numbers are written
+        self._noted = -1  # the newest step for whose net numbers are written
 
     def worker(self, index: int, times: Times) -> None:
         """Takes the times that a worker reports, by its index. The run's clock starts when the first worker has
@@ -134,7 +134,7 @@ class Metrics:
         member."""
         self._validation_losses, self._validation_step = losses, version
         self._validation_metrics = tuple(metrics)
-        if version > self.validated_version:  # a resumed run may do one again
+        if version > self.validated_version:  # a resumed run may validate a version again
             values = {f"{PREFIX}{LOSS}": losses, **{f"{PREFIX}{metric.name}": metric.values for metric in metrics}}
             scalars = {name: median_of(each) for name, each in values.items()}
             for name, each in values.items():
@@ -161,8 +161,9 @@ class Metrics:
         best: Validation | None = None,
         best_metric: str = LOSS,
     ) -> RunReport:
-        """Returns the progress of a run that goes on, for the supervisor. `checkpoint`: the step of the newest one.
-        `best`: the best validation whose checkpoint is on disk."""
+        """Returns the progress of a run that goes on, for the supervisor. `checkpoint`: the step of the newest
+        checkpoint. `best`: the best validation whose checkpoint is on disk. `best_metric`: the metric by which it is
+        the best."""
         seconds = 0.0 if self._begin is None else time.monotonic() - self._begin
         return RunReport(
             step=step,
@@ -213,7 +214,7 @@ class Metrics:
             self._lines.write_waiting()
         except OSError as error:
             if error.errno not in SPACE_ERRORS:
-                return True  # `close` says it
+                return True  # `close` reports the error
             account = f"{self.unwritten} lines of {self._lines.path} can't be written: {error.strerror}"
             if not self._attempts.failed(now):
                 raise RunError(f"{account}; tried for {FINAL_MINUTES} minutes", EXIT_RESOURCES) from None

@@ -30,7 +30,7 @@ def forget_after(path: Path, step: int) -> int:
         return -1
     try:
         end, validated, nets = _end_of(fd, step) if step > 0 else (0, -1, b"")
-        if nets:  # before the rest goes: a writer that dies in between leaves them twice, not never
+        if nets:  # written before the file is cut: if this process dies in between they are there twice, not lost
             os.pwrite(fd, nets, end)
         os.ftruncate(fd, end + len(nets))
         return validated
@@ -47,7 +47,7 @@ def _end_of(fd: int, step: int) -> tuple[int, int, bytes]:
     """
     end = known = os.fstat(fd).st_size
     validated = -1
-    nets: list[tuple[int, bytes]] = []  # with their places, the last one first
+    nets: list[tuple[int, bytes]] = []  # offset in the file and line, the last one first
     for offset, line in lines_from_the_end(fd):
         record = record_in(line)
         if record is not None and _is_of_a_net(record):

@@ -24,7 +24,7 @@ class TensorBoard:
         self._next = 0.0
 
     def resume(self, step: int) -> None:
-        self._events.begin_at = step + 1 if step else 0  # a point at `step` itself stays, but for the very first
+        self._events.begin_at = step + 1 if step else 0  # points of later steps are removed; for step 0, all points
 
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
         self._newest.add(step, scalars)

@@ -122,7 +122,7 @@ class Tracker:
         if "id" in taken:
             wanted["id"] = self._identity()
         run = tracker.init(**{name: value for name, value in wanted.items() if name in taken})
-        if hasattr(run, "define_metric"):  # numbers of nets come behind later steps, so the step is a number, too
+        if hasattr(run, "define_metric"):  # the step is sent as a number too: nets' numbers come after later steps
             run.define_metric(_STEP, hidden=True)
             run.define_metric("*", step_metric=_STEP)
         return run

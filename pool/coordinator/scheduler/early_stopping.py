@@ -16,7 +16,7 @@ from pool.checkpoint.validations import Goal, Validations
 from pool.metrics.digits import in_digits
 from pool.metrics.medians import named
 
-_MOST_ACCOUNTS = 8  # in a line
+_MOST_ACCOUNTS = 8  # different reasons that one line names at most
 
 
 @dataclass(frozen=True)

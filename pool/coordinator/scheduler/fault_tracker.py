@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pool.protocol.blame import DeathInBatch, verdict
 from pool.protocol.messages import Purpose
 
-HOPELESS = 8  # batches of whole steps, one after the other, that were all left out: then it is not the data
+HOPELESS = 8  # batches in a row, of whole steps, that were all left out: the cause is then not the data
 
 
 class FaultTracker:

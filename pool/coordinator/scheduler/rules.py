@@ -21,17 +21,17 @@ class Rules:
     steps: int
     batches_per_step: int
     member_of: tuple[int, ...]  # by bucket: the member whose parameters it holds
-    gradient_slots: int  # of each worker
+    gradient_slots: int  # that each worker has
     has_buffers: bool
     validate_every: int  # steps; 0: never
     validation: ValidationPass
     on_bad_batch: Literal["stop", "skip"] = "stop"
     collects: bool = False  # workers leave arrays in memory with each validation batch, for metrics
     batches_per_group: int = 1
-    goal: Goal = LOWEST_LOSS  # which number of a validation the run goes by
+    goal: Goal = LOWEST_LOSS  # which number of a validation tells the best checkpoint
     early_stopping: int | None = None  # validations without improvement; None: the run goes on
     plateaus: tuple[ReduceOnPlateau | None, ...] = ()  # of each member; empty: validations change no learning rate
-    machines: int = 1  # that compute a step together
+    machines: int = 1  # how many compute each step together
     machine: int = 0  # the index of this one
     metrics_every: int = 0  # steps; every so often the training batches are measured by the metrics; 0: never
     metrics: tuple[str, ...] = ()  # names, the same for each member

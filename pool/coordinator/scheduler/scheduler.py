@@ -52,7 +52,7 @@ from pool.protocol.messages import (
 )
 from pool.shm.signals import Finished
 
-_MOST_NAMED = 3  # parameters, in a line
+_MOST_NAMED = 3  # parameters that one line names at most
 
 _Key = tuple[int, int]  # of a group: its step and its index in the step
 
@@ -91,7 +91,7 @@ class StepScheduler:
         self._feeder: Peer | None = None
         self._feeder_sent: FeederOrders | None = None
         self._groups = rules.groups
-        self._work: dict[_Key, Work] = {}  # of steps `step` and `step + 1`
+        self._work: dict[_Key, Work] = {}  # assigned groups of steps `step` and `step + 1`
         self._attempts = generation  # never used twice: a worker may die of a batch of an earlier coordinator
         self._training = set(range(rules.members)) - set(frozen)
         self._faults = FaultTracker(unused or (0,) * rules.members)
@@ -385,7 +385,7 @@ class StepScheduler:
         works = (item for item in self._work.items() if item[0][0] == self.step)
         held = {key[1]: work for key, work in works if self._workers.is_alive(work.worker)}
         finished = [place for place, work in held.items() if work.finished]
-        if not finished or min(held) < missing:  # that one's slot is free when it is folded
+        if not finished or min(held) < missing:  # an earlier group can be added up, which frees its slot
             return False
         self._step.give_up(max(finished))
         self._drop_work((self.step, max(finished)))
@@ -461,7 +461,7 @@ class StepScheduler:
                 yield from self._judge_numbers(batch, *finished[batch])
             if not self._step.is_own(batch):
                 continue
-            is_there = batch < self.train.filled  # not at once, if its deaths were a dead coordinator's, too
+            is_there = batch < self.train.filled  # deaths seen by an earlier coordinator may be known before that
             if not self._ended and is_there and (why := self._verdict(batch)) and (members := self._using(batch)):
                 yield from self._leave_out(batch, why, members)
 
@@ -527,11 +527,11 @@ class StepScheduler:
         self._step.note_unusable(batch, sorted(members), why)
         key, concerned_by_sum = self._key_of(batch), sorted(members - ends)
         if key in self._work and self._step.shares_sum(batch, concerned_by_sum):
-            self._drop_work(key)  # the others of its group are computed again
+            self._drop_work(key)  # the other batches of the group are computed again
         yield from self._step.leave_out(batch, concerned_by_sum, self._work_of)
         if key in self._work and not any(each in self._step.batches for each in self._groups.batches(*key)):
             self._drop_work(key)
-        self._take_back_next_step()  # or its batches keep slots that this one needs once more
+        self._take_back_next_step()  # or the next step's groups would keep slots that this step needs again
 
     def _is_hopeless(self, member: int, batch: int) -> bool:
         """True if the batch is the last one left of the member's step, and too many steps before were lost for the

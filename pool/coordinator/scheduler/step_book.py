@@ -80,7 +80,7 @@ class StepBook:
         self._announced = not self._others  # the other machines have been sent the report of the share
         self._sent: set[int] = set()  # buckets whose sums were sent to the other machines
         self._unusable: list[Unusable] = []  # batches of this machine's share that were left out
-        self._eager = rules.on_bad_batch == "stop" and not self._others  # no batch is left out
+        self._eager = rules.on_bad_batch == "stop" and not self._others  # no batch is ever left out
         batches = range(step * groups.batches_per_step, (step + 1) * groups.batches_per_step)
         self._groups = groups
         self._first = batches.start
@@ -89,10 +89,10 @@ class StepBook:
         for bucket, member in enumerate(member_of):
             self._buckets.setdefault(member, set()).add(bucket)
         self._batches = {member: list(batches) for member in self._buckets if member not in frozen}
-        self._parts = {member: self._parts_of(own) for member, own in self._batches.items()}  # ascending
+        self._parts = {member: self._parts_of(own) for member, own in self._batches.items()}  # ascending by index
         self._left_out: set[LeftOut] = set()
         self.batches = list(batches) if self._batches else []  # in the step of any member, in their order (I2)
-        self.losses: dict[int, tuple[float, ...]] = {}  # of finished batches, one a member, then metrics
+        self.losses: dict[int, tuple[float, ...]] = {}  # finished batch -> losses, one a member, then metrics
         self._folded = [0] * len(member_of)  # how many of its member's parts are in each bucket's sum
         self._updated = [member in frozen for member in member_of]  # by bucket: nothing is left to be done
         self._has_buffers = rules.has_buffers

@@ -29,8 +29,8 @@ class ValidationBook:
         self.known = known
         self._plateaus = list(plateaus) or [Plateau()] * rules.members
         self.ring = RingBook(START, generation)
-        self._workers: dict[int, int] = {}  # by batch in work
-        self._losses: dict[int, tuple[float, ...]] = {}  # by batch, one a member
+        self._workers: dict[int, int] = {}  # batch in work -> index of its worker
+        self._losses: dict[int, tuple[float, ...]] = {}  # finished batch -> losses, one for each member
 
     def due(self, step: int) -> bool:
         """True if version `step` of the weights has to be validated before its step begins."""

@@ -26,7 +26,7 @@ from pool.shm.memory_map import SNAPSHOTS
 class BucketSteps:
     """The objects that step one member's buckets. A member is one network of an ensemble."""
 
-    buckets: list[BucketStep]  # by number
+    buckets: list[BucketStep]  # by number of the bucket
     parts: list[ParameterPart]  # of all buckets
     whole: WholeStep | None  # steps all buckets at the end of each step; None: each bucket is stepped by itself
     changes: Changes  # which rows of tables the steps have changed
@@ -92,8 +92,8 @@ def _writes_touched_rows(optimizers: BucketOptimizers, b: int) -> bool:
 
 
 def _scale(config: Config) -> Scale:
-    """Returns the function that scales a step's sum of gradients, from the number of batches in it: to the mean over
-    batches, or with `train.reduction = "sum"` to the sum over samples."""
+    """Returns the function that gives the factor for a step's sum of gradients, from the number of batches in the sum.
+    The product is the mean over batches, or with `train.reduction = "sum"` the sum over samples."""
 
     def scale(batches: int) -> float:
         if config.train.reduction == "sum":

@@ -46,7 +46,7 @@ class StepsInPlace:
 
     def __init__(self, memory: PieceMemory) -> None:
         self._memory = memory
-        self._equal = False  # the two versions
+        self._equal = False  # True: the new version is a copy of the old one
 
     def ahead(self, version: int) -> None:
         self._memory.copy_over(version)
@@ -104,7 +104,7 @@ class WritesTouchedRows:
         self._changed: Touched | None = None  # rows in which the two versions may differ; None: all
 
     def ahead(self, version: int) -> None:
-        self._copy(version, None, share=2)  # workers need cores, too
+        self._copy(version, None, share=2)  # half of the threads: workers need cores too
         self._changed = _NONE
 
     def over(self, version: int, gradients: Sequence[Addend]) -> None:

@@ -29,8 +29,8 @@ class ParameterPart:
         self.memory = memory
         self._carry = carry
         self._nodes: dict[int, Addend] = {}  # sums, by number of the memory that each lies in, ascending by place
-        self.total: Tensor | None = None  # after `fold_all`: the sum, if a contribution had a gradient
-        self._touched: Touched | None = None  # of a table's sum: the rows that it defines, None: all
+        self.total: Tensor | None = None  # after `fold_all`: the step's gradient, None if there is none
+        self._touched: Touched | None = None  # the table rows that `total` defines; None: all
 
     def begin(self) -> None:
         """Begins a sum with nothing in it, for a new step or for one whose sum begins anew."""

@@ -87,5 +87,5 @@ def _move(average: Tensor, weights: Tensor, rate: float) -> None:
     if average.dtype == torch.float32 and average.device.type == "cpu":
         threads = worthwhile(average.numel(), MEMORY_BOUND)
         _native.add_to_average(average.view(-1), weights.view(-1), rate=rate, threads=threads)
-    else:  # the native kernel knows no other type
+    else:  # the native kernel adds float32 in host memory only
         average.add_((weights - average).mul_(rate))
