@@ -127,11 +127,11 @@ class OtherMachines:
         return all(reached >= step or machine in self._finished for machine, reached in self._at.items())
 
     def committed(self, step: int) -> None:
-        """Notes that a step is committed: forgets what was kept and received for it, since all machines must have
-        committed the step before it.
+        """Notes that a step is committed here, for which all machines have sent their sums: so all have committed the
+        step before. Forgets the messages that were kept for earlier steps, and the sums received up to this one.
 
-        Compares the checksums of the weights that the machines have reported for this step. Raises RunError if they
-        differ.
+        Compares the checksums of the weights that the machines have reported for the beginning of this step. Raises
+        RunError if they differ.
         """
         versions = {state: machines for state, machines in self._states.items() if state.step == step}
         if len(versions) > 1:
