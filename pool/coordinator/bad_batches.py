@@ -26,7 +26,7 @@ class BadBatches:
     """Keeps batches that can't be used, and tells the user of them."""
 
     def __init__(self, start: CoordinatorStart, memory: Memory, say: Callable[[str], object]) -> None:
-        """`say`: shows the run's user a line."""
+        """Makes the handler of bad batches of a run. `say`: shows the run's user a line."""
         self._start = start
         self._memory = memory
         self._say = say

@@ -50,10 +50,14 @@ class Checkpoints:
         copies: Copies | None = None,
         together: bool = False,
     ) -> None:
-        """`goal`: which validation is the best. `state`: returns the run's state, between two steps only. `say`: shows
-        the run's user a line. `copies`: copies the state to host memory; None: it lies there. `together`: True if
-        several machines save the same versions, so that all can be resumed from one of them; the first machine decides
-        which (`decide`)."""
+        """Makes the object that saves the run's state by `schedule`, as snapshots in memory and through `writer` on
+        disk.
+
+        `goal`: which validation is the best. `state`: returns the run's state, between two steps only. `say`: shows the
+        run's user a line. `copies`: copies the state to host memory; None: it lies there. `together`: True if several
+        machines save the same versions, so that all can be resumed from one of them; the first machine decides which
+        (`decide`).
+        """
         self._snapshots = snapshots
         self._copies = copies or InHostMemory()
         self._copying: tuple[Copied, Choice] | None = None  # a copy in progress, and how it is saved when complete
@@ -124,13 +128,14 @@ class Checkpoints:
         self._decided[step] = saves
 
     def superseded(self) -> None:
-        """Notes that the version after the one that is being copied is complete."""
+        """Tells the copy of the state in progress, if there is one, that the next version of the weights is complete
+        and may be followed by writes to the copied memory."""
         if self._copying is not None:
             self._copying[0].superseded()
 
     def committed(self, step: int, *, validated_next: bool) -> None:
-        """Saves version `step` if that is due, before the next step changes anything. If the version is validated
-        first, `validated` saves it, so that what is saved holds the result."""
+        """Saves version `step` of the weights if that is due, before the next step changes anything. A version that is
+        validated first is saved by `validated` instead, so that what is saved holds the result."""
         if not validated_next:
             self._save_what_is_due(step)
 
@@ -173,12 +178,14 @@ class Checkpoints:
         return self._attempts.waits
 
     def tidy(self) -> None:
-        """Removes checkpoints that were kept only for nets to be exported. To be called after `finish`."""
+        """Removes checkpoints that were kept only until their nets were exported. To be called when the final
+        checkpoint is on disk."""
         if self._schedule.nets:
             self._writer.tidy()
 
     def _save_what_is_due(self, step: int) -> None:
-        """Saves version `step` if a net, the schedule, or the first machine's decision asks for it."""
+        """Saves version `step` of the weights if a net is to be exported from it, the schedule asks for it, or the
+        first machine has decided so."""
         now = time.monotonic()
         if self._schedule.is_net(step):
             self._save(Reason.NET)
@@ -191,8 +198,8 @@ class Checkpoints:
             self._save(Reason.SCHEDULE, checkpoint=checkpoint, snapshot=self._schedule.snapshots.due(step, now))
 
     def _save(self, reason: Reason, *, checkpoint: bool = True, snapshot: bool = False) -> None:
-        """Saves the newest version if a checkpoint or a snapshot of it is due and there is room for it. Waits for the
-        checkpoint in progress if `reason` demands that."""
+        """Saves the newest version of the weights, if a checkpoint or a snapshot of it is due and there is memory for
+        it. For some reasons it first waits for the checkpoint in progress."""
         if self._progress.must_wait(reason):
             self._wait()
         choice = self._progress.choose(reason, checkpoint=checkpoint, snapshot=snapshot)
@@ -206,7 +213,7 @@ class Checkpoints:
             self._end_copy()
 
     def _wait(self) -> None:
-        """Waits until no checkpoint is in progress."""
+        """Waits until no checkpoint is being copied or written."""
         self._end_copy()
         while self._progress.stage is not Stage.IDLE:
             select.select([self.fileno()], [], [], WAITING)
@@ -237,8 +244,8 @@ class Checkpoints:
         self._writer.begin(snapshot)
 
     def _ended(self, written: Written) -> None:
-        """Handles the end of the thread: notes the checkpoint, or tells the user that it failed, and begins the one
-        that waits. Raises CheckpointError as `_final_failed`."""
+        """Handles the end of writing a checkpoint: notes that it is on disk, or tells the user that it failed, then
+        begins to write the one that waits. Raises CheckpointError if the final checkpoint failed for good."""
         self._end_copy()
         self._snapshots.release()
         pause = self._schedule.ended(written.step, time.monotonic(), well=written.problem is None)
@@ -273,8 +280,8 @@ class Checkpoints:
             )
 
     def _settle_best(self, written: Written) -> None:
-        """Notes that the best checkpoint is on disk. If it could not be written, the best one on disk is the best
-        again."""
+        """Notes that the checkpoint of the best validation is on disk. If it could not be written, the best of those on
+        disk counts as the best again."""
         best = self.validations.best
         if best is None or best.step != written.step:
             return

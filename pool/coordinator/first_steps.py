@@ -22,8 +22,8 @@ class FirstStepsRecord:
     def __init__(
         self, run_dir: Path, config: Mapping[str, Any], weights: Callable[[], Mapping[str, torch.Tensor]]
     ) -> None:
-        """`config`: of the run. `weights`: returns the tensors of the newest version by name; called between two
-        steps."""
+        """Makes the recorder of a run's first steps. `config`: the run's. `weights`: returns the tensors of the newest
+        version by name; it is called between two steps."""
         self._run_dir = run_dir
         self._config = config
         self._weights = weights

@@ -40,7 +40,8 @@ class Models:
         exchanges: Sequence[CoordinatorExchange],
         stopwatch: Stopwatch,
     ) -> None:
-        """`configs`, `members`, `plans`, `exchanges`: one for each member, in the same order."""
+        """Makes the trained members from their `configs`, `members`, `plans` and `exchanges`, each a list with one
+        entry for each member (network of an ensemble), in the same order."""
         self._configs = configs
         self._plans = plans
         self._exchanges = exchanges
@@ -114,12 +115,13 @@ class Models:
             exchange.settle()
 
     def newest(self) -> bytes:
-        """Returns the bytes of the newest version of all members, as they lie in memory."""
+        """Returns the bytes of the newest version of the weights of all members (networks of an ensemble), as they lie
+        in memory."""
         return b"".join(exchange.newest(self.version) for exchange in self._exchanges)
 
     def folded(self, bucket: int) -> Iterator[tuple[int, int, Addend]]:
-        """Yields the partial sums of one bucket's gradients in the step in progress: for each, the number of its
-        parameter, the first table row of the part, and the sum."""
+        """Yields the partial sums of a bucket's gradients in the step in progress. For each: the number of its
+        parameter, the first table row of the part that it belongs to, and the sum."""
         first = self._first_parameter[self._member_of[bucket]]
         for part in self.buckets[bucket].parts:
             for node in part.folded:

@@ -42,8 +42,9 @@ class OtherMachines:
         share: range,
         sums: OtherSums,
     ) -> None:
-        """`place`: this machine's number and addresses. `share`: the indices of the groups of a step that this machine
-        computes. `sums`: keeps the sums that other machines send. Raises UnavailableError if the port can't be had."""
+        """Opens this coordinator's port for the other machines. `place`: this machine's number and addresses. `share`:
+        the indices of the groups of batches of a step that this machine computes. `sums`: keeps the sums that other
+        machines send. Raises UnavailableError if the port can't be had."""
         self._generation = place.generation
         self._is_other = {machine for machine in range(place.machines) if machine != place.machine}
         self.is_first = place.machine == 0
@@ -175,12 +176,13 @@ class OtherMachines:
             yield scheduler.share_computed(peer.index, message), decided
 
     def _note_state(self, machine: int, report: ShareReport) -> None:
-        """Notes the checksum of a saved version that a machine has reported, if its report has one."""
+        """Notes the checksum of the weights in another machine's report, or this machine's, to be compared. Reports of
+        versions that were not saved have none."""
         if report.state is not None:
             self._states.setdefault(report.state, set()).add(machine)
 
     def _keep(self, step: int, message: ShareReport | BucketSums, frames: Sequence[memoryview]) -> None:
-        """Sends the others a message, and keeps it to be sent again after a lost connection."""
+        """Sends the other machines a message about a step, and keeps it to be sent again after a lost connection."""
         self.sent_nbytes += sum(frame.nbytes for frame in frames)
         self.hub.keep(step, message, frames)
 

@@ -29,9 +29,9 @@ class Snapshots:
     def __init__(
         self, areas: Sequence[Area], newest: int | None = None, *, changes: Changes | None = None, threads: int = 1
     ) -> None:
-        """`areas`: two. `newest`: the index of the area with a predecessor's state, which must not be overwritten
-        first. `changes`: records which rows of tables have changed, so that only these are copied; None: everything is
-        copied."""
+        """Makes copies of the state in two `areas` of shared memory. `newest`: the index of the area with a
+        predecessor's state, which must not be overwritten first. `changes`: records which rows of tables have changed,
+        so that only these are copied; None: everything is copied."""
         self._areas = areas
         self._writers = [snapshot.Writer(area, threads) for area in areas]
         self._changes = changes or Changes({}, len(areas))
@@ -40,8 +40,9 @@ class Snapshots:
         self._held: int | None = None  # the area that is being written to disk
 
     def load(self, index: int, like: Checkpoint) -> Checkpoint:
-        """Loads the state that a predecessor has left in an area. Config and fingerprint are taken from `like`.
-        Optimizer tensors are copies. Raises CheckpointError if the area is damaged."""
+        """Loads the state that the coordinator before this one has left in an area of shared memory. Config and
+        fingerprint are taken from `like`. Optimizer tensors are copies. Raises CheckpointError if the area is
+        damaged."""
         saved = snapshot.read(self._areas[index])
         if saved is None:
             raise CheckpointError(f"the snapshot in area {index} was whole and is not any more")
@@ -75,12 +76,12 @@ class Snapshots:
         self._held = self._newest
 
     def release(self) -> None:
-        """Lets the copy that was held be overwritten."""
+        """Allows the copy that `hold` has protected to be overwritten."""
         self._held = None
 
     def _checkpoint(self, saved: Snapshot, area: Area, like: Checkpoint) -> Checkpoint:
-        """Returns the state in an area as a checkpoint, whose tensors are views of the area. Config and fingerprint are
-        taken from `like`."""
+        """Returns the state in an area of shared memory as a checkpoint, whose tensors are views of the area. Config
+        and fingerprint are taken from `like`."""
         return replace(
             like,
             **fields_of(RunState, saved),
@@ -94,7 +95,8 @@ _TORCH = {name: dtype for dtype, name in DTYPES.items()}
 
 
 def _tensors(area: Area, places: Mapping[str, Sequence[Placed]], kind: str) -> dict[str, torch.Tensor]:
-    """Returns views of an area's tensors of one kind, by name."""
+    """Returns the tensors of one kind in an area of shared memory by name, as views. `kind`: weights, optimizer or
+    average."""
     whole = torch.from_numpy(area)
     return {
         place.name: whole[place.offset : place.offset + place.nbytes].view(_TORCH[place.dtype]).view(place.shape)

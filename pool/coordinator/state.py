@@ -40,7 +40,8 @@ class State:
         goal: Goal,
         say: Callable[[str], object],
     ) -> None:
-        """`goal`: which number of a validation tells the best checkpoint. `say`: shows the run's user a line."""
+        """Makes the state of a run, without weights until `begin`. `goal`: which number of a validation tells the best
+        checkpoint. `say`: shows the run's user a line."""
         self._start = start
         self._memory = memory
         self._models = models

@@ -32,9 +32,9 @@ class StepRecord:
         first_step: int,
         traffic: Callable[[], Traffic],
     ) -> None:
-        """`collected`: gathers the arrays of validations. `history`: notes each action that is carried out; None: there
-        is no such file. `first_step`: the first of this process. `traffic`: returns the bytes moved since this process
-        began."""
+        """Makes the recorder of a run's steps. `collected`: gathers the arrays of validations. `history`: notes each
+        action that is carried out; None: there is no such file. `first_step`: the first of this process. `traffic`:
+        returns the bytes moved since this process began."""
         self._metrics = metrics
         self.checkpoints = checkpoints
         self._trace = trace

@@ -42,8 +42,8 @@ class TrainedMember:
         *,
         prefix: str = "",
     ) -> None:
-        """`config`, `plan`, `exchange`: the member's own. `prefix`: what the names of its tensors begin with in
-        checkpoints."""
+        """Makes the member's optimizer and the objects that step its parameters. `config`, `plan`, `exchange`: the
+        member's own. `prefix`: what the names of its tensors begin with in checkpoints."""
         self._task = member.task
         self._seed = member.seed
         self._drawn = member.drawn
@@ -135,7 +135,7 @@ class TrainedMember:
             self._copy_buffers(self._exchange.buffers_of(action.source), action.step + 1)
 
     def freeze(self, step: int) -> None:
-        """Ends the member's training: both halves of memory hold version `step` from now on."""
+        """Ends the member's training. Both halves of the weights' memory hold version `step` from now on."""
         self.frozen_at = step
         self._copy_version(step)
 
@@ -177,7 +177,7 @@ class TrainedMember:
             self.average.completed(version, self._in(version))
 
     def show_average(self, version: int) -> None:
-        """Prepares the running average to be validated together with `version`."""
+        """Prepares the running average of the weights to be validated together with `version`."""
         if self.average is not None:
             self.average.show(self._in(version))
 

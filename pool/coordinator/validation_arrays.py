@@ -31,8 +31,8 @@ class ValidationArrays:
         validation: ValidationPass,
         place: Callable[[int, int], Slot],
     ) -> None:
-        """`metrics`: of each member's task, by name. `measured`: names and layout of the arrays. `place`: returns the
-        memory in which a worker, by index, has left the arrays of a batch."""
+        """Allocates memory for one validation. `metrics`: of each member's task, by name. `measured`: names and layout
+        of the arrays. `place`: returns the memory in which a worker, by index, has left the arrays of a batch."""
         self._metrics = metrics
         self._measured = measured
         self._place = place
@@ -52,8 +52,8 @@ class ValidationArrays:
             self._copy(action.batch, of_averages, self._of_averages)
 
     def values(self) -> tuple[MetricValue, ...]:
-        """Returns all metrics, one value for each member: with the weights, then with the averaged weights if the run
-        has them. To be called when all batches are taken.
+        """Computes all metrics of a validation, one value for each member: with the weights, then with the averaged
+        weights if the run has them. To be called when all batches are taken.
 
         Raises PluginError if a metric returns no number, and whatever the metrics' code raises.
         """
@@ -68,7 +68,7 @@ class ValidationArrays:
         return [self._measured.all_arrays(self._validation.samples if own else 0) for own in self._metrics]
 
     def _copy(self, batch: int, of_members: Sequence[Arrays], to: Sequence[Arrays]) -> None:
-        """Copies each member's arrays of a batch to where that batch belongs in the whole validation's."""
+        """Copies each member's arrays of a batch into those of the whole validation."""
         begin = batch * self._measured.batch_size
         for own, collected in zip(to, of_members, strict=True):
             for name, array in collected.items():

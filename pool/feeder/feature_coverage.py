@@ -24,7 +24,8 @@ COMPARE_AT = 16  # training batches before the first comparison; then twice as m
 
 
 def compares_features(start: FeederStart) -> bool:
-    """Tells whether features have ids, the run has validations, and this feeder builds all batches of files."""
+    """Returns True if features of training and validation can be compared: features have ids, the run has validations,
+    and this feeder builds all batches from files."""
     builds_all = start.share == (0, start.groups.per_step) and len(start.files["train"]) > 0
     return builds_all and "validate" in start.files and start.data["train"].source.has_ids
 
@@ -36,7 +37,8 @@ class FeatureCoverage:
     """
 
     def __init__(self, schema: BatchSchema, validation: ValidationPass) -> None:
-        """`schema`: of training batches. `validation`: how many batches and samples a validation has."""
+        """Makes a comparison without batches. `schema`: of training batches. `validation`: how many batches and samples
+        a validation has."""
         self._schema = schema
         self._validation = validation
         self._in_training = {field.name: np.zeros(field.num_features, bool) for field in schema.sparse}
@@ -78,7 +80,8 @@ class FeatureCoverage:
             self._used, self._uses = self._uses.of_fields(), FeatureUses()
 
     def shares(self) -> tuple[UntrainedShare, ...] | None:
-        """Returns the share of each field whose share is not small; None while it can't be known yet."""
+        """Returns for each field what share of the features in a validation is never trained, for fields in which it is
+        not small. None while it can't be known yet."""
         if not self._has_validation or (self._in_training and not self._has_whole_pass):
             return None
         self._forget_small_shares()

@@ -36,6 +36,8 @@ class WatchedStream:
     DataChangedError or PluginError."""
 
     def __init__(self, start: FeederStart, memory: Memory, purpose: Purpose) -> None:
+        """Opens the stream of batches for training or validation, and gives it the ring's memory. Raises DataError,
+        DataChangedError, PluginError."""
         self._data = start.data[purpose]
         with self._one_line():
             try:
@@ -88,8 +90,9 @@ class WatchedStream:
         check_unchanged(self._data.files, may_grow=self._data.config.may_grow)
 
     def _compare(self, stream: Compared, words: npt.NDArray[np.uint64]) -> None:
-        """Gives a stream the checksums of its chunks, so that it notices changed ones. `words`: one for each chunk, in
-        shared memory; 0 for a chunk that was not read yet. Raises DataChangedError if their number differs."""
+        """Lets a stream compare the chunks of its files with what was read of them before, to notice changed files.
+        `words`: a checksum for each chunk, in shared memory; 0 for a chunk that was not read yet. Raises
+        DataChangedError if the number of chunks has changed."""
         if stream.num_chunks != words.size:
             names = ", ".join(str(file.path) for file in self._data.files[:3])
             raise DataChangedError(names, f"{stream.num_chunks} chunks now, {words.size} when the run began")
@@ -108,7 +111,8 @@ class WatchedStream:
 
 
 def _opened(data: Data, validation: ValidationPass) -> Stream:
-    """Opens the stream: a whole pass for a validation over all data, else an endless one."""
+    """Opens a stream of batches: one that ends after a whole pass, for a validation over all data, else an endless
+    one."""
     if data.validation and validation.ends:
         return WholePass(data, validation.samples)
     return data.open()

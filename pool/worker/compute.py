@@ -78,8 +78,11 @@ class Computer:
         metrics: TrainMetrics = TrainMetrics(),  # noqa: B008 (frozen)
         bars: Bars | None = None,
     ) -> None:
-        """`members`: makes the members. `join`: connects the module that holds all their models to the exchange, from
-        which weights come and to which gradients go. `bars`: the timeline of the device, for traces."""
+        """Makes the members' networks on the device and connects them to the exchange.
+
+        `members`: makes the members. `join`: connects the module that holds all their models to the exchange, from
+        which weights come and to which gradients go. `bars`: the timeline of the device, for traces.
+        """
         self._schema = layout.schema
         self._device = torch.device(device.torch_name)
         self._batches = batches
@@ -107,10 +110,11 @@ class Computer:
         self._ones: dict[tuple[int, torch.dtype], Tensor] = {}
 
     def prepare(self, slot: Slot, attempt: int, done: Callable[[], object] = lambda: None) -> None:
-        """Does the part of a training batch that needs no weights, so that `train` of this attempt (number of an
-        assignment) takes less time: copies the batch to a GPU, and prepares the lookups in tables.
+        """Does the part of a training batch that needs no weights: copies the batch to a GPU, and prepares the lookups
+        in tables. `train` with the same `attempt` (number of an assignment) takes less time then.
 
-        Calls `done` when nothing reads the slot any more before `train` does: at once, or later in another thread.
+        Calls `done` when nothing reads the batch's ring slot any more before `train` does: at once, or later in another
+        thread.
         """
         loaded = self._batches.take(slot)
         with self._trace.span("prepare", batch=loaded.batch.number):

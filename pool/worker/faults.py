@@ -19,6 +19,8 @@ class Faults:
     """The scripted faults of one worker. There are none after its first process, so that a restart can succeed."""
 
     def __init__(self, device: Device, incarnation: int) -> None:
+        """Reads the faults that the name of a fake device scripts. `incarnation`: the number of the worker's process;
+        only the first has faults."""
         self._compute_seconds = device.compute_ms / 1000
         self._pending: list[Fault] = list(device.faults) if incarnation == 1 else []
         self._nan: Fault | None = None  # makes losses of the batch in work NaN

@@ -45,7 +45,8 @@ class GradientWriter:
     autograd's own threads."""
 
     def __init__(self, model: nn.Module, plans: Sequence[Plan], exchange: WorkerExchange) -> None:
-        """`model`: holds the models of all members. `plans`: one for each member."""
+        """Registers the hooks through which the gradients of `model` are taken. `model`: holds the models of all
+        members (networks of an ensemble). `plans`: one for each member."""
         self._plan = plan = joined(plans)
         self._members = range(len(plans))
         self._member_of = member_of_bucket(plans)
@@ -118,7 +119,7 @@ class GradientWriter:
                 self._announce(last)
 
     def end_batch(self) -> None:
-        """Ends a batch, after backward of all members."""
+        """Ends a batch of the group, after backward of all members."""
         del self._left[0]
 
     def end_group(self) -> tuple[int, ...]:
@@ -135,9 +136,9 @@ class GradientWriter:
         return tuple(sorted({*parameters} - self._present))
 
     def read(self, losses: torch.Tensor) -> list[Outcome]:
-        """Waits until all of the group has arrived, and returns the outcome of each batch: the losses, and for each
-        member what is not finite, the loss or the first such parameter. `losses`: [batches, members]. Raises what the
-        device has failed with.
+        """Waits until the gradients of a group of batches have arrived, and returns the outcome of each batch: the
+        losses, and for each member what is not finite, the loss or the first such parameter. `losses`: [batches,
+        members]. Raises what the device has failed with.
 
         If a parameter's gradients are finite in all batches but their rounded sum is not, the last batch is blamed.
         """
@@ -162,7 +163,8 @@ class GradientWriter:
         return outcomes
 
     def _is_finite(self, member: int) -> bool:
-        """True if all gradients of a member are finite, in the batch in work and as they were handed over."""
+        """True if all gradients of a member are finite, those of the batch in work and the group's sums that were
+        handed over in it."""
         return all(
             bool(check.finite)
             for check in self._checks
@@ -183,25 +185,25 @@ class GradientWriter:
         )
 
     def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
-        """Returns the memory to which a table's backward writes its gradient, and the rows at which the table's buckets
-        end. Raises PluginError if the table's gradient has come before in this batch. (Part of the gradient sink of
-        `SparseLinear`.)"""
+        """Returns the memory to which the backward of a table layer (`SparseLinear`) writes the table's gradient, and
+        the rows at which the table's buckets end. Raises PluginError if the table got a gradient before in this
+        batch."""
         index = self._table(weight)
         shares = [self._plan.buckets[b].rows for b in self._buckets_of[index]]
         borders = [weight.shape[0] if rows is None else rows[1] for rows in shares]
         return self._exchange.rows(index), borders
 
     def take(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
-        """Takes the touched rows of a table's gradient. (Rows sink of `SparseLinear`.) Raises PluginError as `begin`
-        does."""
+        """Takes the touched rows of a table's gradient from the backward of its layer (`SparseLinear`). Raises
+        PluginError if the table got a gradient before in this batch."""
         index = self._table(weight)
         self._check(index, self._exchange.put(index, rows))
         for bucket in self._buckets_of[index]:
             self._written(index, bucket)
 
     def written(self, weight: torch.Tensor, rows: int) -> None:
-        """Notes that backward has written all touched rows below row `rows` of a table's gradient, which completes the
-        table's buckets up to there. (Gradient sink of `SparseLinear`.)"""
+        """Notes that the backward of a table layer (`SparseLinear`) has written all touched rows below row `rows` of
+        the table's gradient. That completes the table's buckets up to there."""
         index = self._index[weight]
         for b in self._buckets_of[index]:
             bucket = self._plan.buckets[b]
@@ -210,8 +212,8 @@ class GradientWriter:
                 self._written(index, b)
 
     def done(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
-        """Notes that all touched rows of a table's gradient are written, and whether they are finite. (Gradient
-        sink.)"""
+        """Notes that the backward of a table layer (`SparseLinear`) has written all touched rows of the table's
+        gradient. `finite`: whether all their numbers are; on a GPU a tensor that is known later."""
         self._check(self._index[weight], finite)
 
     def _table(self, weight: torch.Tensor) -> int:
@@ -223,9 +225,8 @@ class GradientWriter:
         return index
 
     def _accumulated(self, parameter: nn.Parameter) -> None:
-        """Writes a dense parameter's gradient to the exchange; the hook that autograd calls when it has accumulated
-        one. Raises PluginError for a sparse gradient, and for one of a table that did not come through the table's
-        sink."""
+        """Writes the gradient of a parameter to the exchange. Autograd calls it when the gradient is accumulated.
+        Raises PluginError for a sparse gradient, and for one that a table got from elsewhere than its own layer."""
         gradient = parameter.grad
         if gradient is None:  # a table's gradient has gone to the table's sink
             return

@@ -18,7 +18,8 @@ class JobQueue:
     """Holds the jobs of one worker. Its mailbox fills the queue, and its computing thread takes jobs from it."""
 
     def __init__(self, incarnation: int) -> None:
-        """`incarnation`: of the coordinator, which counts its processes."""
+        """Makes an empty queue for the jobs of a coordinator. `incarnation`: the number of the coordinator's
+        process."""
         self.incarnation = incarnation
         self.version = -1
         self._jobs: dict[Assignment, Job] = {}

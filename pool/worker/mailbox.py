@@ -42,6 +42,7 @@ class Mailbox(threading.Thread):
     reports, heartbeats and notices."""
 
     def __init__(self, start: RunStart, shortcut: WorkerEnd, trace: Trace) -> None:
+        """Makes the thread, which is to be started. `shortcut`: the worker's end of the signals in shared memory."""
         super().__init__(name="mailbox", daemon=True)
         self._start = start
         self._shortcut = shortcut

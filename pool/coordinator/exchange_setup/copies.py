@@ -28,10 +28,10 @@ class Copied(Protocol):
 
     @property
     def is_there(self) -> bool:
-        """True if the copy is complete."""
+        """True if all tensors of the state have arrived in host memory."""
 
     def wait(self) -> None:
-        """Waits until the copy is complete. Raises what the device has failed with."""
+        """Waits until all tensors of the state have arrived in host memory. Raises what the device has failed with."""
 
     def superseded(self) -> None:
         """Notes that the next version of the weights is complete: work queued on the device from now on may write the
@@ -42,7 +42,7 @@ class Copies(Protocol):
     """Makes copies of a run's state in host memory."""
 
     def begin(self, state: Checkpoint) -> Copied:
-        """Begins a copy, between two steps. The copy before it must not be read any more."""
+        """Begins to copy a run's state to host memory, between two steps. An earlier copy must not be read any more."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class FromDevices:
         return _OnItsWay(copied, self._events())
 
     def _events(self) -> dict[torch.device, torch.Event]:
-        """Records an event on each copying stream."""
+        """Records on each copying stream an event for all that is queued there, by device."""
         return {device: stream.record_event() for device, stream in self._streams.items()}
 
     def _copied(

@@ -52,8 +52,8 @@ class Exchanges:
         devices: Sequence[torch.device],
         lent: Future[LentMemory] | None = None,
     ) -> None:
-        """`devices`: as `devices_of` returns them. `lent`: if the only worker is a thread of this process, receives the
-        device memory that it uses."""
+        """Makes each member's end of the exchange. `devices`: as `devices_of` returns them. `lent`: if the only worker
+        is a thread of this process, receives the device memory that it uses."""
         self._start = start
         self._lent = lent
         self._devices = devices

@@ -37,17 +37,17 @@ class JsonLines:
 
     @property
     def unwritten(self) -> int:
-        """The number of lines that are not in the file."""
+        """The number of lines that could not be written to the file so far."""
         return self._file.waiting + self._file.lost
 
     def write_waiting(self) -> None:
-        """Writes the lines that wait. Raises OSError."""
+        """Writes the lines that wait in memory because the disk was full. Raises OSError."""
         self._file.write_waiting()
         if self._file.error is not None:
             raise self._file.error
 
     def close(self) -> None:
-        """Writes the lines that wait, and closes the file. Raises OSError if lines are lost."""
+        """Writes the lines that wait in memory, and closes the file. Raises OSError if lines are lost."""
         try:
             if self._file.waiting:
                 self.write_waiting()
@@ -58,8 +58,8 @@ class JsonLines:
 
 
 def _record(scalars: Mapping[str, float]) -> dict[str, Any]:
-    """Returns the numbers as a record. Those of single members (networks of an ensemble) become lists by name, in the
-    order of the members."""
+    """Returns numbers by name as a record of metrics.jsonl. Those of single members (networks of an ensemble) become
+    lists, in the order of the members."""
     record: dict[str, Any] = {}
     lists: dict[str, list[float]] = {}
     for name, value in scalars.items():

@@ -52,8 +52,9 @@ class Metrics:
         *,
         sinks: Sequence[str],
     ) -> None:
-        """`step`, `steps`: the step that this process begins with, and the run's last. `say`: shows the run's user a
-        line. `sinks`: names of sinks besides metrics.jsonl."""
+        """Opens the sinks, and removes their records of steps after `step`. `step`, `steps`: the step that this process
+        begins with, and the run's last. `say`: shows the run's user a line. `sinks`: names of sinks besides
+        metrics.jsonl."""
         self._steps = steps
         self._samples_per_step = samples_per_step
         self._begin_step = step
@@ -130,8 +131,8 @@ class Metrics:
         self._seconds[activity] += time.monotonic() - begin
 
     def validated(self, version: int, losses: tuple[float, ...], metrics: Sequence[MetricValue] = ()) -> None:
-        """Writes the record of a validation, unless an earlier process has written it. `losses`: one for each
-        member."""
+        """Writes the record of a validation, unless an earlier process has written it. `version`: the validated
+        weights. `losses`: one for each member (network of an ensemble)."""
         self._validation_losses, self._validation_step = losses, version
         self._validation_metrics = tuple(metrics)
         if version > self.validated_version:  # a resumed run may validate a version again
@@ -227,7 +228,7 @@ class Metrics:
         return True
 
     def close(self) -> None:
-        """Closes all sinks."""
+        """Closes all sinks, which writes what they hold."""
         self._sinks.close()
 
     def _look_at_times(self) -> None:

@@ -45,8 +45,8 @@ class NewestNumbers:
 
 
 def _tag(name: str) -> str:
-    """Returns the tag of a curve by the name of its number. A member's number (of one network of an ensemble) is a
-    curve beside the one for all. A task's metrics have no entry in TAGS."""
+    """Returns the tag under which a number is shown as a curve, such as loss/train. A number of one member (network of
+    an ensemble) gets a tag of its own below that of all members. Metrics of a task have no entry in TAGS."""
     if (own := member_of(name)) is not None:
         return f"{_tag(own[1])}/member {own[0]}"
     if name.startswith(TRAIN):

@@ -39,9 +39,9 @@ def forget_after(path: Path, step: int) -> int:
 
 
 def _end_of(fd: int, step: int) -> tuple[int, int, bytes]:
-    """Reads the file from its end, and returns where it is to be cut: the number of bytes before the first record of a
-    later step; `step` if its validation is among those bytes, else -1; and the records of nets after them, which are to
-    be kept.
+    """Reads a file of records from its end, to find where it is to be cut. Returns three results: the number of bytes
+    before the first record of a step after `step`; `step` if its validation is among those bytes, else -1; the numbers
+    of exported nets from the bytes after them, which are to be kept.
 
     Lines that are no records are passed over, up to LONGEST bytes in a row.
     """

@@ -32,13 +32,13 @@ class Sinks:
     """Passes numbers on to several sinks. An error of a sink is reported to the user, and training goes on."""
 
     def __init__(self, sinks: Sequence[Sink], say: Callable[[str], object]) -> None:
-        """`say`: shows the run's user a line."""
+        """Makes one sink of several. `say`: shows the run's user a line."""
         self._sinks = sinks
         self._say = say
         self._failed: set[int] = set()  # ids of sinks whose failure has been reported
 
     def resume(self, step: int) -> None:
-        """Lets each sink remove what it has of steps after `step`, which are done again."""
+        """Lets each sink remove its numbers of steps after `step`, which are done again."""
         for sink in self._sinks:
             if isinstance(sink, ResumedSink):
                 with self.guarded(sink):
@@ -53,7 +53,7 @@ class Sinks:
                     self._say(f"{_place_of(sink)} is written again")
 
     def close(self) -> None:
-        """Closes each sink."""
+        """Closes each sink; an error is reported to the user."""
         for sink in self._sinks:
             with self.guarded(sink):
                 sink.close()

@@ -67,8 +67,9 @@ class Tracker:
         return True
 
     def close(self) -> None:
-        """Waits until the last numbers are sent. Raises as `add`, and TimeoutError if that takes longer than
-        FINISH_SECONDS: the rest is lost."""
+        """Waits until the tracker has been sent the last numbers. Raises TimeoutError if that takes longer than
+        FINISH_SECONDS, so that the rest is lost; the error that has ended the sending thread; or BlockingIOError if too
+        many points wait."""
         if self._thread.ident is None:
             return
         if self._error is not None:
@@ -84,8 +85,8 @@ class Tracker:
             raise TimeoutError(f"it has not sent all within {FINISH_SECONDS:g} s, and the rest is lost")
 
     def _hand_over(self) -> None:
-        """Hands the newest numbers to the thread. Raises BlockingIOError if too many points wait: then these are
-        lost."""
+        """Hands the newest numbers to the thread that sends them. Raises BlockingIOError if too many points wait: then
+        these are lost."""
         for point in self._newest.take().items():
             if self._queue.qsize() >= MOST_WAITING:
                 raise BlockingIOError(f"{MOST_WAITING} points wait to be sent, and newer ones are lost")
@@ -128,7 +129,7 @@ class Tracker:
         return run
 
     def _identity(self) -> str:
-        """Returns the name by which the tracker knows this run, unique among all runs. It is kept in the run folder; a
+        """Returns the name by which the tracker knows this run, unique among all runs. It is kept in the run folder. A
         run that begins anew gets a new one. Raises OSError."""
         path = self._folder / _ID.format(self._package)
         if self._step and path.exists():

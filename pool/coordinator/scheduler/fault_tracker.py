@@ -21,8 +21,8 @@ class FaultTracker:
     member (network of an ensemble) the batches in a row that could not be used."""
 
     def __init__(self, unused: Sequence[int]) -> None:
-        """`unused`: for each member, how many batches it has lost in the last steps if it has lost all of them, else
-        0."""
+        """Makes a tracker without deaths. `unused`: for each member (network of an ensemble), how many batches it has
+        lost in the last steps if it has lost all of them, else 0."""
         self._deaths: defaultdict[tuple[Purpose, int, int], list[DeathInBatch]] = defaultdict(list)
         self._unused = list(unused)
 
@@ -31,7 +31,8 @@ class FaultTracker:
         self._deaths[death.key].append(death)
 
     def verdict(self, purpose: Purpose, step: int, batch: int) -> str:
-        """Returns the reason why the batch can't be computed; empty if it may be tried again."""
+        """Returns the reason why no worker can compute the batch, as the deaths of workers show it; empty if it may be
+        tried again."""
         return verdict(self._deaths.get((purpose, step, batch), ()))
 
     @property
@@ -46,8 +47,8 @@ class FaultTracker:
         return self._unused[member] + batches >= HOPELESS
 
     def committed(self, step: int, left_out: Sequence[int]) -> None:
-        """Ends a step: forgets the deaths in its batches. `left_out`: for each member, the number of its batches if all
-        were left out, else 0."""
+        """Ends a step: forgets the deaths of workers in its batches, and counts lost batches. `left_out`: for each
+        member, the number of its batches if all were left out of the step, else 0."""
         self._unused = [before + now if now else 0 for before, now in zip(self._unused, left_out, strict=True)]
         for key in [key for key in self._deaths if key[1] <= step]:
             del self._deaths[key]

@@ -31,7 +31,8 @@ class Inbox:
     """Receives what the coordinator is told by workers, feeder and supervisor, and returns the scheduler's actions."""
 
     def __init__(self, scheduler: StepScheduler, memory: WorkersMemory, spent: Callable[[int, Times], object]) -> None:
-        """`spent`: called with a worker's index and the times that it reports."""
+        """Makes an inbox that passes events on to `scheduler`. `memory`: what workers leave in shared memory. `spent`:
+        called with a worker's index and the times that it reports."""
         self._scheduler = scheduler
         self._memory = memory
         self._spent = spent
@@ -43,8 +44,9 @@ class Inbox:
         }
 
     def roster(self, roster: Roster) -> list[Action]:
-        """Takes the supervisor's list of the processes that are alive. A process that has joined and is not in it is
-        lost. Drains the scheduler if the supervisor asks for that."""
+        """Takes the supervisor's list of living processes, and returns the scheduler's actions. A worker or feeder that
+        has sent messages and is not in the list is reported to the scheduler as lost. If the supervisor wants the run
+        to end, the scheduler begins no new step."""
         alive = frozenset(peer for peer in roster.pids() if peer.role in (FEEDER, WORKER))
         actions: list[Action] = []
         for peer in sorted(self.joined - alive):
@@ -55,7 +57,8 @@ class Inbox:
         return actions + (self._scheduler.drain() if roster.drain else [])
 
     def message(self, sender: Peer, message: Message) -> list[Action]:
-        """Takes a message of the feeder or of a worker. A process joins with its first message."""
+        """Takes a message of the feeder or of a worker, and returns the scheduler's actions. The first message of a
+        process tells the scheduler that it has started."""
         actions: list[Action] = []
         if sender not in self.joined:
             self.joined.add(sender)
@@ -65,8 +68,8 @@ class Inbox:
         return actions if read is None else actions + read(sender, message)
 
     def bell(self) -> list[Action]:
-        """Reads from shared memory which assignment each worker has finished last. Called after a worker has set the
-        signal."""
+        """Reads from shared memory which assignment each worker has finished last, and returns the scheduler's actions.
+        Called after a worker has set the signal."""
         news = {peer: self._memory.finished(peer.index) for peer in sorted(self.joined) if peer.role == WORKER}
         for peer, finished in news.items():
             self._spent(peer.index, finished.times)

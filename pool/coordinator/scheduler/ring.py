@@ -27,8 +27,8 @@ class RingBook:
         return self._cursors[batch]
 
     def report(self, report: StreamReport | None) -> None:
-        """Notes which batches the feeder has filled. Old reports, and those of an earlier generation, change
-        nothing."""
+        """Notes which batches the feeder has filled. Old reports, and those of an earlier generation (pass of a feeder
+        over the stream), change nothing."""
         if report is None or report.generation != self.generation:
             return
         for i, cursor in enumerate(report.cursors):
@@ -37,7 +37,7 @@ class RingBook:
         self.filled = max(self.filled, report.first + len(report.cursors) - 1)
 
     def free(self, batch: int) -> None:
-        """Frees the slots of all batches below `batch`."""
+        """Frees the ring slots of all batches below `batch`."""
         assert self.freed <= batch <= self.filled, f"I3: free {self.freed} -> {batch} of {self.filled}"
         self.freed = batch
         for old in [number for number in self._cursors if number < batch]:

@@ -74,13 +74,14 @@ class StepScheduler:
         unused: Sequence[int] = (),
         deaths: Sequence[DeathInBatch] = (),
     ) -> None:
-        """`step`, `start`: the first step of this process and where its first batch begins in the data stream.
+        """Makes the scheduler of a run that begins or is resumed. `step`, `start`: the first step of this process and
+        where its first batch begins in the data stream.
 
         `incarnation`: of the coordinator; above 1, workers and feeder may still follow orders of the coordinator that
-        died. `known`, `plateaus`: results of validations so far, and each member's plateau rule state. `frozen`:
-        members (networks of an ensemble) that are trained no further. `unused`: for each member, the batches in a row
-        that could not be used, as of the last commit. `deaths`: of workers whose failure ended an earlier coordinator
-        too, in batches of steps that are not committed yet.
+        died. `known`, `plateaus`: results of validations so far, and each member's state of the rule that lowers its
+        learning rate. `frozen`: members (networks of an ensemble) that are trained no further. `unused`: for each
+        member, the batches in a row that could not be used, as of the last commit. `deaths`: of workers whose failure
+        ended an earlier coordinator too, in batches of steps that are not committed yet.
         """
         generation = incarnation << 32  # above all generations and attempts of earlier incarnations
         self.rules = rules
@@ -128,11 +129,11 @@ class StepScheduler:
         return self._advance()
 
     def worker_lost(self, peer: Peer, attempt: int = 0, in_work: int = -1, raised: str = "") -> list[Action]:
-        """Removes a dead worker. The groups that it had not finished are assigned again; gradients that it had finished
-        stay valid in its slots.
+        """Removes a dead worker. Groups of batches that it had not finished are assigned again. Gradients that it had
+        finished stay valid in its slots.
 
-        `attempt`: the assignment that it was computing, 0 if none. `in_work`: the batch of the assignment that it was
-        computing. `raised`: the exception that ended the worker in this attempt, empty if there was none.
+        `attempt`: the number of the assignment that it was computing, 0 if none. `in_work`: the batch of it that was
+        being computed. `raised`: the exception that ended the worker in this attempt, empty if there was none.
         """
         if (worker := self._workers.find(peer)) is None:
             return []
@@ -149,7 +150,8 @@ class StepScheduler:
         return actions + self._advance()
 
     def worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
-        """Takes a worker's report of how far its assignments are. A report of a worker that is not known is ignored."""
+        """Takes a worker's report on its assignments, and returns what follows. A report of a worker that is not known
+        is ignored."""
         if (worker := self._workers.find(peer)) is None:
             return []
         actions: list[Action] = []
@@ -160,8 +162,8 @@ class StepScheduler:
         return actions + self._advance()
 
     def finished(self, news: Mapping[Peer, Finished]) -> list[Action]:
-        """Takes the last assignment that each worker has finished, as shared memory says it. Its gradients are complete
-        in their slot, and all numbers are finite."""
+        """Takes the assignment that each worker has finished last, as it was read from shared memory. The gradients of
+        such an assignment are complete in its slot, and all its numbers are finite."""
         actions: list[Action] = []
         for peer, last in news.items():
             if (worker := self._workers.find(peer)) is None:
@@ -187,8 +189,8 @@ class StepScheduler:
         return []
 
     def feeder_report(self, peer: Peer, report: FeederReport) -> list[Action]:
-        """Takes the feeder's report of the batches that are ready in the rings. A report of a former feeder is
-        ignored."""
+        """Takes the feeder's report on the batches that are ready in the rings, and returns what follows. A report of a
+        feeder that is not the present one is ignored."""
         if self._feeder != peer:
             return []
         self.train.report(report.train)
@@ -431,7 +433,8 @@ class StepScheduler:
         return self._groups.step_of(batch), self._groups.place_of(batch)
 
     def _work_of(self, place: int) -> Work | None:
-        """Returns the work on a group of the step in progress, None if it is not assigned."""
+        """Returns the work on a group of batches of the step in progress; None if the group is not assigned. `place`:
+        the index of the group."""
         return self._work.get((self.step, place))
 
     def _blame(self, death: DeathInBatch) -> Iterator[Action]:
@@ -466,8 +469,8 @@ class StepScheduler:
                 yield from self._leave_out(batch, why, members)
 
     def _hear_others(self) -> Iterator[Action]:
-        """Handles what other machines have reported of this step: their sums, their losses, and batches that they can't
-        use."""
+        """Handles what other machines have reported on the step in progress: the sums that they have sent, their
+        losses, and batches that they can't use."""
         for machine in self.rules.other_shares:
             share = self._from_others.get((self.step, machine))
             if share is None:
@@ -540,8 +543,8 @@ class StepScheduler:
         return is_last and self._faults.hopeless(member, self.rules.batches_per_step)
 
     def _stop_early(self, known: Validations) -> set[int]:
-        """Returns the members that stop after the validation of this version. The run ends if these are all that are
-        trained."""
+        """Returns the members (networks of an ensemble) that stop training after the newest validation. The run ends if
+        no other member is trained."""
         stops = self.rules.stopping.stops(known, self.step, self._training)
         self._stopped = stops == self._training
         return stops

@@ -71,7 +71,8 @@ class StepBook:
     of the step's but for those that were left out for it."""
 
     def __init__(self, step: int, rules: Rules, frozen: Container[int] = ()) -> None:
-        """`frozen`: members that are not trained; their buckets take no part in the step."""
+        """Makes the record of a step of which nothing is computed yet. `frozen`: members (networks of an ensemble) that
+        are not trained; their buckets take no part in the step."""
         groups, member_of = rules.groups, rules.member_of
         self.step = step
         self._share = rules.share
@@ -201,18 +202,19 @@ class StepBook:
                 self.losses.pop(other, None)
 
     def note_unusable(self, batch: int, members: Iterable[int], why: str) -> None:
-        """Notes a left-out batch of this machine's share for the report to the other machines. `why`: the reason in
-        words."""
+        """Notes a left-out batch of this machine's share of the step, for the report to the other machines. `why`: the
+        reason in words."""
         if self.is_own(batch):
             self._unusable.append(Unusable(batch, tuple(members), why))
 
     def other_report(self, machine: int, report: ShareReport) -> None:
-        """Takes another machine's report of its share. Batches that it can't use must have been left out before."""
+        """Takes another machine's report of its share of the step: losses of its batches. Batches that it can't use
+        must have been left out before."""
         self._others[machine].report = report
         self.losses.update({each.batch: each.losses for each in report.losses if each.batch in self.batches})
 
     def other_sums(self, machine: int, bucket: int) -> None:
-        """Notes that another machine's sum of a bucket has arrived."""
+        """Notes that another machine's sum of a bucket's gradients has arrived."""
         self._others[machine].buckets.add(bucket)
 
     def give_up(self, place: int) -> None:
@@ -222,7 +224,8 @@ class StepBook:
             self.losses.pop(batch, None)
 
     def freeze(self, member: int) -> None:
-        """Takes a member out of the step. None of its buckets may have been updated yet."""
+        """Takes a member (network of an ensemble) out of the step. None of its parameters may have been updated in it
+        yet."""
         del self._batches[member], self._parts[member]
         self._buffers_wanted.discard(member)
         for bucket in self._buckets[member]:
@@ -231,10 +234,12 @@ class StepBook:
         self._settle_batches()
 
     def advance(self, work_of: WorkOf, *, starved: bool) -> Iterator[Fold | TakeBuffers | Announce | Send | Update]:
-        """Yields all additions and updates that are possible now.
+        """Yields all actions that are possible now: sums of gradients, updates of weights, and messages to other
+        machines.
 
-        A bucket is added up in one pass when all its groups are there. A part of it is added up earlier only if workers
-        need gradient slots (`starved`).
+        The gradients of a bucket (parameters that are stepped together) are added up in one pass when those of all
+        groups of batches are there. Some are added up earlier only if workers need gradient slots (`starved`).
+        `work_of`: returns the work on a group.
         """
         yield from self._take_buffers(work_of)
         if not self._announced and all(batch in self.losses for batch in filter(self.is_own, self.batches)):
@@ -280,7 +285,8 @@ class StepBook:
         yield Update(self.step, bucket, count, fold)
 
     def _of_other(self, machine: int, batches: tuple[int, ...]) -> Contribution:
-        """Returns another machine's sum as a contribution to a bucket."""
+        """Returns the sum that another machine has sent as a contribution to a bucket's gradients. `batches`: those
+        that it is made of."""
         return Contribution(batches, self._other_places[machine].start, -1, -1, (), machine=machine)
 
     def _batches_on(self, machine: int, member: int) -> tuple[int, ...]:
@@ -310,8 +316,8 @@ class StepBook:
             yield TakeBuffers(self.step, member, source)
 
     def _report(self) -> ShareReport:
-        """Returns this machine's report of its share for the other machines: the losses, and the batches that can't be
-        used."""
+        """Returns this machine's report on its share of the step, for the other machines: the losses of its batches,
+        and the batches that can't be used."""
         own = filter(self.is_own, self.batches)
         losses = tuple(BatchLosses(batch, self.losses[batch]) for batch in own)
         return ShareReport(self.step, losses, tuple(self._unusable))
@@ -341,8 +347,8 @@ class StepBook:
         return len(self._batches) == 1 or all(self._is_sound(part, member, work_of) for part in self._parts[member])
 
     def _is_sound(self, part: Part, member: int, work_of: WorkOf) -> bool:
-        """True if all of the member's numbers from the batches of a group are known to be finite. A worker reports the
-        last of the member's buckets only when they are."""
+        """True if all of a member's losses and gradients from the batches of a group are known to be finite. If the
+        group is not finished, the worker has reported all of the member's buckets, which it does only then."""
         work = work_of(part.place)
         if work is None or work.finished:
             return all(batch in self.losses for batch in part.batches)

@@ -23,8 +23,9 @@ class ValidationBook:
     """Keeps the validation that is in progress, and the results of all before it."""
 
     def __init__(self, rules: Rules, generation: int, known: Validations, plateaus: Sequence[Plateau]) -> None:
-        """`known`: results of the validations so far. `plateaus`: for each member, the state of the rule that lowers
-        the learning rate; empty if none has begun."""
+        """Makes the record of a run's validations. `known`: results of the validations so far. `plateaus`: for each
+        member (network of an ensemble), the state of the rule that lowers the learning rate; empty if none has
+        begun."""
         self._rules = rules
         self.known = known
         self._plateaus = list(plateaus) or [Plateau()] * rules.members
@@ -45,16 +46,16 @@ class ValidationBook:
                 yield batch
 
     def assigned(self, batch: int, worker: int) -> None:
-        """Notes that a worker, by index, computes a batch."""
+        """Notes which worker, by index, computes a validation batch."""
         self._workers[batch] = worker
 
     def worker_lost(self, worker: int) -> None:
-        """Takes back the batches of a dead worker, so that they are assigned again."""
+        """Takes validation batches back from a dead worker, so that they are assigned again."""
         self._workers = {batch: index for batch, index in self._workers.items() if index != worker}
 
     def finished(self, batch: int, losses: tuple[float, ...]) -> Iterator[Collect]:
-        """Takes a batch's losses, one for each member. Yields the action that collects the arrays that its worker has
-        left for metrics. Ignores a batch that is not in work."""
+        """Takes the losses of a validation batch, one for each member. Yields the action that collects the arrays that
+        its worker has left for metrics. Ignores a batch that is not being computed."""
         worker = self._workers.pop(batch, None)
         if worker is None:
             return
@@ -76,10 +77,11 @@ class ValidationBook:
             yield Measure(step, tuple(map(self._rules.validation.mean, zip(*losses, strict=True))))
 
     def measured(self, validations: Sequence[Validation], training: Set[int]) -> Iterator[ReduceRates | Validated]:
-        """Takes the result of the validation that was due, one for each member, after which it is not due any more.
+        """Takes the result of a validation, one for each member (network of an ensemble). The version counts as
+        validated from now on.
 
-        Yields the action that lowers learning rates, if results of the members `training` have stopped improving, and
-        the action that saves the new state.
+        Yields an action that lowers learning rates, if results of the members `training` have stopped improving, and an
+        action that saves the new state.
         """
         self.known = self.known.after(validations, self._rules.goal)
         on_plateau = {}

@@ -35,16 +35,16 @@ class WorkerPool:
     assignment."""
 
     def __init__(self, gradient_slots: int, *, successor: bool) -> None:
-        """`gradient_slots`: how many each worker has. `successor`: True if a coordinator has died, whose workers may
-        still be alive."""
+        """Makes a pool without workers. `gradient_slots`: how many each worker has. `successor`: True if an earlier
+        coordinator has died, whose workers may still be alive."""
         self._gradient_slots = gradient_slots
         self._workers: dict[int, Worker] = {}
         self._held: set[tuple[int, int]] = set()  # (worker, slot) whose gradients are still needed
         self._unheard: set[Peer] | None = None if successor else set()  # may serve a dead coordinator; None: unknown
 
     def roster(self, alive: Set[Peer]) -> None:
-        """Notes which workers are alive. Those in a successor's first list may still compute for the dead
-        coordinator."""
+        """Notes which workers are alive. The first list that the successor of a dead coordinator gets names those that
+        may still compute for the dead one."""
         self._unheard = set(alive) if self._unheard is None else self._unheard & alive
 
     @property
@@ -64,7 +64,7 @@ class WorkerPool:
         del self._workers[worker.peer.index]
 
     def find(self, peer: Peer) -> Worker | None:
-        """Returns a worker, None if it has not joined or is lost."""
+        """Returns the record of a worker; None if the worker has not joined or is lost."""
         worker = self._workers.get(peer.index)
         return worker if worker is not None and worker.peer == peer else None
 
@@ -89,8 +89,8 @@ class WorkerPool:
         self.release(index, assignment.gradient_slot)
 
     def settled(self, worker: Worker, number: int) -> None:
-        """Notes the newest orders, by number, that the worker follows completely: it works on nothing that they
-        revoke."""
+        """Notes that a worker works on nothing that its orders number `number` have revoked. Revoked batches up to
+        these orders are not read any more."""
         worker.taken_back = {batch: since for batch, since in worker.taken_back.items() if since > number}
 
     def first_read(self, end: int) -> int:
@@ -102,14 +102,16 @@ class WorkerPool:
         self._held.discard((index, slot))
 
     def least_busy(self, *, with_slot: bool = False) -> Worker | None:
-        """Returns the worker with the fewest assignments that can take one more, None if there is none. `with_slot`: it
-        must have a free gradient slot."""
+        """Returns the worker with the fewest assignments among those that can take one more; None if there is none.
+        With `with_slot`, only workers with a free gradient slot count."""
         return min(self._able(with_slot), key=lambda worker: (len(worker.assignments), worker.peer.index), default=None)
 
     def least_busy_ahead(self, step: int, groups: int) -> Worker | None:
-        """Returns a worker that can take one of the `groups` of the next step, None if there is none.
+        """Returns a worker for one of the `groups` of batches of the next step, which are assigned early; None if none
+        can take one.
 
-        No worker gets more than an equal share of them, or else the first idle worker would get the whole next step.
+        No worker gets more than an equal share of the groups, or else the first idle worker would get the whole next
+        step.
         """
         share = -(-groups // max(1, len(self._workers)))
 

@@ -20,8 +20,8 @@ class ChangedRows:
     """The changed rows of one table, for each of its copies, as bits."""
 
     def __init__(self, rows: int, copies: int) -> None:
-        """`rows`: how many rows the table has. `copies`: how many copies of it there are. No row counts as changed
-        before it is marked."""
+        """Makes the record of a table in which no row has changed. `rows`: how many rows the table has. `copies`: how
+        many copies of it there are."""
         words = -(-rows // 64)
         self.rows = rows
         self._newly = np.zeros(words, np.uint64)  # changed rows that are not in `_since` yet
@@ -34,7 +34,8 @@ class ChangedRows:
         self._lists.append(touched)
 
     def settle(self) -> None:
-        """Puts marked rows into the bits. To be called at least once a step, when nobody waits."""
+        """Enters all rows marked since the last call into the record. To be called at least once a step, when nobody
+        waits."""
         lists, self._lists = self._lists, []
         for touched in lists:
             _native.mark_rows(self._newly, touched)
@@ -61,8 +62,8 @@ class Changes:
     """The changed rows of all tables for which they are known, by name of the parameter."""
 
     def __init__(self, rows: Mapping[str, int], copies: int) -> None:
-        """`rows`: by name of the parameter, how many rows its table has. `copies`: how many copies of each there
-        are."""
+        """Makes a record for each table. `rows`: by name of the parameter, how many rows its table has. `copies`: how
+        many copies of each table there are."""
         self._tables = {name: ChangedRows(count, copies) for name, count in rows.items()}
 
     @classmethod
@@ -73,7 +74,7 @@ class Changes:
         return made
 
     def settle(self) -> None:
-        """Puts marked rows of all tables into the bits."""
+        """Enters rows marked as changed into the records of all tables."""
         for table in self._tables.values():
             table.settle()
 

@@ -95,8 +95,8 @@ class WritesTouchedRows:
     """
 
     def __init__(self, memory: PieceMemory, rows: int, changes: ChangedRows) -> None:
-        """`memory`, `rows`: of the part of the table, and how many rows it has. `changes`: records all rows that are
-        written."""
+        """Makes the copier for one part of a table. `memory`, `rows`: of the part, and how many rows it has. `changes`:
+        records all rows that are written."""
         self._memory = memory
         self._first_row = memory.first_row
         self._rows = rows
@@ -121,8 +121,8 @@ class WritesTouchedRows:
         return self._changed
 
     def _copy(self, version: int, but_not: Touched | None, *, share: int = 1) -> None:
-        """Copies the rows in which the two versions may differ, except `but_not`. `share`: uses only one in so many of
-        the threads that are worth starting."""
+        """Copies the table rows in which the two versions of the weights may differ, except the rows `but_not`.
+        `share`: uses one in so many of the threads that are worth starting."""
         if self._changed is None:
             self._memory.copy_over(version)
         elif len(self._changed) > 0:

@@ -22,8 +22,8 @@ class ParameterPart:
     """
 
     def __init__(self, index: int, parameter: nn.Parameter, memory: PieceMemory, carry: CarryOver) -> None:
-        """`index`: of the parameter in the plan. `parameter`: the tensor that the optimizer steps. `carry`: copies
-        unchanged weights."""
+        """Makes a part with an empty sum. `index`: of the parameter in the plan. `parameter`: the tensor that the
+        optimizer steps. `carry`: copies unchanged weights."""
         self.index = index
         self.parameter = parameter
         self.memory = memory
@@ -81,8 +81,8 @@ class ParameterPart:
         self._carry.ahead(version)
 
     def next_version(self, step: int, gradients: Sequence[Addend]) -> None:
-        """Lets the parameter use the memory of version step + 1, and copies to it what the optimizer will not write. To
-        be called before the optimizer steps with these gradients."""
+        """Lets the parameter use the memory of version step + 1, and copies the numbers to it from version `step` that
+        the optimizer will not write. To be called before the optimizer steps with these gradients."""
         old, new = self.memory.weights(step), self.memory.weights(step + 1)
         assert old.data_ptr() != new.data_ptr(), "I3"
         self._carry.over(step, gradients)

@@ -33,8 +33,9 @@ class SumThenStep:
         clip_value: float | None,
         waits: bool,
     ) -> None:
-        """`clip_value`: the largest magnitude of a number of the gradient, None: any. `waits`: if True, `update` only
-        adds up, and `WholeStep` clips and steps all buckets when the last one is added up."""
+        """Makes the step of bucket number `bucket`. `clip_value`: the largest magnitude of a number of the gradient,
+        None: any. `waits`: if True, `update` only adds up, and `WholeStep` clips and steps all buckets when the last
+        one is added up."""
         self._bucket = bucket
         self.parts = parts
         self._optimizers = optimizers
@@ -98,9 +99,9 @@ class WholeStep:
     def __init__(
         self, limit: float | None, buckets: Sequence[SumThenStep], optimizers: Sequence[Any], size: int
     ) -> None:
-        """`limit`: the largest norm (train.clip_norm), as torch.nn.utils.clip_grad_norm_ keeps it: the whole gradient
-        is scaled by limit / (norm + 1e-6), never up. None: no limit. `optimizers`: of the buckets. `size`: how many
-        numbers the gradient has."""
+        """Makes the common step of `buckets`. `limit`: the largest norm of the gradient (train.clip_norm), None for
+        any. As in torch.nn.utils.clip_grad_norm_, the whole gradient is scaled by limit / (norm + 1e-6), never up.
+        `optimizers`: of the buckets. `size`: how many numbers the gradient has."""
         self._limit = limit
         self._buckets = buckets
         self._told = [each for each in optimizers if isinstance(each, NativeOptimizer) and each.whole_norm]

@@ -26,8 +26,9 @@ class WeightAverage:
     average."""
 
     def __init__(self, config: AverageConfig, names: Sequence[str], place: Sequence[Tensor], parameters: int) -> None:
-        """`names`: of all tensors, parameters first. `place`: the memory for their averages. `parameters`: how many of
-        the tensors are averaged; the rest are buffers, which are copied from the newest version that was added."""
+        """Makes an average without versions. `names`: of all tensors, parameters first. `place`: the memory for their
+        averages. `parameters`: how many of the tensors are averaged; the rest are buffers, which are copied from the
+        newest version that was added."""
         self._config = config
         self._names = names
         self._place = place
@@ -36,7 +37,7 @@ class WeightAverage:
 
     @property
     def named(self) -> Mapping[str, Tensor]:
-        """The averages by name; empty before the first version is added."""
+        """The averaged weights by name; empty before the first version of the weights is added."""
         return dict(zip(self._names, self._place, strict=True)) if self.count else {}
 
     def restore(self, count: int, saved: Mapping[str, Tensor]) -> None:
