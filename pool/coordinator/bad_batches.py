@@ -55,8 +55,8 @@ class BadBatches:
             return f"it can't be kept: {error}"
 
     def _origin(self, cursor: Cursor) -> Mapping[str, Any]:
-        """Returns where in the data files the batch begins, as the source describes it; an account of the error if the
-        source can't."""
+        """Returns where in the data files the batch begins, as the source of the data describes it. If the source fails
+        to, returns what went wrong."""
         start = self._start
         try:
             origin = start.data["train"].origin(cursor)

@@ -95,6 +95,6 @@ class CheckpointProgress:
         return ended
 
     def _enter(self, stage: Stage) -> None:
-        """Moves to a stage, which NEXT must allow."""
+        """Moves to the stage `stage`, which NEXT must allow."""
         assert stage in NEXT[self.stage], f"{stage.name} after {self.stage.name}"
         self.stage = stage

@@ -123,7 +123,7 @@ class Checkpoints:
         return "snapshot" if self._schedule.snapshots.due(step, now) else ""
 
     def decided(self, step: int, saves: Saves) -> None:
-        """Notes what the first machine has decided to save of version `step`."""
+        """Notes what the first machine has decided that all machines save of version `step`."""
         assert self._decided is not None
         self._decided[step] = saves
 
@@ -154,7 +154,8 @@ class Checkpoints:
             self._save_what_is_due(newest.step)
 
     def hear(self) -> None:
-        """Handles a copy or a write that has ended. Raises CheckpointError if the final checkpoint can't be written."""
+        """Handles a copy of the state, or a write to disk, that has ended since the last call. Raises CheckpointError
+        if the final checkpoint can't be written."""
         if self._copying is not None and self._copying[0].is_there:
             self._end_copy()
         if (written := self._writer.take()) is not None:
@@ -221,8 +222,8 @@ class Checkpoints:
             self.hear()
 
     def _end_copy(self) -> None:
-        """Waits for the copy of a state that is in progress, if there is one. Takes a snapshot of it, and has that
-        written or kept."""
+        """Waits until a copy of the state that is in progress is complete, and takes a snapshot of it. Then lets the
+        snapshot be written to disk, or keeps it for that, if it was copied for a checkpoint."""
         if self._copying is None:
             return
         (copied, choice), self._copying = self._copying, None
@@ -238,7 +239,7 @@ class Checkpoints:
             self._kept = snapshot
 
     def _write(self, snapshot: Checkpoint) -> None:
-        """Lets the thread write a snapshot, which stays as it is until then."""
+        """Lets the background thread write a snapshot to disk. The snapshot stays as it is until that has ended."""
         self._schedule.begun(time.monotonic())
         self._snapshots.hold()
         self._writer.begin(snapshot)
@@ -265,8 +266,8 @@ class Checkpoints:
         self._say(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")
 
     def _final_failed(self, written: Written, account: str) -> None:
-        """Tells the user that the final checkpoint failed and will be tried again. Raises CheckpointError if it will
-        not be."""
+        """Handles a failed attempt to write the final checkpoint: tells the user that there will be another one. Raises
+        CheckpointError if there will be none."""
         if written.is_permanent:
             raise CheckpointError(account)
         if not self._attempts.failed(time.monotonic()):

@@ -23,8 +23,8 @@ class History:
     """Writes history.jsonl: the actions of the coordinator that change a version of the weights."""
 
     def __init__(self, folder: Path, incarnation: int, step: int, weights: Callable[[], bytes]) -> None:
-        """Opens the file, and writes a line about the version `step` that this process begins with. `weights`: returns
-        the bytes of the newest complete version."""
+        """Opens history.jsonl, and writes a line about the version `step` that this process begins with. `weights`:
+        returns the bytes of the newest complete version."""
         self._file = LineFile(folder / HISTORY)
         self._weights = weights
         self._write({"incarnation": incarnation, "begin": step, "hash": self._hash()})
@@ -46,7 +46,7 @@ class History:
                 self._write({"bad": action.step, "batch": action.batch})
 
     def close(self) -> None:
-        """Writes the lines that wait in memory, and closes the file."""
+        """Writes the lines that wait in memory, and closes history.jsonl."""
         self._file.write_waiting()
         self._file.close()
 

@@ -173,7 +173,8 @@ class Models:
 
     @property
     def averaged(self) -> int:
-        """How many versions have been added to the averages of the members that are still trained."""
+        """The number of versions of the weights that have been added to the averages of members that are still
+        trained."""
         return max(0 if member.average is None else member.average.count for member in self.members)
 
     def averages(self) -> dict[str, torch.Tensor]:
@@ -189,12 +190,12 @@ class Models:
             member.optimizers.override(override)
 
     def optimizer_state(self) -> State:
-        """Returns the optimizer state of all members as that of one optimizer."""
+        """Returns the optimizer state of all members (networks of an ensemble), joined to that of one optimizer."""
         return joined_state([member.optimizers.state() for member in self.members])
 
     def divided_state(self) -> dict[str, list[torch.Tensor]]:
-        """Returns the tensors of optimizer state whose rows lie on several devices: by name the parts, in order of
-        their rows."""
+        """Returns the tensors of optimizer state whose rows lie on several devices. By name, each is the list of its
+        parts, in the order of their rows."""
         return {name: parts for member in self.members for name, parts in member.optimizers.divided.items()}
 
     def weights(self) -> dict[str, torch.Tensor]:

@@ -88,12 +88,12 @@ class OtherMachines:
         return line if is_new else ""
 
     def forget_unconnected(self) -> None:
-        """Restarts the times without a connection; called while this machine waits for no other one."""
+        """Forgets since when other machines have no connection. Called while this machine waits for none of them."""
         self._unconnected = {}
 
     def announce(self, report: ShareReport, buffers: Sequence[torch.Tensor]) -> None:
-        """Sends the others the report of this machine's share of a step. `buffers`: the model's buffers after the
-        step's first batch, if this machine has computed it; else empty."""
+        """Sends the other machines the report on this machine's share of the batches of a step. `buffers`: the model's
+        buffers after the step's first batch, if this machine has computed it; else empty."""
         crash_point("coordinator.before_announce")
         self._note_state(self._machine, report)
         self._keep(report.step, report, [_bytes(buffer.clone()) for buffer in buffers])
@@ -120,8 +120,8 @@ class OtherMachines:
         crash_point("coordinator.after_send")
 
     def all_end(self, step: int) -> bool:
-        """Tells the others that this machine ends with version `step`. Returns True if all have made that version, or
-        have ended."""
+        """Tells the other machines that this one ends with version `step` of the weights. Returns True if all have made
+        that version, or have ended."""
         if self._end != step:
             self._end = step
             self.hub.keep(step, ShareReport(step, ()))
@@ -145,8 +145,9 @@ class OtherMachines:
         self._sums.forget(step + 1)
 
     def receive(self, scheduler: StepScheduler) -> Iterator[tuple[list[Action], tuple[int, Saves] | None]]:
-        """Receives the others' messages. Yields for each the scheduler's actions and, if the first machine has decided
-        what to save of a version, the version and that decision; else None."""
+        """Receives the messages of other machines' coordinators. Yields for each the actions that the scheduler takes,
+        and a second value. This is None, or if the first machine has decided what all save of a version, that version
+        and the decision."""
         for peer, message, frames in self.hub.receive():
             if (
                 peer.role != MACHINE

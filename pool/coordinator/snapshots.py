@@ -72,7 +72,7 @@ class Snapshots:
         return self._checkpoint(written, self._areas[index], state)
 
     def hold(self) -> None:
-        """Keeps the newest copy from being overwritten, while it is written to disk."""
+        """Keeps the newest copy of the state from being overwritten, while it is written to disk."""
         self._held = self._newest
 
     def release(self) -> None:

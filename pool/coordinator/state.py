@@ -105,14 +105,14 @@ class State:
         return NONE if restored is None else self._validations(restored)
 
     def committed(self, action: Commit) -> None:
-        """Moves the state to the version of the weights that the step has made: the position in the data stream, the
-        counts of unused batches, and the settings that the user changes at that step."""
+        """Moves the state on after a step: the position in the data stream, the counts of unused batches, and settings
+        that the user has changed for the next step."""
         self._override(action.step + 1)
         self._cursor = action.next_cursor
         self._unused = action.unused
 
     def validated(self, action: Validated) -> None:
-        """Keeps the state of the plateau rules after a validation of the newest version."""
+        """Keeps the new state of the rules that lower learning rates (`schedule.plateau`), after a validation."""
         self._plateaus = action.plateaus
 
     def reduce_rates(self, action: ReduceRates) -> None:

@@ -65,7 +65,7 @@ class StepRecord:
             _native.return_free_memory()  # that of weights as loaded or drawn, and of parts of optimizer state
 
     def note(self, action: Action) -> None:
-        """Notes an action that was carried out in the history file, if there is one."""
+        """Writes an action that was carried out to the history file, if there is one."""
         if self._history is not None:
             self._history.note(action)
 

@@ -128,8 +128,8 @@ class TrainedMember:
             self._copy_version(step)
 
     def take_buffers(self, action: TakeBuffers) -> None:
-        """Copies the buffers to version step + 1 from where the worker of the step's first batch has left them. Without
-        a source the step keeps the old buffers."""
+        """Copies the model's buffers to version step + 1 from where the worker of the step's first batch has left them.
+        If the action names no source, version step + 1 will have the buffers of version `step`."""
         self._buffers_taken = action.source is not None
         if action.source is not None:
             self._copy_buffers(self._exchange.buffers_of(action.source), action.step + 1)
@@ -140,7 +140,7 @@ class TrainedMember:
         self._copy_version(step)
 
     def _copy_version(self, step: int) -> None:
-        """Copies version `step` into the memory of the next one."""
+        """Copies version `step` of the weights into the memory of the next one."""
         for place, tensor in zip(self._in(step + 1), self._in(step), strict=True):
             place.copy_(tensor)
 
@@ -172,7 +172,8 @@ class TrainedMember:
                 part.ahead(version)
 
     def take_average(self, version: int) -> None:
-        """Adds a complete version to the running average, if there is one and the member is not frozen."""
+        """Adds a complete version of the weights to the running average, if there is one and the member is not
+        frozen."""
         if self.average is not None and self.frozen_at is None:
             self.average.completed(version, self._in(version))
 
@@ -224,7 +225,7 @@ class TrainedMember:
             place.copy_(tensor)
 
     def _point_to(self, version: int) -> None:
-        """Lets the model's tensors use the memory of a version."""
+        """Lets the model's tensors use the memory in which a version of the weights lies."""
         for place, tensor in zip(self._in(version), self._tensors, strict=True):
             tensor.data = place
 

@@ -43,7 +43,7 @@ class ValidationArrays:
         self._losses = np.empty((members, validation.batches))  # with the averaged weights
 
     def take(self, action: Collect) -> None:
-        """Copies a batch's arrays from the memory of the worker that has computed it."""
+        """Copies the arrays of a validation batch from the memory of the worker that has computed it."""
         place, members = self._place(action.worker, action.batch), len(self._metrics)
         samples = self._validation.size(action.batch)
         self._copy(action.batch, self._measured.of_members(place, members, samples), self._arrays)
@@ -64,7 +64,7 @@ class ValidationArrays:
         return tuple(MetricValue(name, values) for name, values in numbers.items())
 
     def _memory(self) -> list[Arrays]:
-        """Allocates each member's arrays for a whole validation."""
+        """Allocates each member's arrays, as large as a whole validation needs them."""
         return [self._measured.all_arrays(self._validation.samples if own else 0) for own in self._metrics]
 
     def _copy(self, batch: int, of_members: Sequence[Arrays], to: Sequence[Arrays]) -> None:
@@ -75,6 +75,7 @@ class ValidationArrays:
                 own[name][begin : begin + len(array)] = array
 
     def _numbers(self, collected: Sequence[Arrays]) -> dict[str, tuple[float, ...]]:
-        """Returns the metrics of the arrays by name, one value for each member."""
+        """Computes the metrics that the arrays hold the numbers for: by name, one value for each member (network of an
+        ensemble)."""
         numbers = [numbers_of(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
         return {name: tuple(own[name] for own in numbers) for name in numbers[0]}

@@ -86,7 +86,7 @@ class WatchedStream:
         return self._stream.fileno()
 
     def _look(self) -> None:
-        """Raises DataChangedError if the data files are not those that the run began with."""
+        """Checks the data files. Raises DataChangedError if they are not what they were when the run began."""
         check_unchanged(self._data.files, may_grow=self._data.config.may_grow)
 
     def _compare(self, stream: Compared, words: npt.NDArray[np.uint64]) -> None:

@@ -49,7 +49,7 @@ def begin(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Callabl
 
 
 def assemble(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Worker:
-    """Makes a worker whose networks are on its device. `lent`: as in `begin`. Raises RunError, ResourceError,
+    """Makes a worker, with its networks on its device. `lent`: as in `begin`. Raises RunError, ResourceError,
     LostDeviceError."""
     torch.set_num_threads(start.threads)
     device = _open_device(start)
@@ -97,7 +97,7 @@ def _open_device(start: WorkerStart) -> Device:
 
 
 def _make_members(start: WorkerStart) -> list[Member]:
-    """Makes the networks. Raises RunError if they are not those that the run began with."""
+    """Makes the networks that the worker computes. Raises RunError if they are not those that the run began with."""
     members = list(make_members(start.nets, start.layout.plans, on_meta=start.on_meta))
     numerics.check_members(start.fingerprint, start.peer, members, start.dense_products)
     return members
@@ -154,7 +154,7 @@ def _make_exchange(
 
 
 def _borrow_memory(start: WorkerStart, device: torch.device) -> LentMemory:
-    """Maps the device memory that the coordinator's process exports."""
+    """Maps the device memory that the coordinator's process exports to this worker."""
     shared = shared_memory_of(device.type)
     assert shared is not None, f"memory of {device} can't be shared"
     return borrow(start.address_key, start.coordinator, device, shared)

@@ -184,8 +184,8 @@ class Computer:
         return Computed(tuple(replace(outcome, metrics=own) for outcome, own in measured), absent)
 
     def _measured(self, batch: TensorBatch, step: int, frozen: Collection[int]) -> tuple[float, ...]:
-        """Returns the metrics of a batch after it was trained on, with the weights that it was computed with: for each
-        member all metrics. Returns none in a step that is not measured."""
+        """Returns the metrics of a training batch, for each member all metrics, with the weights that its gradients
+        were computed with. Returns none in a step that is not measured."""
         if not is_measured(step, self._metrics.every):
             return ()
         self._model.eval()
@@ -225,7 +225,8 @@ class Computer:
             losses.backward(self._slopes(losses))  # type: ignore[no-untyped-call]
 
     def _slopes(self, losses: Tensor) -> Tensor:
-        """Returns ones like `losses`: the gradient of their sum. They are made once for each number of losses."""
+        """Returns ones like `losses`, which are the gradient of their sum. They are made once for each number of
+        losses."""
         key = len(losses), losses.dtype
         if key not in self._ones:
             self._ones[key] = torch.ones_like(losses)
@@ -300,6 +301,7 @@ def _joined(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _without(frozen: Collection[int], outcome: Outcome) -> Outcome:
-    """Returns a batch's outcome in which nothing of frozen members counts as not finite."""
+    """Returns a batch's outcome in which nothing of `frozen` members, which are not trained any more, counts as not
+    finite."""
     unsound = tuple("" if member in frozen else what for member, what in enumerate(outcome.unsound))
     return Outcome(outcome.losses, unsound)

@@ -35,7 +35,7 @@ class Faults:
             time.sleep(self._compute_seconds)
 
     def begin_batch(self, step: int) -> None:
-        """Does what is scripted for the forward pass of a batch."""
+        """Does what a test has scripted for the forward pass of a batch in this step."""
         self._nan = None
         self.at(step, "forward")
 
@@ -48,7 +48,8 @@ class Faults:
         return losses * torch.tensor(factors, dtype=losses.dtype, device=losses.device)
 
     def _do(self, fault: Fault) -> None:
-        """Does one fault: kills this process, hangs for ever, raises MemoryError, sleeps, or lets losses become NaN."""
+        """Carries out a scripted fault: kills this process, hangs for ever, raises MemoryError, sleeps, or lets losses
+        become NaN."""
         if fault.kind == "crash":
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault.kind == "hang":

@@ -217,7 +217,8 @@ class GradientWriter:
         self._check(self._index[weight], finite)
 
     def _table(self, weight: torch.Tensor) -> int:
-        """Returns the index of a table whose gradient comes. Raises PluginError if it has come before in this batch."""
+        """Returns the index of a table that gets its gradient now. Raises PluginError if it got one before in this
+        batch."""
         index = self._index[weight]
         if index not in self._missing[self._buckets_of[index][0]]:
             name = self._plan.parameters[index].name

@@ -127,7 +127,7 @@ class JobQueue:
         return before != (self.may_speak, self.settled)
 
     def _settle(self) -> None:
-        """Notes that the newest orders are settled if every job in work is still among them."""
+        """Notes the number of the newest orders as settled if they revoke nothing that is in work."""
         if all(self._jobs.get(job.assignment) is job for job in self._in_work):
             self.settled = self._number
 

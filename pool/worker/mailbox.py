@@ -77,8 +77,8 @@ class Mailbox(threading.Thread):
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Counts the time inside as computing. Heartbeats tell the supervisor how long the thread has not moved
-        meanwhile."""
+        """Counts the time inside as computing. Meanwhile heartbeats tell the supervisor for how long the computing
+        thread has made no progress."""
         self._moved = time.monotonic()
         try:
             with self._measured("computing"):
@@ -96,7 +96,8 @@ class Mailbox(threading.Thread):
         self._to_say.ring()
 
     def prepared(self, job: Job) -> None:
-        """Notes that a job's batch was read, so that the job can wait for its weights. Safe from any thread."""
+        """Notes that a job's batch was read and will not be read again before the job is computed. Wakes the thread for
+        messages if the coordinator waits to hear that. Safe from any thread."""
         with self._lock:
             waited_for = self._queue.prepared(job)
         if waited_for:
@@ -187,7 +188,7 @@ class Mailbox(threading.Thread):
 
     @contextmanager
     def _measured(self, kind: Spent) -> Iterator[None]:
-        """Counts the time inside as spent on `kind`."""
+        """Counts the time inside as time that the worker spends on `kind`, such as computing."""
         begin = time.monotonic()
         try:
             yield

@@ -14,8 +14,8 @@ _FOR_USERS = (UserWarning, RuntimeWarning)  # others, such as deprecations, are 
 
 
 def tell_of_warnings(say: Callable[[str], object]) -> None:
-    """Lets `say` show the first warnings of this process from now on, each once and in one line. All of them still go
-    to its log."""
+    """Installs a handler that shows warnings of this process to the run's user through `say`: the first MOST, each once
+    and in one line. All of them still go to the log."""
     write = warnings.showwarning
     said = set[str]()
 

@@ -34,8 +34,8 @@ class Copied(Protocol):
         """Waits until all tensors of the state have arrived in host memory. Raises what the device has failed with."""
 
     def superseded(self) -> None:
-        """Notes that the next version of the weights is complete: work queued on the device from now on may write the
-        memory that is being copied, so it has to wait for the copy."""
+        """Notes that the version of the weights after the copied one is complete. Work queued on the device from now on
+        may write the memory that is being copied, so it is made to wait for the copy."""
 
 
 class Copies(Protocol):
@@ -53,7 +53,7 @@ class WhereItLies:
     is_there: bool = True
 
     def wait(self) -> None:
-        """Returns at once."""
+        """Returns at once, because nothing is copied."""
 
     def superseded(self) -> None:
         """Does nothing: the state has been read."""

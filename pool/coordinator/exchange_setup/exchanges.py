@@ -34,8 +34,8 @@ from pool.shm.signals import CoordinatorEnd
 
 
 def devices_of(start: CoordinatorStart) -> Sequence[torch.device]:
-    """Returns the devices of the exchange as torch names them in this process, which sees these alone, chosen by the
-    identifiers of the cards: when a card is lost, the others may get other numbers."""
+    """Returns the devices of the exchange as torch names them in this process. It sees these devices alone, chosen by
+    the identifiers of the cards, because the numbers of cards may change when one is lost."""
     own = own_devices([parse_device(name) for name in start.exchange.devices], start.exchange_cards)
     return [torch.device(device.torch_name) for device in own]
 
@@ -77,7 +77,7 @@ class Exchanges:
         self.members: Sequence[CoordinatorExchange] = [make(member, part) for member, part in parts]
 
     def _on_host(self, member: int, part: Part) -> CoordinatorExchange:
-        """Makes a member's end of an exchange in host memory."""
+        """Makes the coordinator's end of an exchange in host memory, for one member."""
         devices, rounds = enumerate(self._start.devices), part.slot_plan != part.plan
         return HostCoordinator(
             part,
@@ -90,8 +90,8 @@ class Exchanges:
         )
 
     def _on_device(self) -> partial[CoordinatorExchange]:
-        """Opens the devices and allocates the exchange's memory on them. Returns the function that makes a member's end
-        of it."""
+        """Opens the devices and allocates memory on them for gradients and weights. Returns the function that makes the
+        coordinator's end of the exchange for a member."""
         layout, exchange, config = self._start.layout, self._start.exchange, self._start.config
         choose_computing(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
         devices = self._devices
@@ -129,8 +129,8 @@ class Exchanges:
     def _of_devices(
         self, homes: Homes, placed: Sequence[Mapping[Piece, int]], member: int, part: Part
     ) -> CoordinatorExchange:
-        """Makes a member's end of an exchange on devices. `placed`: by member, the device of each part of its
-        parameters."""
+        """Makes the coordinator's end of an exchange on devices, for one member. `placed`: by member, the device of
+        each part of its parameters."""
         return DeviceCoordinator(
             part,
             homes,

@@ -125,7 +125,7 @@ class Metrics:
 
     @contextmanager
     def measured(self, activity: Activity) -> Iterator[None]:
-        """Counts the time inside as spent by the coordinator on that activity."""
+        """Counts the time inside as time that the coordinator spends on an activity, such as reducing."""
         begin = time.monotonic()
         yield
         self._seconds[activity] += time.monotonic() - begin
@@ -143,8 +143,8 @@ class Metrics:
             self._sinks.add(version, scalars)
 
     def tried(self, nets: Sequence[NetNumbers]) -> None:
-        """Writes the numbers that the user's command has returned for exported nets (`train.on_export`), those of each
-        step once."""
+        """Writes the numbers that the user's command has returned for exported nets (`train.on_export`). Those of each
+        step are written once."""
         for net in nets:
             if net.step > self._noted:
                 self._noted = net.step

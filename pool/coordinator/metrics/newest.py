@@ -34,7 +34,7 @@ class NewestNumbers:
         self._waiting: dict[str, tuple[float, int]] = {}  # by tag: value and step
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Takes the numbers of a step, by their names in metrics.jsonl."""
+        """Takes numbers of a step by their names in metrics.jsonl, as the newest of their curves."""
         self._waiting |= {_tag(name): (value, step) for name, value in scalars.items()}
 
     def take(self) -> dict[int, dict[str, float]]:

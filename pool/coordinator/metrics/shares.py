@@ -20,7 +20,7 @@ class Spent:
 
     @property
     def of_workers(self) -> float:
-        """All seconds of the workers, added up."""
+        """The seconds that all workers have spent, added up."""
         return self.computing + self.waiting_for_batches + self.waiting_for_weights
 
 

@@ -45,7 +45,7 @@ class Sinks:
                     sink.resume(step)
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Passes the numbers of a step on to each sink, by their names in metrics.jsonl."""
+        """Passes the numbers of a step on to each sink (file or service). Names are those in metrics.jsonl."""
         for sink in self._sinks:
             with self.guarded(sink):
                 if sink.add(step, scalars) and id(sink) in self._failed:

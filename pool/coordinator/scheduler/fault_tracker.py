@@ -37,8 +37,8 @@ class FaultTracker:
 
     @property
     def unused(self) -> tuple[int, ...]:
-        """For each member, the batches of the last committed steps that were left out without one between that was
-        used."""
+        """For each member (network of an ensemble), how many batches in a row of the last committed steps were left out
+        for it."""
         return tuple(self._unused)
 
     def hopeless(self, member: int, batches: int) -> bool:

@@ -67,5 +67,5 @@ class Rules:
 
     @property
     def stopping(self) -> EarlyStopping:
-        """The rule that ends the run, or a member's training, early."""
+        """The rule that ends the run, or the training of a member, when validations stop improving."""
         return EarlyStopping(self.early_stopping, self.goal, self.steps)

@@ -229,7 +229,8 @@ class StepScheduler:
         return self._step.waits_for_others
 
     def share_computed(self, machine: int, report: ShareReport) -> list[Action]:
-        """Takes another machine's report of its share of the step in progress, or of the next one."""
+        """Takes another machine's report that it has computed its share of the batches of a step: the one in progress,
+        or the next one."""
         if report.step < self.step:
             return []
         self._from_others.setdefault((report.step, machine), OtherShare()).report = report
@@ -399,8 +400,8 @@ class StepScheduler:
         self._workers.release(work.worker, work.assignment.gradient_slot)
 
     def _report(self, worker: Worker, report: AssignmentReport) -> Iterator[Action]:
-        """Handles the progress of one of a worker's assignments: notes buckets that are complete, and losses when it is
-        finished."""
+        """Handles a worker's report on one assignment: notes buckets whose gradients are complete, and the losses when
+        it is finished."""
         assignment = report.assignment
         if report.finished:
             worker.assignments.remove(assignment)
@@ -420,7 +421,7 @@ class StepScheduler:
             )
 
     def _outcomes(self, assignment: Assignment, last: Finished) -> tuple[Outcome, ...]:
-        """Returns the outcome of each batch of a group whose numbers are all finite. `last`: what the worker has
+        """Returns the outcome of each batch of an assignment whose numbers are all finite. `last`: what the worker has
         written to shared memory: for each batch the members' losses, then their metrics."""
         members = self.rules.members
         measured = self.rules.metrics_of(assignment.step) if assignment.purpose == "train" else ()
@@ -429,7 +430,7 @@ class StepScheduler:
         return tuple(Outcome(numbers[:members], metrics=numbers[members:]) for numbers in each)
 
     def _key_of(self, batch: int) -> _Key:
-        """Returns the key of the group that a training batch belongs to."""
+        """Returns the step, and the index in it, of the group that a training batch belongs to."""
         return self._groups.step_of(batch), self._groups.place_of(batch)
 
     def _work_of(self, place: int) -> Work | None:
@@ -501,7 +502,7 @@ class StepScheduler:
             yield from self._leave_out(batch, f"{_first_of(unsound)} is not finite ({work.computed_by})", set(unsound))
 
     def _using(self, batch: int) -> set[int]:
-        """Returns the members that are trained and whose step contains the batch."""
+        """Returns the trained members (networks of an ensemble) that use the batch in the step in progress."""
         return {member for member in self._training if batch in self._step.batches_of(member)}
 
     def _leave_out(self, batch: int, why: str, members: Set[int], machine: int | None = None) -> Iterator[Action]:
@@ -557,7 +558,7 @@ class StepScheduler:
 
     @property
     def _frozen(self) -> tuple[int, ...]:
-        """The members that are not trained."""
+        """The members (networks of an ensemble) that are not trained any more."""
         return tuple(m for m in range(self.rules.members) if m not in self._training)
 
     def _fold(self) -> Iterator[Action]:
@@ -584,7 +585,8 @@ class StepScheduler:
 
     @property
     def _missing(self) -> Iterator[int]:
-        """Yields the indices of this step's groups that could be computed and are not assigned."""
+        """Yields the indices of the groups of batches of this step that could be computed and are assigned to no
+        worker."""
         for place in self.rules.share:
             if self._work_of(place) is None and self._is_ready(self._wanted(self.step, place)):
                 yield place

@@ -106,7 +106,8 @@ class StepBook:
 
     @property
     def announced(self) -> bool:
-        """True if the other machines have been sent this machine's report, so that its share can't change any more."""
+        """True if the other machines have been sent this machine's report, so that its share of the step can't change
+        any more."""
         return self._announced and bool(self._others)
 
     @property
@@ -126,7 +127,7 @@ class StepBook:
         )
 
     def is_own(self, batch: int) -> bool:
-        """True if the batch is computed on this machine."""
+        """True if the batch is computed on this machine, not on another one."""
         return self._groups.place_of(batch) in self._share
 
     def batches_of(self, member: int) -> Sequence[int]:
@@ -155,12 +156,13 @@ class StepBook:
         )
 
     def left_out_of(self, batches: Collection[int]) -> tuple[LeftOut, ...]:
-        """Returns which of these batches are left out, and for which members."""
+        """Returns which of these batches are left out of the step, and for which member (network of an ensemble)
+        each."""
         return tuple(sorted(each for each in self._left_out if each.batch in batches))
 
     def is_folded(self, place: int) -> bool:
-        """True if all buckets have added up the gradients of a group, and its buffers are not needed either. `place`:
-        the index of the group in the step."""
+        """True if all buckets have added up the gradients of a group of batches, and nothing else in the group's
+        gradient slot is needed. `place`: the index of the group in the step."""
         if self._buffers_wanted and place == 0:
             return False
         counts = {member: _count_up_to(place, parts) for member, parts in self._parts.items()}
@@ -193,7 +195,8 @@ class StepBook:
         self._settle_batches()
 
     def _begin_anew(self, member: int, work_of: WorkOf) -> None:
-        """Begins a member's sums anew. Batches whose gradients are in no slot any more count as not computed."""
+        """Empties the sums of a member's gradients, so that they are added up again. Batches whose gradients are in no
+        slot any more count as not computed."""
         self._parts[member] = self._parts_of(self._batches[member])
         for bucket in self._buckets[member]:
             self._folded[bucket] = 0
@@ -355,7 +358,7 @@ class StepBook:
         return self._buckets[member] <= work.buckets
 
     def _settle_batches(self) -> None:
-        """Forgets the batches that are in no member's step any more."""
+        """Forgets the batches that were left out for every member that is trained."""
         wanted = set().union(*self._batches.values())
         for batch in self.batches:
             if batch not in wanted:
@@ -363,7 +366,7 @@ class StepBook:
         self.batches = sorted(wanted)
 
     def _parts_of(self, batches: Sequence[int]) -> list[Part]:
-        """Returns the groups that these batches form, of this machine's share alone."""
+        """Returns the groups that these batches form, without those that other machines compute."""
         by_place = groupby(filter(self.is_own, batches), self._groups.place_of)
         return [Part(place, tuple(own)) for place, own in by_place]
 

@@ -60,7 +60,7 @@ class WorkerPool:
             self._unheard.discard(peer)
 
     def leave(self, worker: Worker) -> None:
-        """Removes a dead worker and its assignments. Gradients in its slots stay."""
+        """Removes a dead worker and its assignments. Gradients in its slots that are still needed stay valid."""
         del self._workers[worker.peer.index]
 
     def find(self, peer: Peer) -> Worker | None:

@@ -68,7 +68,8 @@ class Changes:
 
     @classmethod
     def together(cls, of_members: Iterable[Changes]) -> Changes:
-        """Joins the records of all members (networks of an ensemble) into one, which shares their tables."""
+        """Joins the records of all members (networks of an ensemble) into one. The records of single tables are shared,
+        not copied."""
         made = cls({}, 0)
         made._tables = {name: table for changes in of_members for name, table in changes._tables.items()}
         return made
@@ -95,6 +96,6 @@ class Changes:
         return named
 
     def copied(self, copy: int) -> None:
-        """Notes that copy number `copy` of all tables is up to date."""
+        """Notes that copy number `copy` of every table is up to date."""
         for table in self._tables.values():
             table.copied(copy)

@@ -19,12 +19,12 @@ class CarryOver(Protocol):
     """Copies one parameter part's unchanged numbers to the next version."""
 
     def ahead(self, version: int, /) -> None:
-        """Copies early what `over` would have to copy later. To be called when `version` is complete and its gradients
-        are still to come; the call may be left out."""
+        """Copies weights early that `over` would have to copy later. To be called when `version` of the weights is
+        complete and its gradients are still to come. The call may be left out."""
 
     def over(self, version: int, gradients: Sequence[Addend], /) -> None:
-        """Copies from `version` to the next one what the optimizer reads there or does not write. To be called before
-        the optimizer steps with these gradients."""
+        """Copies weights from `version` to the next one: those that the optimizer reads there, and those that it does
+        not write. To be called before the optimizer steps with these gradients."""
 
     def rows_to_write(self, gradients: Sequence[Addend], /) -> Touched | None:
         """Returns the table rows that these gradients define, if the optimizer writes no others; None if it writes
@@ -35,7 +35,8 @@ class CarryOver(Protocol):
         """The rows that the optimizer writes in the step for which `over` was called; None if it may write any."""
 
     def forget(self) -> None:
-        """Notes that the old and the new version may differ in any row, because something else has written them."""
+        """Notes that the old and the new version of the weights may differ in any row, because something else has
+        written them."""
 
 
 class StepsInPlace:

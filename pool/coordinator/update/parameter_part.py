@@ -33,7 +33,7 @@ class ParameterPart:
         self._touched: Touched | None = None  # the table rows that `total` defines; None: all
 
     def begin(self) -> None:
-        """Begins a sum with nothing in it, for a new step or for one whose sum begins anew."""
+        """Empties the sum of the part's gradients, for a new step or to add them up again."""
         self._nodes = {}
         self.total = None
 
@@ -45,12 +45,12 @@ class ParameterPart:
 
     @property
     def folded(self) -> list[Addend]:
-        """The sums that are kept, ascending by their place in the tree."""
+        """The sums of gradients that are kept, ascending by their place in the tree."""
         return list(self._nodes.values())
 
     def fold(self, contributions: Sequence[Contribution], places: range) -> None:
-        """Adds contributions to the sums that are kept, as far as they complete nodes of the tree. `places`: the
-        indices of groups of which all have been added now, or are left out."""
+        """Adds gradients to the sums that are kept, as far as that completes nodes of the tree. `places`: the indices
+        of groups of batches, all of which are added by now or left out of the step."""
         lies_in = {id(node): number for number, node in self._nodes.items()}
         taken = set(self._nodes)
         folded: dict[int, Addend] = {}
@@ -72,12 +72,12 @@ class ParameterPart:
 
     @property
     def sum(self) -> list[Addend]:
-        """Returns `total` as it is now, as a list of one gradient, or of none."""
+        """Returns the part's gradient `total` as it is now, in a list; an empty list if there is none."""
         return [] if self.total is None else [self.memory.addend(0, self.total, self._touched)]
 
     def ahead(self, version: int) -> None:
-        """Copies numbers to the next version early, while the workers compute with `version`, so that `next_version`
-        takes less time."""
+        """Copies weights that will not be written to the next version early, while the workers compute with `version`.
+        `next_version` takes less time then."""
         self._carry.ahead(version)
 
     def next_version(self, step: int, gradients: Sequence[Addend]) -> None:

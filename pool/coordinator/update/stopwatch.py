@@ -30,14 +30,15 @@ class Stopwatch:
 
     @contextmanager
     def averaging(self, version: int) -> Iterator[None]:
-        """Measures adding a version to the average, for the trace alone: it is done while workers compute, and nobody
-        waits for it."""
+        """Measures the addition of a version to the average of the weights. Only the trace shows it, because workers
+        compute meanwhile and nobody waits for it."""
         with self._trace.span("average", version=version):
             yield
 
     @contextmanager
     def ahead(self, version: int) -> Iterator[None]:
-        """Measures copying weights early, for the trace alone: it is done while workers compute."""
+        """Measures the copying of weights ahead of a step. Only the trace shows it, because workers compute
+        meanwhile."""
         with self._trace.span("copy ahead", version=version):
             yield
 
