@@ -59,8 +59,8 @@ class CheckpointProgress:
         return reason in WAIT or (reason is Reason.BEST and self.reason is Reason.NET)
 
     def choose(self, reason: Reason, *, checkpoint: bool = True, snapshot: bool = False) -> Choice:
-        """Returns how a version is saved of which a checkpoint or a snapshot is due. If `must_wait` is True the caller
-        has waited."""
+        """Returns how a version is saved of which a checkpoint or a snapshot is due. If `must_wait` is True, the caller
+        has to wait first."""
         if checkpoint and self.stage is Stage.IDLE:
             return Choice.WRITE
         if checkpoint and reason is Reason.BEST:
@@ -75,16 +75,16 @@ class CheckpointProgress:
         self.reason = reason
 
     def write(self) -> None:
-        """Notes that the state has been copied, and the thread writes it."""
+        """Notes that the state of the checkpoint has been copied, and that a thread writes it to disk now."""
         self._enter(Stage.WRITING)
 
     def keep(self) -> None:
-        """Notes that the next checkpoint waits in the other area."""
+        """Notes that the state for the next checkpoint is copied and waits until the thread is free."""
         self._enter(Stage.WRITING_FIRST)
 
     def end(self) -> Reason | None:
-        """Notes that the thread has ended, and returns why that checkpoint was made. If another one waits, it is
-        written next."""
+        """Notes that the checkpoint in progress is written or has failed, and returns why it was made. If another one
+        waits, it is written next."""
         ended = self.reason
         if self.stage is Stage.WRITING_FIRST:
             self._enter(Stage.WRITING)

@@ -86,7 +86,7 @@ class Checkpoints:
         return self._schedule.exported
 
     def fileno(self) -> int:
-        """Returns a file descriptor that is readable when the thread has ended, so that `hear` is to be called."""
+        """Returns a file descriptor that is readable when a write to disk has ended, so that `hear` is to be called."""
         return self._writer.fileno()
 
     def resume(self, step: int, known: Validations) -> None:

@@ -65,7 +65,7 @@ class Models:
 
     @property
     def frozen(self) -> tuple[int, ...]:
-        """The indices of the members that are not trained any further."""
+        """The indices of the members (networks of an ensemble) that are not trained any further."""
         return tuple(m for m, member in enumerate(self.members) if member.frozen_at is not None)
 
     @property
@@ -109,8 +109,8 @@ class Models:
         self._exchanges[0].publish(version)
 
     def settle(self) -> None:
-        """Returns when no gradient slot is read any more by sums that were begun, so that workers may write the slots
-        again. On a device it is enough that the writer waits there."""
+        """Waits until sums that were begun no longer read any gradient slot, so that workers may write the slots again.
+        On a device it returns earlier, and the workers' writes wait there. Raises what the device has failed with."""
         for exchange in self._exchanges:
             exchange.settle()
 
@@ -132,7 +132,7 @@ class Models:
         return [buffer for exchange in self._exchanges for buffer in exchange.buffers(version)]
 
     def commit(self, step: int) -> None:
-        """Completes version step + 1 of all members, and makes it the newest one."""
+        """Completes version step + 1 of all members' weights, and makes it the newest version."""
         for member in self.members:
             member.complete(step)
         crash_point("coordinator.before_commit")
@@ -142,8 +142,8 @@ class Models:
         crash_point("coordinator.after_commit")
 
     def average(self) -> None:
-        """Adds the newest version to the members' running averages. Does nothing if that has been done. To be called
-        before the next step changes anything."""
+        """Adds the newest version of the weights to the members' running averages. Does nothing if that has been done.
+        To be called before the next step changes anything."""
         if self._averaged == self.version:
             return
         self._averaged = self.version
@@ -153,8 +153,9 @@ class Models:
                     member.take_average(self.version)
 
     def ahead(self) -> None:
-        """Copies numbers to the next version that its step will not write, while the workers still compute with the
-        newest one. Does nothing if that has been done. To be called before the next step changes anything."""
+        """Copies to the next version of the weights what can be copied before its gradients are there, while the
+        workers compute with the newest one. Does nothing if that has been done. To be called before the next step
+        changes anything."""
         if self._ahead == self.version:
             return
         self._ahead = self.version

@@ -46,13 +46,14 @@ class StepRecord:
         self._open: tuple[Commit, tuple[float, ...]] | None = None  # a commit that `settle` has to record
 
     def committed(self, action: Commit, learning_rates: tuple[float, ...]) -> None:
-        """Takes a commit, to be recorded by `settle`. `learning_rates`: those that the step was made with, one for each
-        member (network of an ensemble)."""
+        """Takes a commit, which `settle` records later. `learning_rates`: those that the step was made with, one for
+        each member (network of an ensemble)."""
         self.checkpoints.superseded()
         self._open = action, learning_rates
 
     def settle(self) -> None:
-        """Records the last commit, unless that has been done."""
+        """Records the last commit in the metrics, and in a snapshot or checkpoint if one is due. Does nothing if that
+        has been done."""
         if self._open is None:
             return
         (commit, learning_rates), self._open = self._open, None
@@ -83,5 +84,6 @@ class StepRecord:
         ]
 
     def validated(self, action: Validated) -> None:
-        """Saves the validated version if that is due, now that the state holds the results."""
+        """Saves the validated version of the weights if that is due, now that the state holds the validation's
+        results."""
         self.checkpoints.validated(action.known)

@@ -166,7 +166,8 @@ class TrainedMember:
         self.optimizers.end_step(step)
 
     def ahead(self, version: int) -> None:
-        """Copies numbers to the next version that its step will not write, while the workers compute with `version`."""
+        """Copies to the next version of the weights what can be copied before its gradients are there, while the
+        workers compute with `version`. Does nothing for a frozen member."""
         if self.frozen_at is None:
             for part in self.steps.parts:
                 part.ahead(version)

@@ -52,7 +52,7 @@ class FeatureCoverage:
         self._validated = 0  # validation batches counted, from the first one on
 
     def add_training(self, filled: Filled, slot: Slot) -> None:
-        """Notes the features of a training batch, until a whole pass has been seen."""
+        """Notes which features occur in a training batch, until a whole pass over the training data has been seen."""
         if self._has_whole_pass:
             return
         if self._begin is None or filled.batch > self._next:
@@ -93,8 +93,8 @@ class FeatureCoverage:
         return self._validated == self._validation.batches
 
     def _forget_small_shares(self) -> None:
-        """Stops following fields whose share in the validation is small: with more training batches it only gets
-        smaller."""
+        """Stops following fields whose share of untrained features in the validation is small. With more training
+        batches it only gets smaller."""
         for field in list(self._in_training):
             if field not in self._used or self._share(field).is_small:
                 del self._in_training[field]

@@ -19,7 +19,7 @@ class LoadedBatch(Protocol):
 
     @property
     def batch(self) -> TensorBatch:
-        """The batch, for its number and shapes. On a GPU its values may not have arrived."""
+        """The batch, for its number and its shapes. On a GPU its values may not have arrived."""
 
     def when_read(self, done: Callable[[], object]) -> None:
         """Calls `done` when nothing reads the ring slot any more until the batch is computed: at once, or later in
@@ -33,7 +33,8 @@ class Batches(Protocol):
     """Brings batches from ring slots to the device."""
 
     def take(self, slot: Slot, schema: BatchSchema | None = None) -> LoadedBatch:
-        """Returns the finished batch in `slot`. `schema`: that of the batch, if it differs from the others."""
+        """Returns the batch that lies in ring slot `slot`, or begins to copy it to the device. `schema`: that of the
+        batch, if it differs from the others."""
 
 
 class HostBatches:

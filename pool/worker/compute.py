@@ -194,8 +194,8 @@ class Computer:
         )
 
     def _losses(self, batch: TensorBatch, step: int, frozen: Collection[int]) -> list[Tensor]:
-        """Runs forward and backward of a batch, and returns the losses of all members. `frozen`: members that take no
-        part."""
+        """Runs forward and backward of a batch for all members, and returns their losses. `frozen`: members that take
+        no part in it."""
         self._faults.begin_batch(step)
         computed = self._execution.losses(batch, Progress(step, self._total_steps), frozen)
         of_members: list[Tensor] = []
@@ -213,7 +213,8 @@ class Computer:
         return of_members
 
     def _forward_pass(self) -> AbstractContextManager[object]:
-        """Sets how torch computes products of dense matrices within a forward pass."""
+        """Returns the context in which a forward pass runs. It sets the precision in which dense matrices are
+        multiplied."""
         return forward_pass(self._device, self._dense_products)
 
     def _backward(self, losses: Tensor) -> None:
@@ -269,7 +270,8 @@ class Computer:
     def _measure_one(
         self, member: Member, batch: TensorBatch, progress: Progress, arrays: Mapping[str, npt.NDArray[Any]]
     ) -> Tensor:
-        """Returns one member's loss; its random numbers depend on the member's seed and the batch alone."""
+        """Returns one member's loss in a batch, without backward, and fills the arrays for its metrics if it has any.
+        Random numbers depend on the member's seed and the batch alone."""
         seed_for(member.seed, f"validation {batch.number}", self._device)
         return member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
 

@@ -40,8 +40,8 @@ class Faults:
         self.at(step, "forward")
 
     def nan(self, losses: Tensor, first: int) -> Tensor:
-        """Returns `losses` with NaN for those that are scripted so in this batch. `first`: the number of the member
-        that the first loss belongs to."""
+        """Returns `losses`, in which those are NaN that a test has scripted so for this batch. `first`: the number of
+        the member that the first loss belongs to."""
         if self._nan is None:
             return losses
         factors = [math.nan if self._nan.concerns(first + i) else 1.0 for i in range(len(losses))]

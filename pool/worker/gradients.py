@@ -92,7 +92,8 @@ class GradientWriter:
         self._to_hand_over = {b for b, member in enumerate(self._member_of) if member not in frozen}
 
     def begin_batch(self) -> Collection[int]:
-        """Begins the group's next batch, before its forward. Returns the members that take no part in it."""
+        """Begins the next batch of the group, before its forward. Returns the members (networks of an ensemble) that
+        take no part in it."""
         self._exchange.begin_batch()
         self._batch += 1
         self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
@@ -273,5 +274,5 @@ class GradientWriter:
 
 
 def _tell_nobody() -> None:
-    """Announces nothing. `end_members` announces a member's last bucket. The end of the group implies the last one of
-    all, and those without gradients."""
+    """Announces nothing: for a member's last bucket, which `end_members` announces, for the last bucket of all, and for
+    buckets without gradients, which the end of the group implies."""

@@ -232,8 +232,8 @@ class Metrics:
         self._sinks.close()
 
     def _look_at_times(self) -> None:
-        """Computes the shares of time of the run's parts since the last time, if workers have spent more than a second
-        since then. The first call computes them at once."""
+        """Computes what shares of the time the run's parts have taken since the last time. Does nothing until the
+        workers have spent more than a second since then. The first call computes them at once."""
         reports = self._workers.values()
         spent = Spent(
             computing=sum(r.computing for r in reports),

@@ -38,7 +38,7 @@ class NewestNumbers:
         self._waiting |= {_tag(name): (value, step) for name, value in scalars.items()}
 
     def take(self) -> dict[int, dict[str, float]]:
-        """Returns the numbers that were kept, and forgets them: by step, in order, each curve's number by tag."""
+        """Returns the newest number of each curve since the last call: by step, in order, values by the curve's tag."""
         waiting, self._waiting = self._waiting, {}
         steps = sorted({step for _, step in waiting.values()})
         return {step: {tag: value for tag, (value, its) in waiting.items() if its == step} for step in steps}

@@ -93,7 +93,8 @@ class Tracker:
             self._queue.put(point)
 
     def _send(self) -> None:
-        """Sends points to the tracker until None comes. Runs in the thread, and keeps the error that has ended it."""
+        """Begins the tracker's run and sends it all points that are handed over, until None comes. Runs in a thread of
+        its own, and keeps an error that has ended it."""
         try:
             run = self._begin()
             while (point := self._queue.get()) is not None:

@@ -48,7 +48,7 @@ class EarlyStopping:
         return f"{who}stopped early at step {known.newest.step}: {account} (train.early_stopping = {self.patience})"
 
     def _account(self, known: Validations) -> str:
-        """Returns why one member has stopped, in words."""
+        """Returns in words why a member has stopped, from its validations."""
         name = self.goal.metric
         validations = "validation" if known.since == 1 else "validations"
         if known.diverged_at is not None and known.newest is not None and math.isfinite(known.newest.loss):

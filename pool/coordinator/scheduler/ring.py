@@ -57,5 +57,6 @@ class RingBook:
         self._cursors = {start.batch: start}
 
     def orders(self) -> StreamOrders:
-        """Returns the orders for the feeder: from where to read, and which batches are freed."""
+        """Returns the orders for the feeder: where in the data stream to begin, and which batches are not needed any
+        more."""
         return StreamOrders(self.generation, self.start, self.freed)

@@ -439,8 +439,8 @@ class StepScheduler:
         return self._work.get((self.step, place))
 
     def _blame(self, death: DeathInBatch) -> Iterator[Action]:
-        """Counts a worker's death against the batch that it was computing. A validation batch that can't be computed
-        ends the run."""
+        """Counts a worker's death against the batch that it was computing. Ends the run if that is a validation batch
+        that has failed too often, because no validation can do without it."""
         self._faults.ended(death)
         if death.purpose == "validate" and (why := self._faults.verdict("validate", death.step, death.batch)):
             self._ended = True
@@ -551,7 +551,7 @@ class StepScheduler:
         return stops
 
     def _freeze(self, member: int) -> Freeze:
-        """Ends the training of a member from the step in progress on."""
+        """Ends the training of a member (network of an ensemble), from the step in progress on."""
         self._training.remove(member)
         self._step.freeze(member)
         return Freeze(self.step, member)
@@ -571,8 +571,8 @@ class StepScheduler:
                 self._drop_work((self.step, place))
 
     def _announced(self, action: Announce) -> Announce:
-        """Marks the report to the other machines as the last one if this machine was told to stop: all machines then
-        end with this step."""
+        """Returns the report to the other machines, marked as the last one if this machine was told to stop. All
+        machines then end with this step."""
         if not self._draining:
             return action
         self._last = self.step

@@ -64,8 +64,8 @@ class ValidationBook:
             yield Collect(batch, worker)
 
     def advance(self, step: int) -> Iterator[Measure]:
-        """Frees the ring slots of finished batches. When all batches are finished, yields the action that makes the
-        result, and begins the stream anew for the next validation."""
+        """Frees the ring slots of validation batches that are finished. When all are, yields the action that makes the
+        validation's result, and begins the stream anew for the next validation."""
         done = self.ring.freed
         while done in self._losses:
             done += 1

@@ -38,8 +38,8 @@ class ParameterPart:
         self.total = None
 
     def gradients(self, contributions: Sequence[Contribution]) -> list[Addend]:
-        """Returns all gradients that are to be added up for the step: sums that were kept, and these contributions;
-        ascending by their place in the tree."""
+        """Returns all gradients that the step's sum is made of, ascending by their place in the tree: the sums that
+        were kept, and `contributions`, the gradients of groups of batches."""
         taken = self.memory.take(contributions)
         return sorted([*self._nodes.values(), *taken], key=lambda addend: addend.place)
 
@@ -76,8 +76,8 @@ class ParameterPart:
         return [] if self.total is None else [self.memory.addend(0, self.total, self._touched)]
 
     def ahead(self, version: int) -> None:
-        """Copies weights that will not be written to the next version early, while the workers compute with `version`.
-        `next_version` takes less time then."""
+        """Copies weights to the next version early, while the workers compute with `version`, so that `next_version`
+        takes less time."""
         self._carry.ahead(version)
 
     def next_version(self, step: int, gradients: Sequence[Addend]) -> None:
@@ -89,7 +89,8 @@ class ParameterPart:
         self.parameter.data = new
 
     def give_out(self, step: int) -> None:
-        """Brings the new weights to where else the part lies, once the optimizer has made version step + 1 of them."""
+        """Copies the part's new weights to the other memory that holds the part, if there is any. To be called when the
+        optimizer has made version step + 1 of them."""
         self.memory.give_out(step + 1, self._carry.written)
 
     def forget(self) -> None:

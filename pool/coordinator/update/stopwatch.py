@@ -18,7 +18,7 @@ class Stopwatch:
 
     @contextmanager
     def reducing(self, step: int, bucket: int) -> Iterator[None]:
-        """Measures adding up gradients of a bucket, for metrics and the trace."""
+        """Measures the addition of a bucket's gradients, for metrics and the trace."""
         with self._metrics.measured("reducing"), self._trace.span("reduce", step=step, bucket=bucket):
             yield
 

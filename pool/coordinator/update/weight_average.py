@@ -53,8 +53,8 @@ class WeightAverage:
             place.copy_(saved[name])
 
     def completed(self, version: int, tensors: Sequence[Tensor]) -> None:
-        """Adds a complete version to the average, if the settings say that this one counts. `tensors`: the version's,
-        in the order of the names."""
+        """Adds a complete version of the weights to the average, if the settings say that this version counts.
+        `tensors`: the weights, in the order of the names."""
         if not self._config.adds(version):
             return
         self.count += 1
@@ -70,8 +70,8 @@ class WeightAverage:
                 place.copy_(tensor)
 
     def show(self, tensors: Sequence[Tensor]) -> None:
-        """Prepares the average for a validation: before the first version is added, the weights of the present one
-        stand for it."""
+        """Prepares the average for a validation of the weights in `tensors`. Before the first version is added, these
+        weights take the place of the average."""
         if self.count == 0:
             self._copy(tensors)
 
