@@ -1,9 +1,8 @@
 """The models that the run trains, one for each member (network of an ensemble): they are made or restored, and stepped
 bucket by bucket. A bucket is a group of parameters that the optimizer steps together.
 
-Only this module's classes write weights (I3). Memory holds two versions of the weights: version t, the weights after t
-steps, lies in half t mod 2. Step t reads that half and writes the other one, one bucket at a time, as the scheduler
-decides.
+Nothing else in a run writes weights (I3). Memory holds two versions of them: version t, the weights after t steps, lies
+in half t mod 2. Step t reads that half and writes the other one, one bucket at a time, as the scheduler decides.
 """
 
 from __future__ import annotations

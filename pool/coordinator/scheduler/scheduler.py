@@ -535,7 +535,7 @@ class StepScheduler:
         yield from self._step.leave_out(batch, concerned_by_sum, self._work_of)
         if key in self._work and not any(each in self._step.batches for each in self._groups.batches(*key)):
             self._drop_work(key)
-        self._take_back_next_step()  # or the next step's groups would keep slots that this step needs again
+        self._take_back_next_step()  # or its batches keep slots that this one needs once more
 
     def _is_hopeless(self, member: int, batch: int) -> bool:
         """True if the batch is the last one left of the member's step, and too many steps before were lost for the
