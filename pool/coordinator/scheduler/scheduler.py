@@ -3,9 +3,9 @@
 It is pure: no sockets, no torch, no clock. Events go in (`begin`, `worker_joined`, `worker_lost`, `worker_report`,
 ...), actions come out, and the caller carries them out in order. It follows these rules:
 
-- Step t takes batches tG .. tG+G-1. They are assigned in groups of consecutive batches. Each bucket (parameters that
-  are stepped together) adds up its gradients in the order of the batches, whoever computed them and in whatever order
-  they arrived (I2).
+- Step t takes batches tG .. tG+G-1, where G is train.batches_per_step. They are assigned in groups of consecutive
+  batches. The gradients of a bucket (parameters that are stepped together) are added up along a fixed tree over the
+  groups, whoever computed them and in whatever order they arrived (I2).
 - A batch of step t is computed with version t, the weights after t steps. The ring keeps the batch until t is committed
   (I3).
 - A gradient slot is memory for the gradients of one group. It belongs to its worker until every bucket in it is added
