@@ -1,1 +1,2 @@
-"""The coordinator: adds gradients up, runs the optimizer, publishes weights, decides who computes what."""
+"""The coordinator process: decides which worker computes which batch, adds gradients up, steps the optimizer, and
+publishes new versions of the weights."""

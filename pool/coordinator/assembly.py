@@ -1,4 +1,4 @@
-"""Makes the coordinator's parts and puts them together, in a new run and in one that goes on."""
+"""Makes the coordinator's parts and connects them, for a new run and for one that is resumed."""
 
 from __future__ import annotations
 
@@ -51,8 +51,11 @@ from pool.telemetry.trace import Trace
 
 
 def begin(start: CoordinatorStart, lent: Future[LentMemory] | None = None) -> Callable[[], None]:
-    """Assembles the coordinator and returns its loop. `lent`: gets the memory of the device that this uses, in a
-    process that plays the only worker, too."""
+    """Makes the coordinator and returns the function that runs its loop.
+
+    `lent`: if the run's only worker is a thread of this process, receives the GPU memory that coordinator and worker
+    share. Raises as `assemble` does.
+    """
     names, devices = start.exchange.devices, devices_of(start)
     if not names:
         return assemble(start, devices).run
@@ -64,8 +67,12 @@ def begin(start: CoordinatorStart, lent: Future[LentMemory] | None = None) -> Ca
 def assemble(
     start: CoordinatorStart, devices: Sequence[torch.device], lent: Future[LentMemory] | None = None
 ) -> Coordinator:
-    """Returns a coordinator whose newest weights are published. `devices`: what this process calls those of the
-    exchange; `lent`: as `begin` has it. Raises CheckpointError, RunError, ResourceError, LostDeviceError."""
+    """Makes a coordinator and publishes its newest weights to the workers.
+
+    `devices`: the GPUs on which gradients and weights are exchanged, as torch numbers them in this process. `lent`: as
+    in `begin`. Raises CheckpointError, RunError, ResourceError, LostDeviceError, and UnavailableError if a port can't
+    be had.
+    """
     config, layout = start.config, start.layout
     torch.set_num_threads(config.num_coordinator_threads)
     numerics.check_coordinator(start.fingerprint, start.peer)
@@ -178,7 +185,8 @@ def _schedule(start: CoordinatorStart) -> Schedule:
 def _other_machines(
     start: CoordinatorStart, context: zmq.Context[zmq.Socket[bytes]], rules: Rules, exchanges: Exchanges
 ) -> OtherMachines | None:
-    """Gets ready for the other machines, if there are any."""
+    """Makes the connection to the other machines' coordinators; None if the run is on one machine. Raises
+    UnavailableError if the port can't be had."""
     if start.place is None:
         return None
     assert exchanges.others is not None

@@ -1,4 +1,5 @@
-"""A batch that can't be used is kept in the run folder, and the run ends or goes on without it."""
+"""Handles a batch that can't be used: keeps it in the run folder, and ends the run or tells the user that it goes on
+without the batch."""
 
 from __future__ import annotations
 
@@ -22,15 +23,18 @@ log = logging.getLogger(__name__)
 
 
 class BadBatches:
+    """Keeps batches that can't be used, and tells the user of them."""
+
     def __init__(self, start: CoordinatorStart, memory: Memory, say: Callable[[str], object]) -> None:
-        """`say`: to the user."""
+        """Makes the handler of bad batches of a run. `say`: shows the run's user a line."""
         self._start = start
         self._memory = memory
         self._say = say
         self._schema = start.layout.schema
 
     def keep(self, action: BadBatch) -> None:
-        """Keeps the batch in the run folder, if this machine has it. Raises RunError if there is no step without it."""
+        """Keeps a batch in the run folder, if this machine has it, and tells the user. Raises RunError if there is no
+        step without the batch."""
         who = f"{named(action.members)}, " if action.members else ""
         text = f"{who}batch {action.batch} of step {action.step}: {action.why}; {self._kept(action)}"
         if action.fatal:
@@ -41,7 +45,7 @@ class BadBatches:
         self._say(text)
 
     def _kept(self, action: BadBatch) -> str:
-        """Keeps it; returns where, in words."""
+        """Saves the batch, and returns in words where, or why it is not saved."""
         if action.cursor is None:
             return f"machine {action.machine} has it"
         batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
@@ -51,17 +55,19 @@ class BadBatches:
             return f"it can't be kept: {error}"
 
     def _origin(self, cursor: Cursor) -> Mapping[str, Any]:
+        """Returns where in the data files the batch begins, as the source of the data describes it. If the source fails
+        to, returns what went wrong."""
         start = self._start
         try:
             origin = start.data["train"].origin(cursor)
             json.dumps(origin)
-        except Exception as error:  # a source of the user's may raise anything, and give what is no plain data
+        except Exception as error:  # a user's own source may raise anything, or return what JSON can't hold
             return {"unknown": error_line(error)}
         return origin
 
 
 def _consequence(action: BadBatch) -> str:
-    """For the user."""
+    """Returns in words what the run does without the batch."""
     of_some = "" if not action.members else " for this member" if len(action.members) == 1 else " for these members"
     if not action.freezes:
         return f"it is left out{of_some}"

@@ -1,4 +1,5 @@
-"""Decides what becomes of a version while a checkpoint is under way. Pure: knows neither memory nor disk."""
+"""Decides how a version of the weights is saved while a checkpoint of an earlier one is still being written. Pure:
+knows neither memory nor disk."""
 
 from __future__ import annotations
 
@@ -6,19 +7,19 @@ from enum import Enum, auto
 
 
 class Stage(Enum):
-    """How far the checkpoint under way has come."""
+    """How far the checkpoint in progress has come."""
 
-    IDLE = auto()  # there is none
-    COPYING = auto()  # its state is being copied
-    WRITING = auto()  # a thread writes it; snapshots go to the other area of memory
-    WRITING_FIRST = auto()  # a thread writes it, and the next one is in the other area: no snapshots
+    IDLE = auto()  # no checkpoint is in progress
+    COPYING = auto()  # the state is being copied
+    WRITING = auto()  # a thread writes the copy; snapshots go to the other area of memory
+    WRITING_FIRST = auto()  # as WRITING, and the next checkpoint waits in the other area, so no snapshots
 
 
 NEXT = {
     Stage.IDLE: (Stage.COPYING,),
     Stage.COPYING: (Stage.WRITING,),
     Stage.WRITING: (Stage.IDLE, Stage.WRITING_FIRST),
-    Stage.WRITING_FIRST: (Stage.WRITING, Stage.WRITING_FIRST),  # of two that wait the later one is the better one
+    Stage.WRITING_FIRST: (Stage.WRITING, Stage.WRITING_FIRST),  # a later, better version replaces one that waits
 }
 
 
@@ -27,16 +28,16 @@ class Reason(Enum):
 
     SCHEDULE = auto()  # steps or minutes have passed
     BEST = auto()  # it validates better than all before it
-    NET = auto()  # a net is exported from it: no snapshots before it is on the disk, so that a successor comes by again
+    NET = auto()  # a net is exported from it; no snapshots before it is on disk, so that a successor saves it too
     MACHINES = auto()  # all machines save it, so that all can go on from it
     FINAL = auto()  # it is the run's last one
 
 
-WAIT = (Reason.NET, Reason.MACHINES)  # reasons to let the run wait until the thread is free
+WAIT = (Reason.NET, Reason.MACHINES)  # reasons for which training waits until the thread is free
 
 
 class Choice(Enum):
-    """What becomes of a version."""
+    """How a version is saved."""
 
     NOTHING = auto()
     SNAPSHOT = auto()  # it is copied, for a successor
@@ -45,20 +46,21 @@ class Choice(Enum):
 
 
 class CheckpointProgress:
-    """The stage of the checkpoint under way, and why it is made."""
+    """The stage of the checkpoint in progress, and the reason why it is made."""
 
     def __init__(self) -> None:
         self.stage = Stage.IDLE
-        self.reason: Reason | None = None  # None: there is no checkpoint under way
+        self.reason: Reason | None = None  # None: no checkpoint is in progress
 
     def must_wait(self, reason: Reason) -> bool:
-        """Returns True if the checkpoint under way has to be on the disk before a version is saved for `reason`."""
+        """Returns True if the checkpoint in progress has to be on the disk before a version is saved for `reason`."""
         if self.stage is Stage.IDLE:
             return False
         return reason in WAIT or (reason is Reason.BEST and self.reason is Reason.NET)
 
     def choose(self, reason: Reason, *, checkpoint: bool = True, snapshot: bool = False) -> Choice:
-        """Chooses what becomes of a version of which a checkpoint or a snapshot is due, after `must_wait`."""
+        """Returns how a version is saved of which a checkpoint or a snapshot is due. If `must_wait` is True, the caller
+        has to wait first."""
         if checkpoint and self.stage is Stage.IDLE:
             return Choice.WRITE
         if checkpoint and reason is Reason.BEST:
@@ -73,15 +75,16 @@ class CheckpointProgress:
         self.reason = reason
 
     def write(self) -> None:
-        """Notes that the state has been copied, and the thread writes it."""
+        """Notes that the state of the checkpoint has been copied, and that a thread writes it to disk now."""
         self._enter(Stage.WRITING)
 
     def keep(self) -> None:
-        """Notes that the next checkpoint waits in the other area."""
+        """Notes that the state for the next checkpoint is copied and waits until the thread is free."""
         self._enter(Stage.WRITING_FIRST)
 
     def end(self) -> Reason | None:
-        """Notes that the thread has ended. Returns why that checkpoint was made. One that waits is written next."""
+        """Notes that the checkpoint in progress is written or has failed, and returns why it was made. If another one
+        waits, it is written next."""
         ended = self.reason
         if self.stage is Stage.WRITING_FIRST:
             self._enter(Stage.WRITING)
@@ -92,5 +95,6 @@ class CheckpointProgress:
         return ended
 
     def _enter(self, stage: Stage) -> None:
+        """Moves to the stage `stage`, which NEXT must allow."""
         assert stage in NEXT[self.stage], f"{stage.name} after {self.stage.name}"
         self.stage = stage

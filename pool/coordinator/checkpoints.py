@@ -1,13 +1,13 @@
-"""When the coordinator's state is saved: snapshots in memory every few steps, checkpoints on disk.
+"""Saves the coordinator's state: snapshots in memory every few steps, checkpoints on disk.
 
-A snapshot of a large state takes long, so it may be taken less often than every few steps. Which steps have one decides
-how many are repeated after a death, and nothing else (I9).
+A successor of a dead coordinator continues from the newest snapshot. Copying a large state takes long, so its snapshots
+may be taken less often. Which steps have one decides how many are repeated after a death, and nothing else (I9).
 
-A checkpoint is a snapshot that a thread writes while training goes on. If it can't be written, the run tells its user,
-goes on, and tries again later. The final one has to succeed: the run waits for that, up to an hour.
+A checkpoint is a snapshot that a thread writes to disk while training goes on. If it can't be written, the run tells
+its user, goes on, and tries again later. The final checkpoint has to succeed: the run waits for it, up to an hour.
 
 A version that validates better than all before it gets a checkpoint too. If the thread is still busy then, its copy
-waits in the second area, and no other snapshots are taken until its turn comes.
+waits in the second area of memory, and no other snapshots are taken until it is written.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from pool.protocol.messages import Saves, StateSum
 WAITING = 0.1  # seconds between two calls of `Checkpoints.meanwhile`
 
 Say = Callable[[str], object]
-State = Callable[[], Checkpoint]  # consistent only between two steps
+State = Callable[[], Checkpoint]  # returns the run's state, consistent only between two steps
 
 
 class Checkpoints:
-    """Copies the state for a successor, and has it written to disk. What is saved when is chosen in
-    `checkpoint_progress`."""
+    """Copies the state for a successor, and has it written to disk. `checkpoint_progress` decides which versions are
+    saved how."""
 
     def __init__(
         self,
@@ -50,43 +50,52 @@ class Checkpoints:
         copies: Copies | None = None,
         together: bool = False,
     ) -> None:
-        """`goal`: which validation is the best; `copies`: of the state, None: it lies in host memory; `together`:
-        several machines save the same versions, so that all can go on from one of them: those that the first machine
-        decides on (`decide`)."""
+        """Makes the object that saves the run's state by `schedule`, as snapshots in memory and through `writer` on
+        disk.
+
+        `goal`: which validation is the best. `state`: returns the run's state, between two steps only. `say`: shows the
+        run's user a line. `copies`: copies the state to host memory; None: it lies there. `together`: True if several
+        machines save the same versions, so that all can be resumed from one of them; the first machine decides which
+        (`decide`).
+        """
         self._snapshots = snapshots
         self._copies = copies or InHostMemory()
-        self._copying: tuple[Copied, Choice] | None = None  # a state, and what becomes of it when it is copied
+        self._copying: tuple[Copied, Choice] | None = None  # a copy in progress, and how it is saved when complete
         self._progress = CheckpointProgress()
         self._writer = writer
         self._schedule = schedule
         self._state = state
         self._say = say
-        self.meanwhile: Callable[[], object] = lambda: None  # called again and again while the thread is waited for
+        self.meanwhile: Callable[[], object] = lambda: None  # called repeatedly while waiting for the thread
         self._attempts = FinalAttempts()
-        self._reported_problem: str | None = None  # of the final attempts: the newest
-        self._kept: Checkpoint | None = None  # the best one, until the thread is free
+        self._reported_problem: str | None = None  # why the final checkpoint failed, as the user was told last
+        self._kept: Checkpoint | None = None  # a copy of the best version, to be written when the thread is free
         self.validations = NONE
-        self.best_on_disk: Validation | None = None  # of the checkpoint on the disk that validated best
-        self._decided: dict[int, Saves] | None = {} if together else None  # by version
+        self.best_on_disk: Validation | None = None  # the validation of the best checkpoint on disk
+        self._decided: dict[int, Saves] | None = {} if together else None  # by version: what all machines save of it
         self.goal = goal
 
     @property
     def saved(self) -> int:
-        """Step of the newest good checkpoint, -1: none."""
+        """The step of the newest good checkpoint; -1: none."""
         return self._schedule.saved
 
     @property
     def exported(self) -> int:
-        """The newest step with a checkpoint for nets (`train.export_every`), 0: none."""
+        """The newest step with a checkpoint from which a net is exported (`train.export_every`); 0: none."""
         return self._schedule.exported
 
     def fileno(self) -> int:
-        """Readable when `hear` has something."""
+        """Returns a file descriptor that is readable when a write to disk has ended, so that `hear` is to be called."""
         return self._writer.fileno()
 
     def resume(self, step: int, known: Validations) -> None:
-        """Saves, before the first step, the best checkpoint or that of a net if a predecessor has died before it was
-        on the disk. Forgets a best one that has been deleted since. `known`: validations so far."""
+        """Saves, before the first step, the best checkpoint, or that of a net, if a predecessor has died before it was
+        on disk.
+
+        `known`: validations so far. If the best of these has a checkpoint that was deleted since, forgets it and tells
+        the user.
+        """
         self.validations, best = known, known.best
         self.best_on_disk = best if best is not None and best.step == self._writer.best_step else None
         if self._schedule.is_net(step) and self.saved != step:
@@ -102,35 +111,37 @@ class Checkpoints:
 
     @property
     def summed(self) -> StateSum | None:
-        """A sum over the newest snapshot, None before the first."""
+        """A checksum of the newest snapshot, by which machines compare their weights; None before the first."""
         return self._snapshots.summed
 
     def decide(self, step: int) -> Saves:
-        """Decides, on the first machine, what all save of a version that they are about to make."""
+        """Decides for all machines what they save of version `step`, which they are about to make: a checkpoint, a
+        snapshot or nothing. Called on the first machine only."""
         now = time.monotonic()
         if self._schedule.committed(step, now):
             return "checkpoint"
         return "snapshot" if self._schedule.snapshots.due(step, now) else ""
 
     def decided(self, step: int, saves: Saves) -> None:
-        """Notes what the first machine has decided to save of version `step`."""
+        """Notes what the first machine has decided that all machines save of version `step`."""
         assert self._decided is not None
         self._decided[step] = saves
 
     def superseded(self) -> None:
-        """Tells the copy under way that the version after its own is complete."""
+        """Tells the copy of the state in progress, if there is one, that the next version of the weights is complete
+        and may be followed by writes to the copied memory."""
         if self._copying is not None:
             self._copying[0].superseded()
 
     def committed(self, step: int, *, validated_next: bool) -> None:
-        """Saves the version that a step has completed, if that is due, before the next step changes anything. Of one
-        that is validated first `validated` does it, so that what is saved holds the result."""
+        """Saves version `step` of the weights if that is due, before the next step changes anything. A version that is
+        validated first is saved by `validated` instead, so that what is saved holds the result."""
         if not validated_next:
             self._save_what_is_due(step)
 
     def validated(self, known: Validations) -> None:
-        """Handles a validation of the newest version, before the next step changes anything. Only a validation whose
-        checkpoint was written can stay the best."""
+        """Takes the validation of the newest version, and saves the version if it is the best so far or otherwise due,
+        before the next step changes anything. Only a validation whose checkpoint was written can stay the best."""
         assert known.newest is not None
         newest, before = known.newest, known.without_diverged(self.validations.best)
         is_best = newest.step > 0 and known.diverged_at is None and self.goal.better(newest, before)
@@ -143,15 +154,16 @@ class Checkpoints:
             self._save_what_is_due(newest.step)
 
     def hear(self) -> None:
-        """Handles a copy or a write that has ended. Raises CheckpointError if it was the final one and failed."""
+        """Handles a copy of the state, or a write to disk, that has ended since the last call. Raises CheckpointError
+        if the final checkpoint can't be written."""
         if self._copying is not None and self._copying[0].is_there:
             self._end_copy()
         if (written := self._writer.take()) is not None:
             self._ended(written)
 
     def finish(self, step: int) -> bool:
-        """Returns True if the checkpoint of the run's last step is on the disk, else tries to write it. To be called
-        again until it is."""
+        """Returns True if the checkpoint of the run's last step is on disk; else tries to write it. To be called again
+        until it is."""
         self._end_copy()
         if self._progress.stage is not Stage.IDLE:
             return False
@@ -163,15 +175,18 @@ class Checkpoints:
 
     @property
     def waits(self) -> bool:
-        """True if nothing is left to do but the final checkpoint, and the last attempt has failed."""
+        """True if only the final checkpoint is left to write, and the last attempt has failed."""
         return self._attempts.waits
 
     def tidy(self) -> None:
-        """Removes, after `finish`, checkpoints that were kept for nets alone."""
+        """Removes checkpoints that were kept only until their nets were exported. To be called when the final
+        checkpoint is on disk."""
         if self._schedule.nets:
             self._writer.tidy()
 
     def _save_what_is_due(self, step: int) -> None:
+        """Saves version `step` of the weights if a net is to be exported from it, the schedule asks for it, or the
+        first machine has decided so."""
         now = time.monotonic()
         if self._schedule.is_net(step):
             self._save(Reason.NET)
@@ -184,7 +199,8 @@ class Checkpoints:
             self._save(Reason.SCHEDULE, checkpoint=checkpoint, snapshot=self._schedule.snapshots.due(step, now))
 
     def _save(self, reason: Reason, *, checkpoint: bool = True, snapshot: bool = False) -> None:
-        """Saves the newest version if a checkpoint or a snapshot of it is due, and there is room for it."""
+        """Saves the newest version of the weights, if a checkpoint or a snapshot of it is due and there is memory for
+        it. For some reasons it first waits for the checkpoint in progress."""
         if self._progress.must_wait(reason):
             self._wait()
         choice = self._progress.choose(reason, checkpoint=checkpoint, snapshot=snapshot)
@@ -194,11 +210,11 @@ class Checkpoints:
         if choice is Choice.WRITE:
             self._progress.begin(reason)
         self._copying = self._copies.begin(replace(self._state(), validations=self.validations)), choice
-        if choice is Choice.KEEP or self._copying[0].is_there:  # no snapshots between one that is kept and its turn
+        if choice is Choice.KEEP or self._copying[0].is_there:  # at once, so that no snapshot comes before a kept one
             self._end_copy()
 
     def _wait(self) -> None:
-        """Waits until no checkpoint is under way."""
+        """Waits until no checkpoint is being copied or written."""
         self._end_copy()
         while self._progress.stage is not Stage.IDLE:
             select.select([self.fileno()], [], [], WAITING)
@@ -206,7 +222,8 @@ class Checkpoints:
             self.hear()
 
     def _end_copy(self) -> None:
-        """Waits for the copy of a state that is under way, if there is one, and does what is to become of it."""
+        """Waits until a copy of the state that is in progress is complete, and takes a snapshot of it. Then lets the
+        snapshot be written to disk, or keeps it for that, if it was copied for a checkpoint."""
         if self._copying is None:
             return
         (copied, choice), self._copying = self._copying, None
@@ -222,12 +239,14 @@ class Checkpoints:
             self._kept = snapshot
 
     def _write(self, snapshot: Checkpoint) -> None:
-        """Lets the thread write the newest snapshot."""
+        """Lets the background thread write a snapshot to disk. The snapshot stays as it is until that has ended."""
         self._schedule.begun(time.monotonic())
         self._snapshots.hold()
         self._writer.begin(snapshot)
 
     def _ended(self, written: Written) -> None:
+        """Handles the end of writing a checkpoint: notes that it is on disk, or tells the user that it failed, then
+        begins to write the one that waits. Raises CheckpointError if the final checkpoint failed for good."""
         self._end_copy()
         self._snapshots.release()
         pause = self._schedule.ended(written.step, time.monotonic(), well=written.problem is None)
@@ -247,7 +266,8 @@ class Checkpoints:
         self._say(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")
 
     def _final_failed(self, written: Written, account: str) -> None:
-        """Raises CheckpointError if no other attempt is to be made."""
+        """Handles a failed attempt to write the final checkpoint: tells the user that there will be another one. Raises
+        CheckpointError if there will be none."""
         if written.is_permanent:
             raise CheckpointError(account)
         if not self._attempts.failed(time.monotonic()):
@@ -261,7 +281,8 @@ class Checkpoints:
             )
 
     def _settle_best(self, written: Written) -> None:
-        """Notes that the best checkpoint is on the disk, or, if it could not be written, that it is not the best."""
+        """Notes that the checkpoint of the best validation is on disk. If it could not be written, the best of those on
+        disk counts as the best again."""
         best = self.validations.best
         if best is None or best.step != written.step:
             return

@@ -1,6 +1,8 @@
-"""The coordinator process at work: messages go to the inbox, the scheduler's decisions to the executor.
+"""The main loop of the coordinator, the process that adds up gradients and changes the weights.
 
-The only process that changes weights (I3). State that only it has is in its snapshots and checkpoints (I9).
+Messages from the other processes go to the inbox, which turns them into events for the scheduler. The executor carries
+out the scheduler's decisions. No other process changes weights (I3). Snapshots and checkpoints hold all state that only
+this process has (I9).
 """
 
 from __future__ import annotations
@@ -36,12 +38,12 @@ REPORT_SECONDS = 0.2
 
 @dataclass(eq=False)
 class Coordinator:
-    """Runs the coordinator's loop. Its parts are made by `pool.coordinator.assembly`."""
+    """Runs the coordinator's loop. `pool.coordinator.assembly` makes the parts that it is given here."""
 
     context: zmq.Context[Any]
     supervisor: Link
     hub: Hub  # to workers and feeder
-    shortcut: CoordinatorEnd  # of memory in which workers finish batches
+    shortcut: CoordinatorEnd  # shared memory in which workers report finished batches
     exchanges: Exchanges
     metrics: Metrics
     trace: Trace
@@ -50,8 +52,8 @@ class Coordinator:
     scheduler: StepScheduler
     executor: Executor
     inbox: Inbox
-    machines: OtherMachines | None  # that compute each step with this one
-    machine_timeout: float  # seconds
+    machines: OtherMachines | None  # the coordinators that compute each step with this one; None: there are none
+    machine_timeout: float  # seconds that another machine may be unreachable before the run ends
     history: History | None
     say: Callable[[str], object]  # sends a line to the run's user
     _next_report: float = field(default=0.0, init=False)
@@ -59,6 +61,10 @@ class Coordinator:
     _waits_for_nets: bool = field(default=False, init=False)
 
     def run(self) -> None:
+        """Handles messages and signals until the run is over, then closes all files and sockets.
+
+        Returns when the last checkpoint, all metrics and the last report have been written or sent.
+        """
         poller = zmq.Poller()
         poller.register(self.supervisor.socket, zmq.POLLIN)
         poller.register(self.hub.socket, zmq.POLLIN)
@@ -72,7 +78,7 @@ class Coordinator:
         self.supervisor.send(Hello(os.getpid()))
         crash_point("coordinator.after_hello")
         if self.machines is not None:
-            self.report()  # where it is reached: the others wait for that
+            self.report()  # this machine's address, which the other coordinators wait for
         again = SayAgain()
         while not self._finished():
             waits = self.scheduler.waits_for_machines
@@ -102,7 +108,11 @@ class Coordinator:
         self.context.term()  # waits until the last messages are sent
 
     def _finished(self) -> bool:
-        """Sees to the last checkpoint, and then waits for what is left to do with nets."""
+        """Returns True when the run is over and everything is saved. Called once in each turn of the loop.
+
+        After the last step it waits in turn for the final checkpoint, for the other machines, for the nets that are
+        exported from checkpoints, and for the lines of metrics.jsonl.
+        """
         saved = self.executor.at_end and self.checkpoints.finish(self.scheduler.step)
         if saved and self.machines is not None:
             saved = self.machines.all_end(self.scheduler.step)
@@ -110,6 +120,8 @@ class Coordinator:
         return saved and not self._waits_for_nets and self.metrics.finish()
 
     def _hear(self, events: Mapping[object, int]) -> None:
+        """Receives the messages of the supervisor, the feeder and the workers, and acts on them. `events`: the sockets
+        that are readable."""
         if self.supervisor.socket in events:
             for message in self.supervisor.receive():
                 if isinstance(message, Roster):
@@ -130,6 +142,9 @@ class Coordinator:
                 self.executor.act(self.inbox.message(peer, received))
 
     def _hear_machines(self) -> None:
+        """Receives the messages of other machines' coordinators and acts on them. While a step waits for other
+        machines, tells the user of those that can't be reached. Raises RunError if that lasts longer than
+        `machine_timeout`."""
         if self.machines is None:
             return
         self.machines.hub.look()
@@ -145,13 +160,15 @@ class Coordinator:
             self.executor.act(actions)
 
     def _look(self) -> None:
-        """Rung when a batch is finished."""
+        """Reads which batches the workers have finished. Called when a worker has set the signal in shared memory."""
         self.shortcut.bell.silence()
         self.trace.mark("bell heard")
         crash_point("coordinator.bell_heard")
         self.executor.act(self.inbox.bell())
 
     def report(self, *, finished: bool = False) -> None:
+        """Sends the supervisor a report of the run's progress, at most once in REPORT_SECONDS; with `finished`, at
+        once."""
         now = time.monotonic()
         if finished or now >= self._next_report:
             self._next_report = now + REPORT_SECONDS

@@ -1,4 +1,5 @@
-"""Records what a run's first steps have made of its weights."""
+"""Records a digest of a run's weights after its first steps, by which a later build can tell whether it computes the
+same."""
 
 from __future__ import annotations
 
@@ -16,16 +17,20 @@ log = logging.getLogger(__name__)
 
 
 class FirstStepsRecord:
+    """Writes first-steps.json when the run's first steps are done."""
+
     def __init__(
         self, run_dir: Path, config: Mapping[str, Any], weights: Callable[[], Mapping[str, torch.Tensor]]
     ) -> None:
-        """`weights`: returns those of the newest version, between two steps."""
+        """Makes the recorder of a run's first steps. `config`: the run's. `weights`: returns the tensors of the newest
+        version by name; it is called between two steps."""
         self._run_dir = run_dir
         self._config = config
         self._weights = weights
 
     def committed(self, version: int) -> None:
-        """Writes first-steps.json once they are done; training goes on if it can't be written."""
+        """Writes first-steps.json if `version` is the one after the first steps. Writes nothing for very large models.
+        A failure to write is logged, and training goes on."""
         if version != STEPS:
             return
         weights = self._weights()

@@ -1,7 +1,8 @@
-"""history.jsonl, for tests of the runtime: what was added up, stepped and committed, with a hash of each version.
+"""history.jsonl, for tests of the runtime: which gradients were added up, stepped and committed, with a hash of each
+version of the weights.
 
-A line is one write, so that a death leaves whole lines; a successor's lines follow those of its predecessor. While the
-disk is full, lines wait.
+Each line is one write, so that a death leaves whole lines. A successor's lines follow those of its predecessor. While
+the disk is full, lines wait in memory.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ HISTORY = "history.jsonl"
 
 
 class History:
-    """The file that notes what the coordinator has carried out."""
+    """Writes history.jsonl: the actions of the coordinator that change a version of the weights."""
 
     def __init__(self, folder: Path, incarnation: int, step: int, weights: Callable[[], bytes]) -> None:
-        """`weights`: gives those of the newest complete version."""
+        """Opens history.jsonl, and writes a line about the version `step` that this process begins with. `weights`:
+        returns the bytes of the newest complete version."""
         self._file = LineFile(folder / HISTORY)
         self._weights = weights
         self._write({"incarnation": incarnation, "begin": step, "hash": self._hash()})
 
     def note(self, action: Action) -> None:
-        """Notes an action that was carried out, if it is one that a version depends on."""
+        """Writes a line about an action that was carried out, if versions of the weights depend on it."""
         match action:
             case Fold():
                 self._fold(action)
@@ -44,7 +46,7 @@ class History:
                 self._write({"bad": action.step, "batch": action.batch})
 
     def close(self) -> None:
-        """Writes the lines that wait."""
+        """Writes the lines that wait in memory, and closes history.jsonl."""
         self._file.write_waiting()
         self._file.close()
 

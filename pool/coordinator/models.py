@@ -1,7 +1,8 @@
-"""The models whose weights the run trains: made or restored, stepped bucket by bucket, one version after the other.
+"""The models that the run trains, one for each member (network of an ensemble): they are made or restored, and stepped
+bucket by bucket. A bucket is a group of parameters that the optimizer steps together.
 
-The only writer of weights (I3). Version t lies in half t mod 2 of the weights' memory; step t reads that half
-and writes the other one, bucket by bucket, as the scheduler decides.
+Nothing else in a run writes weights (I3). Memory holds two versions of them: version t, the weights after t steps, lies
+in half t mod 2. Step t reads that half and writes the other one, one bucket at a time, as the scheduler decides.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from pool.optim.joined_state import State, joined_state, states_of
 
 
 class Models:
-    """Owns the members' models and their optimizers. Buckets are numbered through all members."""
+    """Owns all members' models and optimizers. Buckets and parameters are numbered through all members, those of member
+    0 first."""
 
     def __init__(
         self,
@@ -37,7 +39,8 @@ class Models:
         exchanges: Sequence[CoordinatorExchange],
         stopwatch: Stopwatch,
     ) -> None:
-        """One of each for each member."""
+        """Makes the trained members from their `configs`, `members`, `plans` and `exchanges`, each a list with one
+        entry for each member (network of an ensemble), in the same order."""
         self._configs = configs
         self._plans = plans
         self._exchanges = exchanges
@@ -49,33 +52,35 @@ class Models:
         self._member_of = member_of_bucket(plans)
         self.buckets = [bucket for member in self.members for bucket in member.steps.buckets]
         self.changes = Changes.together(member.steps.changes for member in self.members)
-        self.version = -1  # of the newest complete weights
-        self._averaged = -1  # the newest version that has been offered to the averages
-        self._ahead = -1  # the newest version of which `ahead` has been done
+        self.version = -1  # the newest complete version of the weights
+        self._averaged = -1  # the newest version for which `average` was done
+        self._ahead = -1  # the newest version for which `ahead` was done
         self._stopwatch = stopwatch
 
     @property
     def learning_rates(self) -> tuple[float, ...]:
-        """The learning rates of the next step, one a member."""
+        """The learning rate of the next step for each member."""
         return tuple(member.optimizers.learning_rate for member in self.members)
 
     @property
     def frozen(self) -> tuple[int, ...]:
-        """Members that are trained no further."""
+        """The indices of the members (networks of an ensemble) that are not trained any further."""
         return tuple(m for m, member in enumerate(self.members) if member.frozen_at is not None)
 
     @property
     def read_nbytes(self) -> int:
-        """The bytes of gradients that were read since the beginning."""
+        """How many bytes of gradients have been read since this process began."""
         return sum(exchange.read_nbytes for exchange in self._exchanges)
 
     def initialize(self, start: Mapping[str, torch.Tensor] | None = None) -> None:
-        """The weights of a run that begins; `start`: those of another one's checkpoint. Raises CheckpointError."""
+        """Draws the initial weights of a new run, or copies them from `start`, the weights of another run's checkpoint
+        by name. Raises CheckpointError if they don't fit the models."""
         for m, member in enumerate(self.members):
             member.initialize(None if start is None else self._weights_of(m, start))
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """The weights and optimizer state of a run that goes on. Raises CheckpointError."""
+        """Loads the weights, averages and optimizer state of a run that is resumed. Raises CheckpointError if they
+        don't fit the models."""
         state = checkpoint.optimizer_tensors, checkpoint.optimizer.plain()
         states = states_of(self._configs, self._plans, state)
         known = checkpoint.members or (MemberState(),) * len(self.members)
@@ -86,7 +91,7 @@ class Models:
             member.restore(weights, own, steering.frozen_at, average)
 
     def begin(self, step: int) -> None:
-        """The models' present weights become version `step`, in its half."""
+        """Makes the weights that the models hold now version `step`: copies them into that version's half of memory."""
         self.version = self._averaged = step
         self._ahead = -1
         for member in self.members:
@@ -96,33 +101,37 @@ class Models:
             exchange.give_out_average()
 
     def publish(self, version: int) -> None:
-        """It is complete: workers may read it."""
+        """Lets the workers read a version of the weights, which must be complete. Raises what a device has failed
+        with."""
         for exchange in self._exchanges:
             exchange.give_out(version)
         self._exchanges[0].publish(version)
 
     def settle(self) -> None:
-        """Nothing reads gradients any more that were folded."""
+        """Waits until sums that were begun no longer read any gradient slot, so that workers may write the slots again.
+        On a device it returns earlier, and the workers' writes wait there. Raises what the device has failed with."""
         for exchange in self._exchanges:
             exchange.settle()
 
     def newest(self) -> bytes:
-        """The newest version, as it lies in memory."""
+        """Returns the bytes of the newest version of the weights of all members (networks of an ensemble), as they lie
+        in memory."""
         return b"".join(exchange.newest(self.version) for exchange in self._exchanges)
 
     def folded(self, bucket: int) -> Iterator[tuple[int, int, Addend]]:
-        """Yields what is in the sum of a bucket: number of the parameter among all, first row of the piece, node."""
+        """Yields the partial sums of a bucket's gradients in the step in progress. For each: the number of its
+        parameter, the first table row of the part that it belongs to, and the sum."""
         first = self._first_parameter[self._member_of[bucket]]
         for part in self.buckets[bucket].parts:
             for node in part.folded:
                 yield first + part.index, part.memory.first_row, node
 
     def buffers(self, version: int) -> list[torch.Tensor]:
-        """Returns those of all members."""
+        """Returns the buffers (tensors of the models that are not trained) of all members in a version."""
         return [buffer for exchange in self._exchanges for buffer in exchange.buffers(version)]
 
     def commit(self, step: int) -> None:
-        """Completes version step + 1."""
+        """Completes version step + 1 of all members' weights, and makes it the newest version."""
         for member in self.members:
             member.complete(step)
         crash_point("coordinator.before_commit")
@@ -132,7 +141,8 @@ class Models:
         crash_point("coordinator.after_commit")
 
     def average(self) -> None:
-        """Adds the newest version to the averages, unless that has been done; before the next step changes anything."""
+        """Adds the newest version of the weights to the members' running averages. Does nothing if that has been done.
+        To be called before the next step changes anything."""
         if self._averaged == self.version:
             return
         self._averaged = self.version
@@ -142,8 +152,9 @@ class Models:
                     member.take_average(self.version)
 
     def ahead(self) -> None:
-        """Makes what can be made of the next version while the workers compute with the newest one, unless that has
-        been done; before the next step changes anything."""
+        """Copies to the next version of the weights what can be copied before its gradients are there, while the
+        workers compute with the newest one. Does nothing if that has been done. To be called before the next step
+        changes anything."""
         if self._ahead == self.version:
             return
         self._ahead = self.version
@@ -153,7 +164,7 @@ class Models:
             self.changes.settle()
 
     def show_averages(self) -> None:
-        """Publishes the averages, to be measured with the newest version."""
+        """Brings the averaged weights to where workers read them, to be validated together with the newest version."""
         self.average()
         for member in self.members:
             member.show_average(self.version)
@@ -162,32 +173,38 @@ class Models:
 
     @property
     def averaged(self) -> int:
-        """Versions that are in the averages of those members that are trained."""
+        """The number of versions of the weights that have been added to the averages of members that are still
+        trained."""
         return max(0 if member.average is None else member.average.count for member in self.members)
 
     def averages(self) -> dict[str, torch.Tensor]:
-        """The averaged tensors by name, of members that have an average; the next `average` changes them."""
+        """Returns the averaged tensors by name, of the members that have an average. They are the live ones, which the
+        next call of `average` changes."""
         averages = [member.average.named for member in self.members if member.average is not None]
         return {name: tensor for named in averages for name, tensor in named.items()}
 
     def override(self, override: Override) -> None:
-        """Between two steps, of all members. Raises CheckpointError."""
+        """Applies settings that the user has changed to the optimizers of all members. To be called between two steps.
+        Raises CheckpointError."""
         for member in self.members:
             member.optimizers.override(override)
 
     def optimizer_state(self) -> State:
+        """Returns the optimizer state of all members (networks of an ensemble), joined to that of one optimizer."""
         return joined_state([member.optimizers.state() for member in self.members])
 
     def divided_state(self) -> dict[str, list[torch.Tensor]]:
-        """Returns the part of the state that lies on several devices, as `BucketOptimizers.divided` gives it."""
+        """Returns the tensors of optimizer state whose rows lie on several devices. By name, each is the list of its
+        parts, in the order of their rows."""
         return {name: parts for member in self.members for name, parts in member.optimizers.divided.items()}
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The tensors of all members by name; the next step changes them."""
+        """Returns the tensors of all members by name. They are the live ones, which the next step changes."""
         return {name: tensor for member in self.members for name, tensor in member.named.items()}
 
     def _weights_of(self, m: int, weights: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
-        """Returns the weights of an ensemble of as many members, by name; or those that each member begins with."""
+        """Returns one member's tensors out of a checkpoint's, by name. A checkpoint of a single network serves every
+        member: its names then get the member's prefix."""
         own = prefix(m, len(self.members))
         if any(name.startswith(prefix(0, len(self.members))) for name in weights):
             return {name: tensor for name, tensor in weights.items() if name.startswith(own)}

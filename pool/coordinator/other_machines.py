@@ -1,8 +1,9 @@
-"""A coordinator and those of other machines: of each step each tells what its share of the batches has come to, and
-sends its sums, bucket by bucket.
+"""Exchanges results of each step with the coordinators of other machines: reports of the batches, and sums of
+gradients, bucket by bucket (a bucket is parameters that are stepped together).
 
-All coordinators of a generation begin together, with the same step. What one has said of a step it keeps until all
-have surely heard it: until it has heard of the step after.
+Each coordinator reports what the batches of its share of a step have come to, and sends the sums of its share. All
+coordinators of a generation begin together, with the same step. A coordinator keeps what it has sent of a step until
+all others have surely received it, which is when it has received their messages of the next step.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
 from pool.protocol.messages import BucketSums, MachineAddress, Saves, ShareReport, StateSum, SumPlace
 
-SILENCE = 15.0  # seconds without a connection: longer than it takes the supervisors to see that a machine is lost
+SILENCE = 15.0  # seconds without a connection; the supervisors notice the loss of a machine in less
 
 
 class OtherMachines:
+    """Connects this machine's coordinator to those of all other machines that compute the run."""
+
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
@@ -39,7 +42,9 @@ class OtherMachines:
         share: range,
         sums: OtherSums,
     ) -> None:
-        """`share`: the places of this machine's groups; `sums`: takes what the others send. Raises ResourceError."""
+        """Opens this coordinator's port for the other machines. `place`: this machine's number and addresses. `share`:
+        the indices of the groups of batches of a step that this machine computes. `sums`: keeps the sums that other
+        machines send. Raises UnavailableError if the port can't be had."""
         self._generation = place.generation
         self._is_other = {machine for machine in range(place.machines) if machine != place.machine}
         self.is_first = place.machine == 0
@@ -48,26 +53,26 @@ class OtherMachines:
         most = max((bucket.nbytes for bucket in layout.plan.buckets), default=0)
         most = max(most, *(buffer.nbytes for buffer in layout.plan.buffers), 0)
         self.hub = MachineHub(context, place.key, me, place.host, place.coordinator_port, most_bytes=most)
-        self._unconnected: dict[int, float] = {}  # other coordinators that can't be sent to: since when
-        self._named: set[int] = set()  # of these, those that `name_unconnected` has named
+        self._unconnected: dict[int, float] = {}  # machines without a connection: since when (monotonic clock)
+        self._named: set[int] = set()  # of these, those that the user has been told of
         self._sums = sums
-        self._at = dict.fromkeys(self._is_other, -1)  # the newest step that each has said something of
-        self._end = -1
-        self._finished: set[int] = set()  # others that have ended
-        self._states: dict[StateSum, set[int]] = {}  # machines that have said it of a version
+        self._at = dict.fromkeys(self._is_other, -1)  # by machine: the newest step of which it has sent something
+        self._end = -1  # the version that this machine ends with, once the others were told
+        self._finished: set[int] = set()  # other machines whose coordinators have ended
+        self._states: dict[StateSum, set[int]] = {}  # checksum of a version -> machines that have this one
         self._machine = place.machine
-        self.sent_nbytes = 0  # to each of the others, since the beginning
+        self.sent_nbytes = 0  # bytes sent to each other machine since this process began
 
     def connect(self, addresses: Iterable[MachineAddress]) -> None:
-        """Takes what is known of all coordinators of the generation."""
+        """Connects to the coordinators of the other machines, whose addresses the supervisors exchange."""
         others = [each for each in addresses if each.machine in self._is_other]
         self._finished = {each.machine for each in others if each.finished}
         reached = [each for each in others if not each.finished]
         self.hub.connect({Peer(MACHINE, each.machine, self._generation): each.address for each in reached})
 
     def name_unconnected(self, now: float, timeout: float) -> str:
-        """Returns a line that names the coordinators that can't be sent to for SILENCE, once; empty: there are no more
-        than before. Raises RunError after `timeout` seconds of that."""
+        """Returns a line that names the coordinators without a connection for more than SILENCE seconds; empty if a
+        line has named all of them before. Raises RunError `timeout` seconds after that."""
         addresses = self.hub.unconnected
         self._unconnected = {machine: self._unconnected.get(machine, now) for machine in addresses}
         self._named &= addresses.keys()
@@ -83,19 +88,20 @@ class OtherMachines:
         return line if is_new else ""
 
     def forget_unconnected(self) -> None:
-        """Forgets since when coordinators can't be sent to: this machine waits for none."""
+        """Forgets since when other machines have no connection. Called while this machine waits for none of them."""
         self._unconnected = {}
 
     def announce(self, report: ShareReport, buffers: Sequence[torch.Tensor]) -> None:
-        """Tells what the share has come to; `buffers`: after the step's first batch, if that is of the share."""
+        """Sends the other machines the report on this machine's share of the batches of a step. `buffers`: the model's
+        buffers after the step's first batch, if this machine has computed it; else empty."""
         crash_point("coordinator.before_announce")
         self._note_state(self._machine, report)
         self._keep(report.step, report, [_bytes(buffer.clone()) for buffer in buffers])
         crash_point("coordinator.after_announce")
 
     def send(self, step: int, bucket: int, nodes: Iterable[tuple[int, int, Addend]]) -> None:
-        """Sends what the share adds to a bucket: of each node the number of the parameter, the piece's first row, the
-        sum."""
+        """Sends the others this machine's sum of a bucket's gradients. `nodes`: partial sums, each with the number of
+        its parameter and the first table row of the part. Of a table only the touched rows are sent."""
         places: list[SumPlace] = []
         frames: list[memoryview] = []
         for parameter, first_row, node in nodes:
@@ -114,15 +120,20 @@ class OtherMachines:
         crash_point("coordinator.after_send")
 
     def all_end(self, step: int) -> bool:
-        """This machine ends with the version `step`, and tells the others: whether all have made it."""
+        """Tells the other machines that this one ends with version `step` of the weights. Returns True if all have made
+        that version, or have ended."""
         if self._end != step:
             self._end = step
             self.hub.keep(step, ShareReport(step, ()))
         return all(reached >= step or machine in self._finished for machine, reached in self._at.items())
 
     def committed(self, step: int) -> None:
-        """All machines have sent all of the step: they have committed the one before. Raises RunError if one had other
-        weights in it."""
+        """Notes that a step is committed here, for which all machines have sent their sums: so all have committed the
+        step before. Forgets the messages that were kept for earlier steps, and the sums received up to this one.
+
+        Compares the checksums of the weights that the machines have reported for the beginning of this step. Raises
+        RunError if they differ.
+        """
         versions = {state: machines for state, machines in self._states.items() if state.step == step}
         if len(versions) > 1:
             groups = " and ".join(sorted(map(named, versions.values())))
@@ -134,8 +145,9 @@ class OtherMachines:
         self._sums.forget(step + 1)
 
     def receive(self, scheduler: StepScheduler) -> Iterator[tuple[list[Action], tuple[int, Saves] | None]]:
-        """Yields what follows from all that has come: actions, and what the first machine has decided to save of which
-        version."""
+        """Receives the messages of other machines' coordinators. Yields for each the actions that the scheduler takes,
+        and a second value. This is None, or if the first machine has decided what all save of a version, that version
+        and the decision."""
         for peer, message, frames in self.hub.receive():
             if (
                 peer.role != MACHINE
@@ -145,7 +157,7 @@ class OtherMachines:
             ):
                 self.hub.drops.add(f"{type(message).__name__} of {peer} in generation {peer.incarnation}")
                 continue
-            if not scheduler.step <= message.step <= scheduler.step + 1:  # done, or what nobody can have computed
+            if not scheduler.step <= message.step <= scheduler.step + 1:  # committed, or too far ahead to be true
                 continue
             self._at[peer.index] = max(self._at[peer.index], message.step)
             try:
@@ -165,15 +177,18 @@ class OtherMachines:
             yield scheduler.share_computed(peer.index, message), decided
 
     def _note_state(self, machine: int, report: ShareReport) -> None:
+        """Notes the checksum of the weights in another machine's report, or this machine's, to be compared. Reports of
+        versions that were not saved have none."""
         if report.state is not None:
             self._states.setdefault(report.state, set()).add(machine)
 
     def _keep(self, step: int, message: ShareReport | BucketSums, frames: Sequence[memoryview]) -> None:
+        """Sends the other machines a message about a step, and keeps it to be sent again after a lost connection."""
         self.sent_nbytes += sum(frame.nbytes for frame in frames)
         self.hub.keep(step, message, frames)
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:
-    """Returns its memory."""
+    """Returns a view of a tensor's bytes."""
     array: Any = tensor.contiguous().view(-1).view(torch.uint8).numpy()
     return memoryview(array)

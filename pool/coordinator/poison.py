@@ -1,4 +1,4 @@
-"""Keeps a bad batch, so that it can be examined: poison/batch-N.safetensors and .json."""
+"""Saves a bad batch, so that it can be examined: as poison/batch-N.safetensors and .json in the run folder."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ FOLDER = "poison"
 
 
 def save(run_dir: Path, batch: SparseBatch, action: BadBatch, origin: Mapping[str, Any]) -> Path:
-    """Every array of the batch by name, and beside it why it is bad and where it comes from.
-
-    Raises OSError.
-    """
+    """Saves every array of a batch by name, and in a .json file beside it why the batch is bad and where in the data it
+    comes from. Returns the path of the arrays. Raises OSError."""
     folder = run_dir / FOLDER
     make_folder(folder)
     arrays = {"bucket_offsets": batch.bucket_offsets, **batch.dense}

@@ -1,4 +1,5 @@
-"""The state of a run between two steps (I9): made, restored, and given to checkpoints."""
+"""The state of a run between two steps (I9): how it is made, restored, changed, and given to snapshots and
+checkpoints."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ from pool.shm.memory import Memory
 
 
 class State:
-    """Weights and optimizer are the models's; the place in the stream and what was changed by hand are kept here."""
+    """The state of a run: weights, optimizer state, the position in the data stream, and the results of validations.
+
+    The weights and the optimizer state lie in `Models`. The rest is kept here.
+    """
 
     def __init__(
         self,
@@ -36,7 +40,8 @@ class State:
         goal: Goal,
         say: Callable[[str], object],
     ) -> None:
-        """`goal`: which number of a validation the run goes by; `say`: to its user."""
+        """Makes the state of a run, without weights until `begin`. `goal`: which number of a validation tells the best
+        checkpoint. `say`: shows the run's user a line."""
         self._start = start
         self._memory = memory
         self._models = models
@@ -49,28 +54,30 @@ class State:
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next step begins in."""
+        """The epoch of the data in which the next step begins."""
         return self._cursor.epoch
 
     @property
     def unused(self) -> tuple[int, ...]:
-        """The batches in a row that each member has lost, as the last commit has said it."""
+        """For each member (network of an ensemble), how many batches in a row could not be used for it, as of the last
+        commit."""
         return self._unused
 
     @property
     def plateaus(self) -> tuple[Plateau, ...]:
-        """The plateaus of the members, as the last validation has made them."""
+        """For each member, the state of the rule that lowers the learning rate (`schedule.plateau`), as of the last
+        validation."""
         return self._plateaus
 
     @property
     def learning_rates(self) -> tuple[float, ...]:
-        """The learning rates of the next step, one a member."""
+        """The learning rate of the next step for each member."""
         return self._models.learning_rates
 
     def begin(self) -> Validations:
-        """Makes or loads the weights and publishes them. Returns what is known of validations.
+        """Makes the weights, or loads them from a snapshot or a checkpoint, and publishes them to the workers.
 
-        Raises CheckpointError.
+        Returns the results of earlier validations that the next ones can be compared with. Raises CheckpointError.
         """
         start, models = self._start, self._models
         restored = None
@@ -93,22 +100,24 @@ class State:
             models.initialize(None if start.start_from is None else self._start_weights(start.start_from))
         models.begin(start.step)
         if restored is None and start.start_from is not None:
-            self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may go
+            self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may be deleted
         models.publish(start.step)
         return NONE if restored is None else self._validations(restored)
 
     def committed(self, action: Commit) -> None:
-        """The next step begins elsewhere in the stream, and with what its user has changed."""
+        """Moves the state on after a step: the position in the data stream, the counts of unused batches, and settings
+        that the user has changed for the next step."""
         self._override(action.step + 1)
         self._cursor = action.next_cursor
         self._unused = action.unused
 
     def validated(self, action: Validated) -> None:
-        """The newest version is."""
+        """Keeps the new state of the rules that lower learning rates (`schedule.plateau`), after a validation."""
         self._plateaus = action.plateaus
 
     def reduce_rates(self, action: ReduceRates) -> None:
-        """The next steps are made with lower learning rates, unless these are the lowest. Raises CheckpointError."""
+        """Lowers the learning rates of members whose validations have stopped improving, and tells the user. A rate
+        that is at its minimum stays. Raises CheckpointError."""
         reduced = defaultdict[str, list[int]](list)
         for m, rule in action.rules.items():
             optimizers = self._models.members[m].optimizers
@@ -122,7 +131,8 @@ class State:
             self._say(f"{who}step {action.step}: {what} (schedule.plateau)")
 
     def checkpoint(self) -> store.Checkpoint:
-        """All of it; between two steps only. The tensors are those that the next step changes."""
+        """Returns the whole state of the run. To be called between two steps only, because its tensors are the live
+        ones, which the next step changes."""
         tensors, plain = self._models.optimizer_state()
         return store.Checkpoint(
             step=self._models.version,
@@ -147,12 +157,18 @@ class State:
         )
 
     def _start_weights(self, checkpoint: Path) -> Mapping[str, torch.Tensor]:
+        """Loads the weights that a new run begins with from another run's checkpoint, as `train.start_weights` says:
+        its newest ones or their average."""
         averaged = self._start.config.train.start_weights == "averaged"
         return store.load_weights(checkpoint, averaged=averaged).tensors
 
     def _validations(self, restored: store.Checkpoint) -> Validations:
-        """Returns what is known of the validations, if the next ones can be compared with it. Raises CheckpointError if
-        the checkpoint that was the best by others can't be kept."""
+        """Returns the results of earlier validations in a restored state. Returns NONE if the validation data or
+        settings have changed since, so that new results can't be compared with them.
+
+        In that case the checkpoint that was the best is kept under another name, and the user is told. Raises
+        CheckpointError if it can't be kept.
+        """
         known, start = restored.validations, self._start
         same_files = same_validation(restored, start.validation_files, start.validation_digests)
         if known == NONE or (same_files and comparable(restored.config, start.config.model_dump(mode="json"))):
@@ -170,7 +186,8 @@ class State:
         return NONE
 
     def _override(self, step: int) -> None:
-        """Before step `step`: what the user wants changed there, unless the state has been through it."""
+        """Applies the settings that the user has changed for step `step` when the run was resumed. Settings of other
+        steps are left alone."""
         for override in self._start.overrides:
             if override.step == step:
                 self._models.override(override)

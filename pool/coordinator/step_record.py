@@ -1,4 +1,4 @@
-"""Records finished steps and validations: metrics, and a snapshot or checkpoint if one is due."""
+"""Records finished steps and validations: in the metrics, and in a snapshot or checkpoint if one is due."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from pool.telemetry.trace import Trace
 
 
 class StepRecord:
-    """A commit is recorded after the workers have been told of it, and before anything changes the state."""
+    """Records what the coordinator has done. A commit is recorded after the workers were told of it, so that they don't
+    wait, and before anything changes the state."""
 
     def __init__(
         self,
@@ -31,8 +32,9 @@ class StepRecord:
         first_step: int,
         traffic: Callable[[], Traffic],
     ) -> None:
-        """`history`: notes each action that is carried out; `first_step`: of this process; `traffic`: since its
-        beginning."""
+        """Makes the recorder of a run's steps. `collected`: gathers the arrays of validations. `history`: notes each
+        action that is carried out; None: there is no such file. `first_step`: the first of this process. `traffic`:
+        returns the bytes moved since this process began."""
         self._metrics = metrics
         self.checkpoints = checkpoints
         self._trace = trace
@@ -41,15 +43,17 @@ class StepRecord:
         self._first_steps = first_steps
         self._first_step = first_step
         self._traffic = traffic
-        self._open: tuple[Commit, tuple[float, ...]] | None = None
+        self._open: tuple[Commit, tuple[float, ...]] | None = None  # a commit that `settle` has to record
 
     def committed(self, action: Commit, learning_rates: tuple[float, ...]) -> None:
-        """`learning_rates`: that the step was made with, one a member."""
+        """Takes a commit, which `settle` records later. `learning_rates`: those that the step was made with, one for
+        each member (network of an ensemble)."""
         self.checkpoints.superseded()
         self._open = action, learning_rates
 
     def settle(self) -> None:
-        """Writes down what was committed, if that has not been done."""
+        """Records the last commit in the metrics, and in a snapshot or checkpoint if one is due. Does nothing if that
+        has been done."""
         if self._open is None:
             return
         (commit, learning_rates), self._open = self._open, None
@@ -58,20 +62,20 @@ class StepRecord:
         with self._trace.span("snapshot, if due", step=commit.step):
             self.checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
         self._first_steps.committed(commit.step + 1)
-        if commit.step == self._first_step:  # all that stays is there now, optimizer state too
-            _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
+        if commit.step == self._first_step:  # all lasting memory is allocated now, that of optimizer state too
+            _native.return_free_memory()  # that of weights as loaded or drawn, and of parts of optimizer state
 
     def note(self, action: Action) -> None:
-        """An action has been carried out."""
+        """Writes an action that was carried out to the history file, if there is one."""
         if self._history is not None:
             self._history.note(action)
 
     def collect(self, action: Collect) -> None:
-        """Takes a batch's part of what the next validation is measured by."""
+        """Copies the arrays that a worker has left for a validation batch."""
         self._collected.take(action)
 
     def measured(self, action: Measure) -> list[Validation]:
-        """Returns the validation of each member. Raises as `ValidationArrays.values`."""
+        """Makes and records the validation of each member. Raises as `ValidationArrays.values`."""
         metrics = self._collected.values()
         self._metrics.validated(action.version, action.losses, metrics)
         return [
@@ -80,5 +84,6 @@ class StepRecord:
         ]
 
     def validated(self, action: Validated) -> None:
-        """The state has what is known now."""
+        """Saves the validated version of the weights if that is due, now that the state holds the validation's
+        results."""
         self.checkpoints.validated(action.known)

@@ -1,4 +1,5 @@
-"""One member's model: made or restored, stepped bucket by bucket, frozen."""
+"""The model and the optimizer of one member (network of an ensemble): made or restored, stepped bucket by bucket,
+frozen."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from pool.task.task import Task
 
 
 class TrainedMember:
-    """Owns the model and its optimizer. Version t of its weights lies in half t mod 2 of its memory."""
+    """Owns one member's model and its optimizer. Version t of its weights lies in half t mod 2 of its memory."""
 
     def __init__(
         self,
@@ -41,14 +42,15 @@ class TrainedMember:
         *,
         prefix: str = "",
     ) -> None:
-        """`config`, `plan`, `exchange`: the member's own; `prefix`: of the names of its tensors."""
+        """Makes the member's optimizer and the objects that step its parameters. `config`, `plan`, `exchange`: the
+        member's own. `prefix`: what the names of its tensors begin with in checkpoints."""
         self._task = member.task
         self._seed = member.seed
         self._drawn = member.drawn
-        self._made: nn.Module | None = member.model  # until the run begins: drawn or restored, in host memory
+        self._made: nn.Module | None = member.model  # in host memory, to draw or load weights; None after `begin`
         self._model = _where_it_is_stepped(member, exchange)
         self._prefix = prefix
-        # further names of tensors, each with that in `named`; buffers that the model's own state_dict leaves out
+        # tied: second names of tensors, with the name in `named`. transient: buffers that state_dict leaves out
         self.tied = {prefix + name: prefix + first for name, first in tied_names(self._model).items()}
         self.transient = [prefix + name for name in transient_names(self._model)]
         self._exchange = exchange
@@ -72,13 +74,15 @@ class TrainedMember:
 
     @property
     def named(self) -> dict[str, torch.Tensor]:
-        """All tensors by name."""
+        """The model's parameters and buffers by name. The next step changes them."""
         return self._named(self._model)
 
     def initialize(self, start: Mapping[str, torch.Tensor] | None = None) -> None:
-        """The weights of a run that begins; `start`: those of another one's checkpoint. Raises CheckpointError."""
+        """Draws the initial weights by the task's `initialize`, or copies them from `start`, the weights of another
+        run's checkpoint by name. Raises CheckpointError if they don't fit, PluginError if the task has changed the
+        model in a way that the run can't carry on."""
         if self._drawn is not None:
-            self._drawn.restore()  # what the task draws does not depend on other members
+            self._drawn.restore()  # random generators, so that the task's draws don't depend on other members
         assert self._made is not None
         with torch.no_grad():
             bindings = Bindings(self._made, weights_change=True)
@@ -95,8 +99,11 @@ class TrainedMember:
         frozen_at: int | None,
         average: tuple[int, Mapping[str, torch.Tensor]],
     ) -> None:
-        """The weights and optimizer state of a run that goes on; `average`: of how many versions, and their average.
-        Raises CheckpointError."""
+        """Loads the weights and the optimizer state of a run that is resumed.
+
+        `frozen_at`: the step before which the member was frozen, None if it is trained. `average`: how many versions
+        were averaged, and their average by name. Raises CheckpointError if they don't fit.
+        """
         with torch.no_grad():
             self._take(weights)
         if self.average is not None:
@@ -105,7 +112,8 @@ class TrainedMember:
         self.frozen_at = frozen_at
 
     def begin(self, step: int) -> None:
-        """The model's present weights become version `step`, in its half."""
+        """Copies the model's weights into the half of memory for version `step`, and lets the model use that memory
+        from now on."""
         assert self._made is not None
         for place, tensor in zip(self._in(step), [*_trained(self._made), *_carried(self._made)], strict=True):
             place.copy_(tensor.detach())
@@ -120,22 +128,25 @@ class TrainedMember:
             self._copy_version(step)
 
     def take_buffers(self, action: TakeBuffers) -> None:
-        """Buffers follow the first batch of the step."""
+        """Copies the model's buffers to version step + 1 from where the worker of the step's first batch has left them.
+        If the action names no source, version step + 1 will have the buffers of version `step`."""
         self._buffers_taken = action.source is not None
         if action.source is not None:
             self._copy_buffers(self._exchange.buffers_of(action.source), action.step + 1)
 
     def freeze(self, step: int) -> None:
-        """Both halves hold version `step` from now on."""
+        """Ends the member's training. Both halves of the weights' memory hold version `step` from now on."""
         self.frozen_at = step
         self._copy_version(step)
 
     def _copy_version(self, step: int) -> None:
+        """Copies version `step` of the weights into the memory of the next one."""
         for place, tensor in zip(self._in(step + 1), self._in(step), strict=True):
             place.copy_(tensor)
 
     def complete(self, step: int) -> None:
-        """All of version step + 1 is written, but for what the task does with it."""
+        """Writes what is still missing of version step + 1: the buffers, and the buckets that are stepped all at once.
+        What the task does after a step is left to `commit`. Does nothing for a frozen member."""
         if self.frozen_at is not None:
             return
         if not self._buffers_taken:
@@ -146,7 +157,8 @@ class TrainedMember:
         self._exchange.gather()
 
     def commit(self, step: int) -> None:
-        """The task may change version step + 1, and the schedule moves on."""
+        """Runs the task's `after_step`, which may change version step + 1, and moves the learning rate schedule on.
+        Does nothing for a frozen member."""
         if self.frozen_at is not None:
             return
         self._point_to(step + 1)
@@ -154,18 +166,20 @@ class TrainedMember:
         self.optimizers.end_step(step)
 
     def ahead(self, version: int) -> None:
-        """Workers compute with the version: what can be made of the next one before their gradients are there."""
+        """Copies to the next version of the weights what can be copied before its gradients are there, while the
+        workers compute with `version`. Does nothing for a frozen member."""
         if self.frozen_at is None:
             for part in self.steps.parts:
                 part.ahead(version)
 
     def take_average(self, version: int) -> None:
-        """The version is complete: it is added to the average, unless the member was frozen before it."""
+        """Adds a complete version of the weights to the running average, if there is one and the member is not
+        frozen."""
         if self.average is not None and self.frozen_at is None:
             self.average.completed(version, self._in(version))
 
     def show_average(self, version: int) -> None:
-        """The version is about to be validated."""
+        """Prepares the running average of the weights to be validated together with `version`."""
         if self.average is not None:
             self.average.show(self._in(version))
 
@@ -174,7 +188,7 @@ class TrainedMember:
         return [*self._parameters, *self._buffers]
 
     def _in(self, version: int) -> list[torch.Tensor]:
-        """The memory of that version."""
+        """Returns the memory of a version's parameters and buffers, in the order of `_tensors`."""
         return [*self._exchange.weights(version), *self._exchange.buffers(version)]
 
     def _named(self, model: nn.Module) -> dict[str, torch.Tensor]:
@@ -182,6 +196,8 @@ class TrainedMember:
         return {self._prefix + name: tensor for name, tensor in tensors.items()}
 
     def _take(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Copies weights by name into the model that was made. Raises CheckpointError if names, shapes or dtypes
+        differ."""
         assert self._made is not None
         tensors = self._named(self._made)
         if difference := first_difference(forms_of_tensors(weights), forms_of_tensors(tensors)):
@@ -190,12 +206,14 @@ class TrainedMember:
             tensor.copy_(weights[name])
 
     def _after_step(self, version: int) -> None:
-        """The task may change weights: of a parameter that it does change, any row."""
+        """Lets the task change the weights of a version (`Task.after_step`). Every row of a parameter that the task
+        writes counts as changed. Raises PluginError if the task has changed the model in a way that the run can't carry
+        on."""
         after_step = self._task.after_step
         if getattr(after_step, "__func__", None) is Task.after_step:  # does nothing, and workers wait for this
             return
         changes = [parameter._version for parameter in self._parameters]
-        seed_for(self._seed, f"step {version}", torch.device("cpu"))  # to seed a device would wait for it
+        seed_for(self._seed, f"step {version}", torch.device("cpu"))  # seeding a device would wait for it
         with torch.no_grad():
             after_step(self._model)
         _settle(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
@@ -208,6 +226,7 @@ class TrainedMember:
             place.copy_(tensor)
 
     def _point_to(self, version: int) -> None:
+        """Lets the model's tensors use the memory in which a version of the weights lies."""
         for place, tensor in zip(self._in(version), self._tensors, strict=True):
             tensor.data = place
 
@@ -215,13 +234,16 @@ class TrainedMember:
 def _settle(
     bindings: Bindings, buffers: Sequence[torch.Tensor], weights: Sequence[torch.Tensor], method: Callable[..., object]
 ) -> None:
-    """Brings back what a call of the task's method has bound anew. Raises PluginError for what can't be carried on."""
+    """Undoes the replacement of tensors by a method of the task: writes a new tensor's numbers into the memory of the
+    one that it has replaced. `buffers`, `weights`: that memory. Raises PluginError for a change that the run can't
+    carry on."""
     if problem := bindings.settle(buffers, weights):
         raise PluginError(f"{method.__name__} {problem} ({definition_of(method)})")
 
 
 def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Module:
-    """The member's model; where weights lie on a device a second one, there."""
+    """Returns the model whose weights the optimizer steps: the member's own in host memory, or a second one whose
+    tensors lie on the device of the exchange."""
     weights = [*exchange.weights(0), *exchange.buffers(0)]
     if weights[0].device.type == "cpu":
         return member.model

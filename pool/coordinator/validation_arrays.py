@@ -1,5 +1,5 @@
-"""The arrays that workers collect of a validation's batches: taken batch by batch, and made into each member's
-numbers."""
+"""Gathers the arrays that workers leave for each batch of a validation, and makes each member's metrics of them. A
+member is one network of an ensemble."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 class ValidationArrays:
-    """The arrays of one validation at a time; a coordinator that begins, begins with none."""
+    """Holds the arrays of one validation at a time. A new coordinator begins with none."""
 
     def __init__(
         self,
@@ -31,7 +31,8 @@ class ValidationArrays:
         validation: ValidationPass,
         place: Callable[[int, int], Slot],
     ) -> None:
-        """`metrics`: of each member's task; `place`: of a worker's arrays of a batch."""
+        """Allocates memory for one validation. `metrics`: of each member's task, by name. `measured`: names and layout
+        of the arrays. `place`: returns the memory in which a worker, by index, has left the arrays of a batch."""
         self._metrics = metrics
         self._measured = measured
         self._place = place
@@ -39,9 +40,10 @@ class ValidationArrays:
         self._arrays = self._memory()
         self._of_averages = self._memory() if measured.averages else []
         members = len(metrics) if measured.averages else 0
-        self._losses = np.empty((members, validation.batches))  # of the averaged weights
+        self._losses = np.empty((members, validation.batches))  # with the averaged weights
 
     def take(self, action: Collect) -> None:
+        """Copies the arrays of a validation batch from the memory of the worker that has computed it."""
         place, members = self._place(action.worker, action.batch), len(self._metrics)
         samples = self._validation.size(action.batch)
         self._copy(action.batch, self._measured.of_members(place, members, samples), self._arrays)
@@ -50,8 +52,11 @@ class ValidationArrays:
             self._copy(action.batch, of_averages, self._of_averages)
 
     def values(self) -> tuple[MetricValue, ...]:
-        """When all batches are there: of the weights, then of their averages. Raises PluginError for what is no number,
-        and whatever the metrics' code raises."""
+        """Computes all metrics of a validation, one value for each member: with the weights, then with the averaged
+        weights if the run has them. To be called when all batches are taken.
+
+        Raises PluginError if a metric returns no number, and whatever the metrics' code raises.
+        """
         numbers = self._numbers(self._arrays)
         if self._measured.averages:
             numbers[AVERAGE + LOSS] = tuple(map(self._validation.mean, self._losses.tolist()))
@@ -59,15 +64,18 @@ class ValidationArrays:
         return tuple(MetricValue(name, values) for name, values in numbers.items())
 
     def _memory(self) -> list[Arrays]:
+        """Allocates each member's arrays, as large as a whole validation needs them."""
         return [self._measured.all_arrays(self._validation.samples if own else 0) for own in self._metrics]
 
     def _copy(self, batch: int, of_members: Sequence[Arrays], to: Sequence[Arrays]) -> None:
+        """Copies each member's arrays of a batch into those of the whole validation."""
         begin = batch * self._measured.batch_size
         for own, collected in zip(to, of_members, strict=True):
             for name, array in collected.items():
                 own[name][begin : begin + len(array)] = array
 
     def _numbers(self, collected: Sequence[Arrays]) -> dict[str, tuple[float, ...]]:
-        """Returns the numbers by name, one a member."""
+        """Computes the metrics that the arrays hold the numbers for: by name, one value for each member (network of an
+        ensemble)."""
         numbers = [numbers_of(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
         return {name: tuple(own[name] for own in numbers) for name in numbers[0]}

@@ -1,1 +1,2 @@
-"""The feeder: runs the loader library, fills free ring slots, announces them. Imports no torch."""
+"""The feeder process: runs the loader library, fills free ring slots with batches, and reports them. Imports no
+torch."""

@@ -1,8 +1,9 @@
-"""Computes the share of a validation's features that no training batch has; most often their ids are spelled otherwise.
+"""Computes what share of the features of a validation occurs in no training batch. Most often the ids of such features
+are spelled differently in the two sets of files.
 
-Pure: no sockets, no stream. The share is known once a whole pass over the training data and a whole validation
-have been seen, in either order. A field whose share is small already is followed no further:
-in most runs that is all fields, soon.
+Pure: no sockets, no stream. The share is known once a whole pass over the training data and a whole validation have
+been seen, in either order. A field whose share is small is not followed any further. In most runs these are soon all
+fields.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from pool.metrics.feature_uses import FeatureUses, FieldUses, UntrainedShare
 from pool.metrics.validation_pass import ValidationPass
 from pool.process.start import FeederStart
 
-COMPARE_AT = 16  # training batches; then at twice as many each time
+COMPARE_AT = 16  # training batches before the first comparison; then twice as many before each next one
 
 
 def compares_features(start: FeederStart) -> bool:
-    """Tells whether features have ids, the run has validations, and this feeder builds all batches of files."""
+    """Returns True if features of training and validation can be compared: features have ids, the run has validations,
+    and this feeder builds all batches from files."""
     builds_all = start.share == (0, start.groups.per_step) and len(start.files["train"]) > 0
     return builds_all and "validate" in start.files and start.data["train"].source.has_ids
 
@@ -35,20 +37,22 @@ class FeatureCoverage:
     """
 
     def __init__(self, schema: BatchSchema, validation: ValidationPass) -> None:
+        """Makes a comparison without batches. `schema`: of training batches. `validation`: how many batches and samples
+        a validation has."""
         self._schema = schema
         self._validation = validation
         self._in_training = {field.name: np.zeros(field.num_features, bool) for field in schema.sparse}
-        self._begin: Cursor | None = None  # of the training batches that were seen without a gap
-        self._next = 0  # the batch after them
+        self._begin: Cursor | None = None  # where the training batches begin that were seen without a gap
+        self._next = 0  # the number of the batch after these
         self._has_whole_pass = False
-        self._marked = 0  # training batches
+        self._marked = 0  # training batches whose features are noted
         self._compare_at = COMPARE_AT
         self._uses = FeatureUses()
-        self._used: Mapping[str, FieldUses] = {}  # in a whole validation
-        self._validated = 0  # batches, from the first one on
+        self._used: Mapping[str, FieldUses] = {}  # by field: features of a whole validation, and their counts
+        self._validated = 0  # validation batches counted, from the first one on
 
     def add_training(self, filled: Filled, slot: Slot) -> None:
-        """Notes the features of a training batch, until a whole pass has been seen."""
+        """Notes which features occur in a training batch, until a whole pass over the training data has been seen."""
         if self._has_whole_pass:
             return
         if self._begin is None or filled.batch > self._next:
@@ -76,7 +80,8 @@ class FeatureCoverage:
             self._used, self._uses = self._uses.of_fields(), FeatureUses()
 
     def shares(self) -> tuple[UntrainedShare, ...] | None:
-        """Returns the share of each field of which it is not small; None as long as that can't be known."""
+        """Returns for each field what share of the features in a validation is never trained, for fields in which it is
+        not small. None while it can't be known yet."""
         if not self._has_validation or (self._in_training and not self._has_whole_pass):
             return None
         self._forget_small_shares()
@@ -84,20 +89,23 @@ class FeatureCoverage:
 
     @property
     def _has_validation(self) -> bool:
+        """True if a whole validation has been seen."""
         return self._validated == self._validation.batches
 
     def _forget_small_shares(self) -> None:
-        """Forgets the fields whose share in the validation is small: it only gets smaller."""
+        """Stops following fields whose share of untrained features in the validation is small. With more training
+        batches it only gets smaller."""
         for field in list(self._in_training):
             if field not in self._used or self._share(field).is_small:
                 del self._in_training[field]
 
     def _share(self, field: str) -> UntrainedShare:
+        """Returns the share of a field's features in the validation that no training batch has had so far."""
         used = self._used[field]
         return used.share(~self._in_training[field][used.features])
 
 
 def _first_whole_epoch(begin: Cursor) -> int:
-    """Returns the first epoch that batches from `begin` on have all of."""
+    """Returns the first epoch that is seen completely by reading on from `begin`."""
     at_its_beginning = (begin.window, begin.entry) == (0, 0)
     return begin.epoch if at_its_beginning else begin.epoch + 1

@@ -1,7 +1,9 @@
-"""A stream that notices when the run's data files change, and turns an error of the source's own code into one line.
+"""A stream of batches that notices when the run's data files change, and reports an error of the source's own code as
+one line.
 
 The files are checked when the stream is opened, at each seek (a validation begins with one), and at the end of each
-epoch. A source that compares its chunks gets the checksums of all that were read before, by an earlier feeder as well.
+epoch. A source that compares its chunks gets the checksums of all chunks that were read before, also by an earlier
+feeder.
 """
 
 from __future__ import annotations
@@ -30,15 +32,18 @@ log = logging.getLogger(__name__)
 
 
 class WatchedStream:
-    """The calls of `Stream` and `PassesOver`. Raises DataError, DataChangedError, PluginError."""
+    """Opens a stream of batches, and passes on the calls of `Stream` and `PassesOver`. Any call raises DataError,
+    DataChangedError or PluginError."""
 
     def __init__(self, start: FeederStart, memory: Memory, purpose: Purpose) -> None:
+        """Opens the stream of batches for training or validation, and gives it the ring's memory. Raises DataError,
+        DataChangedError, PluginError."""
         self._data = start.data[purpose]
         with self._one_line():
             try:
                 self._stream = _opened(self._data, start.validation)
             finally:
-                self._look()  # or a file that was cut is said to be damaged
+                self._look()  # or a file that has been cut since the run began would be reported as damaged
             for stream in self._stream.streams if isinstance(self._stream, WholePass) else (self._stream,):
                 if isinstance(stream, Compared):
                     self._compare(stream, memory.sums()[purpose])
@@ -58,7 +63,8 @@ class WatchedStream:
             self._stream.give(slot)
 
     def pass_over(self, slot: int) -> None:
-        """Gives a slot whose content does not matter: a source that has to make all batches makes this one too."""
+        """Gives the stream a slot for a batch that this machine does not compute. A source that can leave the batch out
+        does so; any other makes it."""
         with self._one_line():
             if isinstance(self._stream, PassesOver):
                 self._stream.pass_over(slot)
@@ -80,9 +86,13 @@ class WatchedStream:
         return self._stream.fileno()
 
     def _look(self) -> None:
+        """Checks the data files. Raises DataChangedError if they are not what they were when the run began."""
         check_unchanged(self._data.files, may_grow=self._data.config.may_grow)
 
     def _compare(self, stream: Compared, words: npt.NDArray[np.uint64]) -> None:
+        """Lets a stream compare the chunks of its files with what was read of them before, to notice changed files.
+        `words`: a checksum for each chunk, in shared memory; 0 for a chunk that was not read yet. Raises
+        DataChangedError if the number of chunks has changed."""
         if stream.num_chunks != words.size:
             names = ", ".join(str(file.path) for file in self._data.files[:3])
             raise DataChangedError(names, f"{stream.num_chunks} chunks now, {words.size} when the run began")
@@ -90,7 +100,8 @@ class WatchedStream:
 
     @contextlib.contextmanager
     def _one_line(self) -> Iterator[None]:
-        """An error of the source's code names the source. It may or may not come again after a restart."""
+        """Turns an error of the source's code into a PluginError that names the source. Such an error may or may not
+        come again after a restart."""
         try:
             yield
         except (DataError, MemoryError):
@@ -100,6 +111,8 @@ class WatchedStream:
 
 
 def _opened(data: Data, validation: ValidationPass) -> Stream:
+    """Opens a stream of batches: one that ends after a whole pass, for a validation over all data, else an endless
+    one."""
     if data.validation and validation.ends:
         return WholePass(data, validation.samples)
     return data.open()

@@ -1,1 +1,1 @@
-"""A worker: one device; whole batches in, gradients out."""
+"""The worker process: computes whole batches on one device, and hands over their gradients."""

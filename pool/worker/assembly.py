@@ -1,4 +1,4 @@
-"""Makes the worker's parts and puts them together: the device, the networks on it, and their memory."""
+"""Makes the worker's parts and connects them: the device, the networks on it, and their memory."""
 
 from __future__ import annotations
 
@@ -42,13 +42,15 @@ from pool.worker.worker import Worker
 
 
 def begin(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Callable[[], NoReturn]:
-    """Assembles the worker and returns its loop. `lent`: memory that a coordinator in the same process lends."""
+    """Makes the worker and returns the function that runs its endless loop. `lent`: if the coordinator is in the same
+    process, yields the GPU memory that it shares with the worker. Raises as `assemble` does."""
     with naming_lost_devices(start.device):
         return assemble(start, lent).run
 
 
 def assemble(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Worker:
-    """Returns a worker whose networks are on its device. Raises RunError, ResourceError, LostDeviceError."""
+    """Makes a worker, with its networks on its device. `lent`: as in `begin`. Raises RunError, ResourceError,
+    LostDeviceError."""
     torch.set_num_threads(start.threads)
     device = _open_device(start)
     torch.set_deterministic_debug_mode("error")  # what use_deterministic_algorithms does, without 1 s of imports
@@ -95,14 +97,14 @@ def _open_device(start: WorkerStart) -> Device:
 
 
 def _make_members(start: WorkerStart) -> list[Member]:
-    """Makes the networks. Raises RunError if they are not those that the run began with."""
+    """Makes the networks that the worker computes. Raises RunError if they are not those that the run began with."""
     members = list(make_members(start.nets, start.layout.plans, on_meta=start.on_meta))
     numerics.check_members(start.fingerprint, start.peer, members, start.dense_products)
     return members
 
 
 def _make_batch_loader(start: WorkerStart, device: Device, arrivals: Arrivals | None, bars: Bars) -> Batches:
-    """Makes what brings batches to the device: views of the ring on a CPU, copies elsewhere."""
+    """Makes the object that brings batches to the device: as views of the ring on a CPU, as copies on a GPU."""
     schema = start.layout.schema
     if arrivals is None:
         return HostBatches(schema)
@@ -118,7 +120,11 @@ def _make_exchange(
     model: nn.Module,
     device: torch.device,
 ) -> WorkerExchange:
-    """Makes the worker's end of the exchange: where `model` finds its weights and leaves its gradients."""
+    """Makes the worker's end of the exchange: where `model` gets its weights and leaves its gradients.
+
+    On a GPU the weights are read in the coordinator's device memory, if the run is set up so, else copied from host
+    memory.
+    """
     layout, index = start.layout, start.peer.index
     halves, average, slots = memory.weight_halves(), memory.average(), memory.gradient_slots(index)
     if arrivals is None:
@@ -148,7 +154,7 @@ def _make_exchange(
 
 
 def _borrow_memory(start: WorkerStart, device: torch.device) -> LentMemory:
-    """Maps the memory of the device that the coordinator's process lends."""
+    """Maps the device memory that the coordinator's process exports to this worker."""
     shared = shared_memory_of(device.type)
     assert shared is not None, f"memory of {device} can't be shared"
     return borrow(start.address_key, start.coordinator, device, shared)

@@ -1,4 +1,4 @@
-"""Batches where a worker computes with them: views of the ring on a CPU."""
+"""Batches in the memory where a worker computes with them. On a CPU they are views of the ring."""
 
 from __future__ import annotations
 
@@ -15,27 +15,30 @@ Slot = npt.NDArray[np.uint8]
 
 
 class LoadedBatch(Protocol):
-    """A batch that was taken from its slot, or is on its way."""
+    """A batch that was taken from its ring slot, or is being copied from it."""
 
     @property
     def batch(self) -> TensorBatch:
-        """Its shapes; on a device not its numbers yet."""
+        """The batch, for its number and its shapes. On a GPU its values may not have arrived."""
 
     def when_read(self, done: Callable[[], object]) -> None:
-        """Calls `done` when nothing reads the slot any more before the batch is computed: now, or later in another
-        thread."""
+        """Calls `done` when nothing reads the ring slot any more until the batch is computed: at once, or later in
+        another thread."""
 
     def for_current_stream(self) -> TensorBatch:
-        """To compute with, by what is queued on the current stream from now on."""
+        """Returns the batch, to be used by work that is queued on the current stream from now on."""
 
 
 class Batches(Protocol):
+    """Brings batches from ring slots to the device."""
+
     def take(self, slot: Slot, schema: BatchSchema | None = None) -> LoadedBatch:
-        """The finished batch in `slot`; `schema`: its own, if it is not that of the others."""
+        """Returns the batch that lies in ring slot `slot`, or begins to copy it to the device. `schema`: that of the
+        batch, if it differs from the others."""
 
 
 class HostBatches:
-    """Zero-copy."""
+    """The Batches of a CPU: views of ring slots, without copies."""
 
     def __init__(self, schema: BatchSchema) -> None:
         self._schema = schema
@@ -45,6 +48,8 @@ class HostBatches:
 
 
 class OnHost:
+    """A LoadedBatch that is a view of its ring slot."""
+
     def __init__(self, batch: TensorBatch) -> None:
         self.batch = batch
 

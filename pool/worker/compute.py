@@ -1,5 +1,7 @@
-"""A group of batches on one device: forward, loss, backward of each. No sockets; what is computed depends on nothing
-but the weights, the batches and the step (I2)."""
+"""Computes groups of batches on one device: forward, loss and backward of each batch, and validations.
+
+No sockets. The results depend on nothing but the weights, the batches and the step (I2).
+"""
 
 from __future__ import annotations
 
@@ -47,19 +49,19 @@ Slot = npt.NDArray[np.uint8]
 
 Join = Callable[[nn.Module, torch.device], WorkerExchange]
 
-PREPARED = 2  # batches at most: older ones were taken back
+PREPARED = 2  # prepared batches that are kept at most: older ones belong to assignments that were revoked
 
 
 @dataclass(frozen=True)
 class Computed:
-    """The result of an assignment."""
+    """The result of an assignment: losses and metrics of its batches. The gradients lie in the gradient slot."""
 
-    outcomes: tuple[Outcome, ...]  # one a batch
+    outcomes: tuple[Outcome, ...]  # one for each batch
     absent: tuple[int, ...] = ()  # parameters that got no gradient
 
 
 class Computer:
-    """The members on their device."""
+    """Computes batches with the members (networks of an ensemble; often only one) on the worker's device."""
 
     def __init__(
         self,
@@ -76,8 +78,11 @@ class Computer:
         metrics: TrainMetrics = TrainMetrics(),  # noqa: B008 (frozen)
         bars: Bars | None = None,
     ) -> None:
-        """`members`: makes them; `join`: connects one module of all their models to where weights come from and
-        gradients go; `bars`: of the device."""
+        """Makes the members' networks on the device and connects them to the exchange.
+
+        `members`: makes the members. `join`: connects the module that holds all their models to the exchange, from
+        which weights come and to which gradients go. `bars`: the timeline of the device, for traces.
+        """
         self._schema = layout.schema
         self._device = torch.device(device.torch_name)
         self._batches = batches
@@ -93,7 +98,7 @@ class Computer:
         for member in self._members:
             to_device(member.attributes, self._device)
         self._execution: Execution = OneByOne(self._members, self._device)
-        self.how = ""  # several members are computed, and why, in a line
+        self.how = ""  # one line for the user: how several members are computed, and why so
         if len(self._members) > 1:
             self._execution, self.how = choose(self._members, self._schema, self._execution)
             log.info(self.how)
@@ -105,9 +110,11 @@ class Computer:
         self._ones: dict[tuple[int, torch.dtype], Tensor] = {}
 
     def prepare(self, slot: Slot, attempt: int, done: Callable[[], object] = lambda: None) -> None:
-        """Does the part of a training batch that needs no weights, so that `train` of this attempt takes less time.
+        """Does the part of a training batch that needs no weights: copies the batch to a GPU, and prepares the lookups
+        in tables. `train` with the same `attempt` (number of an assignment) takes less time then.
 
-        Calls `done` when nothing reads the slot any more before `train` does: now, or later in another thread.
+        Calls `done` when nothing reads the batch's ring slot any more before `train` does: at once, or later in another
+        thread.
         """
         loaded = self._batches.take(slot)
         with self._trace.span("prepare", batch=loaded.batch.number):
@@ -128,9 +135,13 @@ class Computer:
         begin: Callable[[int], object] = lambda _: None,
         meanwhile: Callable[[], object] = lambda: None,
     ) -> Computed:
-        """Computes the batches of an assignment, which lie in `slots`; `frozen`: members that are not trained any more,
-        whose losses are no numbers. Calls `begin` with the number of each batch before it is computed, and `meanwhile`
-        when all is queued on the device, before anything waits for that."""
+        """Runs forward and backward of each batch of an assignment, and writes the gradients to its gradient slot.
+
+        `slots`: memory of the batches. `frozen`: members that are not trained any more; their losses mean nothing.
+        `announce`: called with each bucket whose gradients are complete. `begin`: called with the number of each batch
+        before it is computed. `meanwhile`: called when all work is queued on the device, before this thread waits for
+        results. Raises PluginError.
+        """
         step = assignment.step
 
         def announce_bucket(bucket: int) -> None:
@@ -173,8 +184,8 @@ class Computer:
         return Computed(tuple(replace(outcome, metrics=own) for outcome, own in measured), absent)
 
     def _measured(self, batch: TensorBatch, step: int, frozen: Collection[int]) -> tuple[float, ...]:
-        """Returns the metrics of a batch that was trained on, with the weights that it was computed with; nothing if
-        the step is not measured."""
+        """Returns the metrics of a training batch, for each member all metrics, with the weights that its gradients
+        were computed with. Returns none in a step that is not measured."""
         if not is_measured(step, self._metrics.every):
             return ()
         self._model.eval()
@@ -183,7 +194,8 @@ class Computer:
         )
 
     def _losses(self, batch: TensorBatch, step: int, frozen: Collection[int]) -> list[Tensor]:
-        """All members' losses, after backward."""
+        """Runs forward and backward of a batch for all members, and returns their losses. `frozen`: members that take
+        no part in it."""
         self._faults.begin_batch(step)
         computed = self._execution.losses(batch, Progress(step, self._total_steps), frozen)
         of_members: list[Tensor] = []
@@ -201,18 +213,21 @@ class Computer:
         return of_members
 
     def _forward_pass(self) -> AbstractContextManager[object]:
+        """Returns the context in which a forward pass runs. It sets the precision in which dense matrices are
+        multiplied."""
         return forward_pass(self._device, self._dense_products)
 
     def _backward(self, losses: Tensor) -> None:
-        """Runs backward of the sum of the losses. Given its gradient, torch imports sympy, half a second of each
-        worker; what that saves is a device's launches."""
+        """Runs backward of the sum of the losses. With a gradient given to it, torch would import sympy, which takes
+        half a second of each worker's start. On a GPU it is given one nevertheless, because that saves launches."""
         if self._device.type == "cpu":
             losses.sum().backward()  # type: ignore[no-untyped-call]
         else:
             losses.backward(self._slopes(losses))  # type: ignore[no-untyped-call]
 
     def _slopes(self, losses: Tensor) -> Tensor:
-        """The gradient of the sum of the losses: ones, made once for each number of them."""
+        """Returns ones like `losses`, which are the gradient of their sum. They are made once for each number of
+        losses."""
         key = len(losses), losses.dtype
         if key not in self._ones:
             self._ones[key] = torch.ones_like(losses)
@@ -221,8 +236,12 @@ class Computer:
     def validate(
         self, slot: Slot, version: int, place: Slot, measured: Measured, samples: int | None = None
     ) -> Computed:
-        """The losses of a batch, of `samples` if it is smaller than the others; what the metrics of each member's task
-        need goes into `place`, as `measured` has it, and so does all that is found with the averaged weights."""
+        """Computes the losses of a validation batch, and again with the averaged weights if the run has them.
+
+        `place`: memory for the arrays that metrics are made of, laid out as `measured` says; results with averaged
+        weights are written there too. `samples`: the size of the batch if it is smaller than the others. Raises
+        PluginError.
+        """
         members = len(self._members)
         schema = self._schema if samples is None else replace(self._schema, batch_size=samples)
         batch = self._load(slot, version, attempt=0, schema=schema)
@@ -237,7 +256,8 @@ class Computer:
     def _measure(
         self, batch: TensorBatch, version: int, collected: Sequence[Mapping[str, npt.NDArray[Any]]]
     ) -> list[float]:
-        """The loss of each member with the weights that are loaded."""
+        """Returns the loss of each member with the weights that are loaded, without gradients. `collected`: for each
+        member, the arrays that its metrics fill."""
         progress = Progress(version, self._total_steps)
         with torch.no_grad(), self._trace.span("validate", version=version), self._forward_pass():
             losses = [
@@ -250,22 +270,27 @@ class Computer:
     def _measure_one(
         self, member: Member, batch: TensorBatch, progress: Progress, arrays: Mapping[str, npt.NDArray[Any]]
     ) -> Tensor:
+        """Returns one member's loss in a batch, without backward, and fills the arrays for its metrics if it has any.
+        Random numbers depend on the member's seed and the batch alone."""
         seed_for(member.seed, f"validation {batch.number}", self._device)
         return member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
 
     def _settle(self, name: str) -> None:
-        """Each batch begins with what was loaded, and leaves its buffers where they are read (I2). Raises PluginError
-        if the task's method of that name has left what can't be carried on."""
+        """Undoes the replacement of tensors by the task's code: each batch begins with the weights that were loaded,
+        and leaves its buffers where they are read (I2). `name`: the task's method that was called. Raises PluginError
+        if it has changed something that the run can't carry on."""
         for member, bindings, buffers in zip(self._members, self._bindings, self._buffers, strict=True):
             if problem := bindings.settle(buffers):
                 raise PluginError(f"{name} {problem} ({definition_of(getattr(member.task, name))})")
 
     def forget_weights(self) -> None:
-        """Copies on the device may be of a version that was never completed: its coordinator died."""
+        """Forgets weights and batches that were copied to the device. After the coordinator's death they may be of a
+        version that was never completed."""
         self._exchange.forget()
         self._prepared = {}
 
     def _load(self, slot: Slot, version: int, attempt: int, schema: BatchSchema | None = None) -> TensorBatch:
+        """Loads a version of the weights, and returns the batch on the device, prepared or not."""
         self._exchange.load(version)
         number = SparseBatch.view(schema or self._schema, slot).number
         loaded = self._prepared.pop((attempt, number), None) or self._batches.take(slot, schema)
@@ -273,11 +298,12 @@ class Computer:
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
-    """One behind the other; of one alone nothing is copied."""
+    """Concatenates tensors. A single one is returned without a copy."""
     return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))
 
 
 def _without(frozen: Collection[int], outcome: Outcome) -> Outcome:
-    """Returns the outcome without the members that are not trained any more: nothing of them is unsound."""
+    """Returns a batch's outcome in which nothing of `frozen` members, which are not trained any more, counts as not
+    finite."""
     unsound = tuple("" if member in frozen else what for member, what in enumerate(outcome.unsound))
     return Outcome(outcome.losses, unsound)

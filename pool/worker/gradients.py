@@ -1,10 +1,12 @@
-"""Gradients on their way out of backward: to the exchange, bucket by bucket.
+"""Takes gradients out of backward and hands them over to the exchange, bucket by bucket. A bucket is parameters that
+are stepped together.
 
-A parameter's gradient goes to its place as soon as autograd has accumulated it; a table's rows are written there by its
-own backward, and a large one is several buckets of rows. The gradients of a group's batches are added up. A bucket is
-announced in the last batch, when the last of what it holds is there; a member's last one when all numbers of the member
-are known to be finite, and the last one of all not at all, since the end of the group says it. What got no gradient is
-known at the end.
+A parameter's gradient is written to its slot as soon as autograd has accumulated it. A table's own backward writes the
+rows of its gradient there; a large table is cut into several buckets of rows. The gradients of a group's batches are
+added up. A bucket is announced in the group's last batch, when the last gradient that it holds is there. The last
+bucket of each member (network of an ensemble) is announced when all numbers of the member are known to be finite. The
+last bucket of all is not announced, because the end of the group implies it. Which parameters got no gradient is known
+at the end.
 """
 
 from __future__ import annotations
@@ -25,24 +27,26 @@ from pool.exchange.plan import Plan
 from pool.exchange.tensors import row_sparse_tables, trained
 from pool.protocol.messages import Outcome
 
-Announce = Callable[[int], None]  # bucket
+Announce = Callable[[int], None]  # called with the number of a bucket
 
 
 @dataclass(frozen=True)
 class _Check:
-    """The check of a gradient of one batch, or of the group's as it is handed over."""
+    """The result of a check that a gradient is finite: of one batch's, or of the group's sum as it is handed over."""
 
-    batch: int  # index in the group; the last one of what is handed over
+    batch: int  # index in the group; for the group's sum, the last one
     parameter: int
     handed_over: bool
     finite: torch.Tensor | bool
 
 
 class GradientWriter:
-    """Hooks on the parameters of all members. Announcements may come from autograd's own threads."""
+    """Writes the gradients of all members to the exchange, by hooks on their parameters. Announcements may come from
+    autograd's own threads."""
 
     def __init__(self, model: nn.Module, plans: Sequence[Plan], exchange: WorkerExchange) -> None:
-        """`model`: of all members; `plans`: of each."""
+        """Registers the hooks through which the gradients of `model` are taken. `model`: holds the models of all
+        members (networks of an ensemble). `plans`: one for each member."""
         self._plan = plan = joined(plans)
         self._members = range(len(plans))
         self._member_of = member_of_bucket(plans)
@@ -54,19 +58,19 @@ class GradientWriter:
             for i in bucket.parameters:
                 self._buckets_of[i].append(b)
         self._announce: Announce | None = None
-        self._left: list[GroupBatch] = []  # of the group, the batch in work first
+        self._left: list[GroupBatch] = []  # batches of the group that are not finished, the one in work first
         self._frozen: Collection[int] = ()
-        self._present: set[int] = set()  # parameters that got a gradient from a batch of the group
+        self._present: set[int] = set()  # parameters that got a gradient from any batch of the group
         self._doubtful: set[int] = set()  # members with a number in the group that is not known to be finite
-        self._to_hand_over: set[int] = set()  # buckets
-        self._batch = -1  # index in the group
-        self._checks: list[_Check] = []  # of the group, in the order in which they were asked for
-        self._expected: list[int] = []  # buckets of members that take part
-        self._missing: list[set[int]] = []  # per bucket: parameters whose gradient is not there yet
+        self._to_hand_over: set[int] = set()  # buckets that were not handed over yet
+        self._batch = -1  # index in the group of the batch in work
+        self._checks: list[_Check] = []  # of the group, in the order in which the exchange made them
+        self._expected: list[int] = []  # buckets of the members that take part in the batch in work
+        self._missing: list[set[int]] = []  # by bucket: parameters whose gradient is not there yet in this batch
         self._withheld: dict[int, int] = {}  # by member: its last bucket, complete but not announced
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
-        self._tables: set[torch.Tensor] = set()  # whose gradient comes through the sink
+        self._tables: set[torch.Tensor] = set()  # weights whose gradient comes through the sink
         for table in row_sparse_tables(model):
             if exchange.puts_rows:
                 table.rows_sink = self
@@ -77,8 +81,8 @@ class GradientWriter:
     def begin_group(
         self, slot: int, batches: Sequence[GroupBatch], announce: Announce, frozen: Collection[int] = ()
     ) -> None:
-        """`slot`: that the gradients go to; its buckets are announced as they complete. Gradients of `frozen` members
-        are not waited for."""
+        """Begins a group of batches whose gradients are added up in gradient slot `slot`. `announce`: called with each
+        bucket as it completes. `frozen`: members that are not trained, whose gradients are not waited for."""
         self._exchange.begin(slot, batches)
         self._left = list(batches)
         self._announce = announce
@@ -88,7 +92,8 @@ class GradientWriter:
         self._to_hand_over = {b for b, member in enumerate(self._member_of) if member not in frozen}
 
     def begin_batch(self) -> Collection[int]:
-        """Before backward of the group's next batch. The members that take no part in it."""
+        """Begins the next batch of the group, before its forward. Returns the members (networks of an ensemble) that
+        take no part in it."""
         self._exchange.begin_batch()
         self._batch += 1
         self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
@@ -97,8 +102,11 @@ class GradientWriter:
         return out
 
     def end_members(self, members: Iterable[int], losses: torch.Tensor) -> None:
-        """After backward of these members: the last bucket of each whose numbers are finite is announced, but for the
-        last of all. Where that is known when the device has arrived there, the end of the group tells."""
+        """Ends backward of some members in the batch in work. `losses`: one for each of them.
+
+        In the group's last batch it announces the last bucket of each member whose numbers are all finite, except the
+        last bucket of all. On a GPU it does nothing, because the numbers are not known before the end of the group.
+        """
         if losses.device.type != "cpu":
             return
         for member, loss in zip(members, losses.tolist(), strict=True):
@@ -112,11 +120,12 @@ class GradientWriter:
                 self._announce(last)
 
     def end_batch(self) -> None:
-        """After backward."""
+        """Ends a batch of the group, after backward of all members."""
         del self._left[0]
 
     def end_group(self) -> tuple[int, ...]:
-        """After the last batch: the parameters that got no gradient from any."""
+        """Ends the group after its last batch: hands over the buckets that are left. Returns the parameters that got no
+        gradient from any batch, by index."""
         for b in sorted(self._to_hand_over):
             self._hand_over(b, _tell_nobody)
         parameters = (
@@ -128,12 +137,12 @@ class GradientWriter:
         return tuple(sorted({*parameters} - self._present))
 
     def read(self, losses: torch.Tensor) -> list[Outcome]:
-        """After the last batch, when all of it has arrived: of each batch the losses, and of each member the first
-        parameter whose gradient is not finite, or that the loss is not. `losses`: [batches, members]. Raises what the
-        device has failed with.
+        """Waits until the gradients of a group of batches have arrived, and returns the outcome of each batch: the
+        losses, and for each member what is not finite, the loss or the first such parameter. `losses`: [batches,
+        members]. Raises what the device has failed with.
 
-        Where all batches' gradients of a parameter are finite, and their sum, rounded, is not, the last of them is to
-        blame."""
+        If a parameter's gradients are finite in all batches but their rounded sum is not, the last batch is blamed.
+        """
         later = [check.finite for check in self._checks if isinstance(check.finite, torch.Tensor)]
         numbers, results = self._exchange.read(losses.flatten(), later)
         arrived = iter(results)
@@ -155,7 +164,8 @@ class GradientWriter:
         return outcomes
 
     def _is_finite(self, member: int) -> bool:
-        """In this batch, and as it was handed over."""
+        """True if all gradients of a member are finite, those of the batch in work and the group's sums that were
+        handed over in it."""
         return all(
             bool(check.finite)
             for check in self._checks
@@ -163,7 +173,9 @@ class GradientWriter:
         )
 
     def _unsound(self, losses: Sequence[float], flags: Mapping[int, bool]) -> tuple[str, ...]:
-        """`losses`: of a batch, one a member; members that take no part have no flags, and no sound numbers."""
+        """Returns for each member what is not finite in a batch: "the loss", or the name of the first parameter; "" if
+        all is finite. `losses`: one for each member. `flags`: by parameter, whether its gradient is finite; members
+        that take no part have none."""
         unsound = dict.fromkeys(self._members, "")
         for index, finite in flags.items():
             if not finite:
@@ -174,21 +186,25 @@ class GradientWriter:
         )
 
     def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
-        """Table sink: where the rows of a table's gradient are to be written, and in which shares."""
+        """Returns the memory to which the backward of a table layer (`SparseLinear`) writes the table's gradient, and
+        the rows at which the table's buckets end. Raises PluginError if the table got a gradient before in this
+        batch."""
         index = self._table(weight)
         shares = [self._plan.buckets[b].rows for b in self._buckets_of[index]]
         borders = [weight.shape[0] if rows is None else rows[1] for rows in shares]
         return self._exchange.rows(index), borders
 
     def take(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
-        """Rows sink: the touched rows."""
+        """Takes the touched rows of a table's gradient from the backward of its layer (`SparseLinear`). Raises
+        PluginError if the table got a gradient before in this batch."""
         index = self._table(weight)
         self._check(index, self._exchange.put(index, rows))
         for bucket in self._buckets_of[index]:
             self._written(index, bucket)
 
     def written(self, weight: torch.Tensor, rows: int) -> None:
-        """Table sink: the touched ones of the first `rows` rows are written."""
+        """Notes that the backward of a table layer (`SparseLinear`) has written all touched rows below row `rows` of
+        the table's gradient. That completes the table's buckets up to there."""
         index = self._index[weight]
         for b in self._buckets_of[index]:
             bucket = self._plan.buckets[b]
@@ -197,11 +213,13 @@ class GradientWriter:
                 self._written(index, b)
 
     def done(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
-        """Table sink: all touched rows are written."""
+        """Notes that the backward of a table layer (`SparseLinear`) has written all touched rows of the table's
+        gradient. `finite`: whether all their numbers are; on a GPU a tensor that is known later."""
         self._check(self._index[weight], finite)
 
     def _table(self, weight: torch.Tensor) -> int:
-        """The index of a table whose gradient comes. Raises PluginError if it has come before."""
+        """Returns the index of a table that gets its gradient now. Raises PluginError if it got one before in this
+        batch."""
         index = self._index[weight]
         if index not in self._missing[self._buckets_of[index][0]]:
             name = self._plan.parameters[index].name
@@ -209,8 +227,10 @@ class GradientWriter:
         return index
 
     def _accumulated(self, parameter: nn.Parameter) -> None:
+        """Writes the gradient of a parameter to the exchange. Autograd calls it when the gradient is accumulated.
+        Raises PluginError for a sparse gradient, and for one that a table got from elsewhere than its own layer."""
         gradient = parameter.grad
-        if gradient is None:  # a table's, which went to its sink
+        if gradient is None:  # a table's gradient has gone to the table's sink
             return
         index = self._index[parameter]
         if gradient.layout != torch.strided:
@@ -228,6 +248,8 @@ class GradientWriter:
         self._written(index, self._buckets_of[index][0])
 
     def _written(self, index: int, bucket: int) -> None:
+        """Notes that a parameter's gradient is written. In the group's last batch it hands over the bucket if that is
+        complete, and announces it unless it is the member's last one."""
         self._present.add(index)
         missing = self._missing[bucket]
         missing.discard(index)
@@ -242,6 +264,8 @@ class GradientWriter:
         self._hand_over(bucket, then)
 
     def _hand_over(self, bucket: int, then: Callable[[], object]) -> None:
+        """Hands a bucket's gradients over to the coordinator, and checks those that are rounded on the way. `then`:
+        called when the coordinator can read them."""
         for parameter, finite in self._exchange.hand_over(self._plan.buckets[bucket], then).items():
             self._check(parameter, finite, handed_over=True)
 
@@ -250,5 +274,5 @@ class GradientWriter:
 
 
 def _tell_nobody() -> None:
-    """Announces nothing: `end_members` tells of a member's last bucket; the end of the group tells of the last of all,
-    and of one without gradients."""
+    """Announces nothing: for a member's last bucket, which `end_members` announces, for the last bucket of all, and for
+    buckets without gradients, which the end of the group implies."""

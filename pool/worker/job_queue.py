@@ -1,8 +1,9 @@
-"""The jobs of a worker and how far each is. Pure: no sockets, no torch, no threads.
+"""The jobs of a worker and how far each of them is. A job is one assignment of the coordinator. Pure: no sockets, no
+torch, no threads.
 
 A new coordinator begins with an empty queue, but a job in work still reads the ring and the weights until it ends.
-Until then the worker sends the new coordinator nothing: its first message says that no job of the old incarnation is
-in work (I4). One job is computed at a time; on a device others may be on their way to it meanwhile.
+Until then the worker sends the new coordinator nothing. Its first message means that no job of the old coordinator is
+in work (I4). One job is computed at a time. On a GPU, batches of other jobs may be copied to the device meanwhile.
 """
 
 from __future__ import annotations
@@ -14,20 +15,21 @@ from pool.worker.job import Job, Stage
 
 
 class JobQueue:
-    """The jobs of one worker, for its computing thread to take from and for its mailbox to fill."""
+    """Holds the jobs of one worker. Its mailbox fills the queue, and its computing thread takes jobs from it."""
 
     def __init__(self, incarnation: int) -> None:
-        """`incarnation`: of the coordinator."""
+        """Makes an empty queue for the jobs of a coordinator. `incarnation`: the number of the coordinator's
+        process."""
         self.incarnation = incarnation
         self.version = -1
         self._jobs: dict[Assignment, Job] = {}
         self._in_work: list[Job] = []
         self._frozen: tuple[int, ...] = ()
-        self._number = 0  # of the newest orders
-        self.settled = 0  # of the newest with nothing in work that they no longer have: no such batch is read any more
+        self._number = 0  # of the newest orders received
+        self.settled = 0  # number of the newest orders such that nothing they have revoked is in work
 
     def new_coordinator(self, incarnation: int) -> None:
-        """Forgets the orders of the dead one; none of its batches will be begun."""
+        """Forgets the orders of a dead coordinator, none of whose batches will be begun any more."""
         self.incarnation = incarnation
         self.version = -1
         self._jobs = {}
@@ -36,12 +38,13 @@ class JobQueue:
 
     @property
     def may_speak(self) -> bool:
-        """Nothing is in work for an earlier coordinator."""
+        """True if nothing is in work for an earlier coordinator, so that the worker may send messages to the present
+        one."""
         return all(job.incarnation == self.incarnation for job in self._in_work)
 
     def orders(self, orders: WorkerOrders) -> bool:
-        """Takes new assignments, forgets revoked ones. True if the coordinator waits for an answer and
-        nothing revoked is in work."""
+        """Takes the coordinator's newest orders: adds new assignments and forgets revoked ones. Returns True if the
+        coordinator waits for an answer and nothing revoked is in work."""
         self.complete(orders.version)
         self._frozen = orders.frozen
         self._jobs = {
@@ -53,34 +56,40 @@ class JobQueue:
         return orders.wants_answer and self.settled == self._number
 
     def complete(self, version: int) -> bool:
-        """The weights of this version are complete; -1: nothing is known of any. True if that is new."""
+        """Notes that a version of the weights is complete, -1 if none is known to be. Returns True if it is newer than
+        all before."""
         is_new = version > self.version
         self.version = max(self.version, version)
         return is_new
 
     def next(self) -> Job | None:
-        """The first that can be computed with the newest weights; begun from now on."""
+        """Returns the first job that can be computed with the newest weights, and marks it as being computed. None if
+        there is none."""
         for job in self._jobs.values():
             if not job.begun and job.assignment.step == self.version:
                 return self._take_up(job, Stage.COMPUTING)
         return None
 
     def next_to_prepare(self) -> Job | None:
-        """The first that waits for its weights: what does not need them may be done meanwhile; once."""
+        """Returns the first training job that waits for its weights, and marks it as being prepared: what needs no
+        weights may be done meanwhile. None if there is none. Each job is prepared at most once."""
         for job in self._jobs.values():
             if job.stage is Stage.WAITING and job.assignment.purpose == "train":
                 return self._take_up(job, Stage.PREPARING)
         return None
 
     def prepared(self, job: Job) -> bool:
-        """The job is prepared: it reads no batch any more until it is begun, if it has not been by now. True if a
-        coordinator waits to hear that."""
+        """Notes that a job's batch was read and will not be read again before the job is computed. Does nothing if the
+        job is being computed already. Returns True if the coordinator waits to hear that."""
         return job.stage is Stage.PREPARING and self._end(job, Stage.PREPARED)
 
     def finish(self, job: Job, outcomes: tuple[Outcome, ...], absent: tuple[int, ...]) -> bool:
-        """The job has ended: it reads no batch and no weights any more. True if a coordinator waits to hear
-        more than attempt and losses of this one, or may not have heard of the one before yet: of the same step, since
-        the version that this one was computed with has all batches of earlier steps in it."""
+        """Notes that a job has ended, and reads no batch and no weights any more.
+
+        Returns True if the coordinator needs a message: if it has to know more than the attempt and the losses, which
+        it reads in shared memory, or may not have noticed an earlier job of the same step there yet. Jobs of earlier
+        steps don't count, because the version that this job was computed with contains all their batches.
+        """
         step = job.assignment.step
         another = any(other.stage is Stage.FINISHED and other.assignment.step == step for other in self._jobs.values())
         job.outcomes, job.absent = outcomes, absent
@@ -88,11 +97,11 @@ class JobQueue:
 
     @property
     def waits_for_weights(self) -> bool:
-        """There is a batch, but its weights are not complete."""
+        """True if there is a job whose weights are not complete yet."""
         return any(not job.begun for job in self._jobs.values())
 
     def reports(self) -> tuple[AssignmentReport, ...]:
-        """How far every job is that was begun."""
+        """Returns the progress of every job that was begun."""
         return tuple(
             AssignmentReport(job.assignment, tuple(job.buckets), job.absent, job.outcomes)
             for job in self._jobs.values()
@@ -100,6 +109,7 @@ class JobQueue:
         )
 
     def _take_up(self, job: Job, stage: Stage) -> Job:
+        """Moves a job to a stage in which it is in work."""
         job.enter(stage)
         job.frozen = self._frozen
         if job not in self._in_work:
@@ -107,7 +117,8 @@ class JobQueue:
         return job
 
     def _end(self, job: Job, stage: Stage) -> bool:
-        """True if by this the worker may speak, or has settled orders."""
+        """Moves a job to a stage in which it is not in work. Returns True if the worker may send messages now and could
+        not before, or if newer orders are settled."""
         assert job in self._in_work, f"{job.assignment} is not in work"
         before = self.may_speak, self.settled
         job.enter(stage)
@@ -116,10 +127,11 @@ class JobQueue:
         return before != (self.may_speak, self.settled)
 
     def _settle(self) -> None:
+        """Notes the number of the newest orders as settled if they revoke nothing that is in work."""
         if all(self._jobs.get(job.assignment) is job for job in self._in_work):
             self.settled = self._number
 
 
 def is_sound(outcomes: Iterable[Outcome]) -> bool:
-    """All numbers are finite."""
+    """True if all losses and gradients of the batches are finite."""
     return not any(any(outcome.unsound) for outcome in outcomes)

@@ -1,8 +1,8 @@
-"""The worker's thread for messages: owns the sockets, so that a worker that computes still sends and receives.
+"""The worker's thread for messages. It owns the sockets, so that a worker that computes still sends and receives.
 
-The computing thread and autograd's threads only change the queue under its lock. Finished batches and complete versions
-are signalled through shared memory (`pool.shm.signals`), directly between the computing thread and the coordinator.
-For all other messages the computing thread wakes this one.
+The computing thread and autograd's threads only change the queue of jobs under its lock. Finished batches and complete
+versions of the weights are signalled through shared memory (`pool.shm.signals`), directly between the computing thread
+and the coordinator. For all other messages the computing thread wakes this one.
 """
 
 from __future__ import annotations
@@ -38,20 +38,25 @@ Spent = Literal["computing", "waiting_for_batches", "waiting_for_weights"]  # fi
 
 
 class Mailbox(threading.Thread):
+    """Connects a worker to the coordinator and the supervisor: receives assignments into the queue of jobs, and sends
+    reports, heartbeats and notices."""
+
     def __init__(self, start: RunStart, shortcut: WorkerEnd, trace: Trace) -> None:
+        """Makes the thread, which is to be started. `shortcut`: the worker's end of the signals in shared memory."""
         super().__init__(name="mailbox", daemon=True)
         self._start = start
         self._shortcut = shortcut
         self._trace = trace
         self._queue = JobQueue(start.coordinator.incarnation)
         self._seconds: dict[Spent, float] = {"computing": 0.0, "waiting_for_batches": 0.0, "waiting_for_weights": 0.0}
-        self._lock = threading.Lock()  # of the queue
+        self._lock = threading.Lock()  # held while the queue is used
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
-        self._notices = deque[str]()  # for the run's user, not yet sent
-        self._to_say = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # rung for this thread
+        self._notices = deque[str]()  # lines for the run's user that are not sent yet
+        self._to_say = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # wakes this thread to send something
 
     def next_job(self) -> tuple[Job, Todo]:
-        """Waits until there is something to do; counts what it waited for."""
+        """Waits for a job, and returns it with what is to be done: compute it, or prepare what needs no weights. The
+        time of waiting is counted as waiting for weights or for batches."""
         while True:
             with self._lock:
                 if self._queue.complete(self._shortcut.newest(self._queue.incarnation)):
@@ -65,13 +70,15 @@ class Mailbox(threading.Thread):
                 self._shortcut.wait()
 
     def next_to_prepare(self) -> Job | None:
-        """A batch whose copying may begin while another is computed; None if there is none."""
+        """Returns a job whose batch may be copied to the device while another one is computed; None if there is
+        none."""
         with self._lock:
             return self._queue.next_to_prepare()
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Counts the time inside as computing."""
+        """Counts the time inside as computing. Meanwhile heartbeats tell the supervisor for how long the computing
+        thread has made no progress."""
         self._moved = time.monotonic()
         try:
             with self._measured("computing"):
@@ -80,7 +87,8 @@ class Mailbox(threading.Thread):
             self._moved = None
 
     def bucket(self, job: Job, bucket: int) -> None:
-        """Announces a bucket. Safe from any thread."""
+        """Reports that a bucket's gradients are complete in the gradient slot. A bucket is parameters that are stepped
+        together. Safe from any thread."""
         self._moved = time.monotonic()
         self._trace.mark("bucket complete", bucket=bucket)
         with self._lock:
@@ -88,14 +96,16 @@ class Mailbox(threading.Thread):
         self._to_say.ring()
 
     def prepared(self, job: Job) -> None:
-        """The batch is ready for its weights. Safe from any thread."""
+        """Notes that a job's batch was read and will not be read again before the job is computed. Wakes the thread for
+        messages if the coordinator waits to hear that. Safe from any thread."""
         with self._lock:
             waited_for = self._queue.prepared(job)
         if waited_for:
             self._to_say.ring()
 
     def finish(self, job: Job, outcomes: tuple[Outcome, ...], absent: tuple[int, ...] = ()) -> None:
-        """Announces the end of a job; `absent`: parameters that got no gradient."""
+        """Reports that a job is finished: in shared memory if all its numbers are finite and no gradient is missing,
+        and by a message if more has to be said. `absent`: parameters that got no gradient."""
         with self._lock:
             waited_for = self._queue.finish(job, outcomes, absent)
         if not absent and is_sound(outcomes):
@@ -105,11 +115,13 @@ class Mailbox(threading.Thread):
             self._to_say.ring()
 
     def say(self, text: str) -> None:
-        """To the run's user. Safe from any thread, and before this one runs."""
+        """Sends the run's user a line. Safe from any thread, also before this one is started."""
         self._notices.append(text)
         self._to_say.ring()
 
     def run(self) -> None:
+        """Serves messages for ever. If that fails the process ends, because the computing thread would wait for
+        ever."""
         try:
             self._serve()
         except BaseException:
@@ -117,6 +129,8 @@ class Mailbox(threading.Thread):
             os._exit(EXIT_FAILED)  # or the computing thread would wait for ever
 
     def _serve(self) -> NoReturn:
+        """Sends and receives messages in an endless loop: heartbeats and notices to the supervisor, reports to the
+        coordinator, and orders from it."""
         context = zmq.Context[zmq.Socket[bytes]]()
         start = self._start
         supervisor = Link(context, start.address_key, start.peer, Peer(SUPERVISOR), os.getppid())
@@ -151,7 +165,8 @@ class Mailbox(threading.Thread):
                 coordinator.send(report)
 
     def _take_orders(self, coordinator: Link) -> bool:
-        """The newest orders that have come. True if the coordinator waits for an answer."""
+        """Receives the coordinator's orders and puts the newest of them into the queue. Returns True if the coordinator
+        waits for an answer that can be given now."""
         orders = [message for message in coordinator.receive() if isinstance(message, WorkerOrders)]
         if not orders:
             return False
@@ -161,7 +176,7 @@ class Mailbox(threading.Thread):
         return waited_for
 
     def _report(self) -> WorkerReport | None:
-        """None while the coordinator must not hear of this worker."""
+        """Returns the worker's report for the coordinator; None while a job of an earlier coordinator is in work."""
         with self._lock:
             if not self._queue.may_speak:
                 return None
@@ -173,6 +188,7 @@ class Mailbox(threading.Thread):
 
     @contextmanager
     def _measured(self, kind: Spent) -> Iterator[None]:
+        """Counts the time inside as time that the worker spends on `kind`, such as computing."""
         begin = time.monotonic()
         try:
             yield

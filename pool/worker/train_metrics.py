@@ -1,4 +1,4 @@
-"""The task's metrics of training batches: of which steps, and their numbers, which are those of each batch alone."""
+"""Computes a task's metrics of single training batches, in those steps that are measured."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from pool.task.factory import metrics_of
 
 @dataclass(frozen=True)
 class TrainMetrics:
+    """Computes a task's metrics of a training batch. `measured`: the metrics. `every`: steps between those that are
+    measured."""
+
     measured: Measured = NOTHING
-    every: int = 0  # steps; 0: none
+    every: int = 0  # steps; 0: no step is measured
 
     def of_batch(
         self,
@@ -29,8 +32,8 @@ class TrainMetrics:
         frozen: Collection[int],
         measure: Callable[[Sequence[Mapping[str, npt.NDArray[Any]]]], object],
     ) -> tuple[float, ...]:
-        """Returns of each member all metrics, in the task's order; `measure` has to fill each member's arrays. Raises
-        PluginError."""
+        """Returns all metrics of each member in the task's order, one member after the other; NaN for `frozen` members.
+        `measure`: called to fill the arrays of each member that the metrics are made of. Raises PluginError."""
         place = np.zeros(len(members) * self.measured.nbytes, np.uint8)
         arrays = self.measured.of_members(place, len(members))
         measure(arrays)

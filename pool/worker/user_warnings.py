@@ -1,4 +1,4 @@
-"""Warnings of torch and of the user's code, such as that of two shapes that are broadcast, reach the run's user."""
+"""Shows the run's user warnings of torch and of the user's code, such as one of two shapes that are broadcast."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TextIO
 
 from loader.plugins.error_text import LONGEST_TEXT, shortened, text_of
 
-MOST = 8  # of one process: what each batch says anew is left to the log
-_OF_META = "to a meta parameter in the current model, which is a no-op"  # of weights that the coordinator does load
+MOST = 8  # warnings of a process that the user is shown: those that each batch repeats are left to the log
+_OF_META = "to a meta parameter in the current model, which is a no-op"  # not shown: the coordinator loads them
 _FOR_USERS = (UserWarning, RuntimeWarning)  # others, such as deprecations, are for developers
 
 
 def tell_of_warnings(say: Callable[[str], object]) -> None:
-    """From now on `say` gets the first warnings of this process, each once and in one line; all of them go to its log,
-    as before."""
+    """Installs a handler that shows warnings of this process to the run's user through `say`: the first MOST, each once
+    and in one line. All of them still go to the log."""
     write = warnings.showwarning
     said = set[str]()
 

@@ -1,1 +1,1 @@
-"""Memory that others write and the coordinator reads, and the other way round."""
+"""Connects the coordinator to the memory in which it exchanges gradients and weights with the workers."""

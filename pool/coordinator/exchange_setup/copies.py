@@ -1,9 +1,9 @@
-"""The state of a run on its way to where snapshots are made of it.
+"""Copies a run's state from GPUs to host memory, where snapshots are made of it.
 
-On a device it is copied to page-locked memory on a stream beside the one that steps, which waits on the device, not in
-this process, before it changes what is still to be copied: the optimizer's state and averages are changed by the next
-step, and are copied first; the weights are another version's memory until the step behind it (I3). Rows that several
-devices share out come together there. In host memory the state is read where it lies.
+The copy goes to page-locked memory, on a stream of its own. The stream that steps the optimizer waits for it on the
+device, so this process does not. The optimizer's state and the averages are changed by the next step, so they are
+copied first. The weights are copied last, because their memory is not written before the step after the next (I3).
+Tensors whose rows lie on several devices are put together in the copy. State in host memory is read where it lies.
 """
 
 from __future__ import annotations
@@ -20,42 +20,47 @@ from pool.crash_points import crash_point
 
 
 class Copied(Protocol):
+    """A copy of a state that is made, or being made."""
+
     @property
     def state(self) -> Checkpoint:
-        """All tensors in host memory, to be read when they have arrived."""
+        """The state with all tensors in host memory. They must not be read before the copy is complete."""
 
     @property
     def is_there(self) -> bool:
-        """Its tensors have arrived."""
+        """True if all tensors of the state have arrived in host memory."""
 
     def wait(self) -> None:
-        """Until they have. Raises what the device has failed with."""
+        """Waits until all tensors of the state have arrived in host memory. Raises what the device has failed with."""
 
     def superseded(self) -> None:
-        """The version after it is complete. What is done from now on may write where its weights lie."""
+        """Notes that the version of the weights after the copied one is complete. Work queued on the device from now on
+        may write the memory that is being copied, so it is made to wait for the copy."""
 
 
 class Copies(Protocol):
+    """Makes copies of a run's state in host memory."""
+
     def begin(self, state: Checkpoint) -> Copied:
-        """Between two steps. The one before is not read any more."""
+        """Begins to copy a run's state to host memory, between two steps. An earlier copy must not be read any more."""
 
 
 @dataclass(frozen=True)
 class WhereItLies:
-    """A Copied that need not be copied: read before the next step begins."""
+    """A Copied of a state that lies in host memory and is not copied: it is read before the next step begins."""
 
     state: Checkpoint
     is_there: bool = True
 
     def wait(self) -> None:
-        """It is there."""
+        """Returns at once, because nothing is copied."""
 
     def superseded(self) -> None:
-        """It has been read."""
+        """Does nothing: the state has been read."""
 
 
 class InHostMemory:
-    """Copies of a state that needs none."""
+    """The Copies of a state that lies in host memory: nothing is copied."""
 
     def begin(self, state: Checkpoint) -> Copied:
         return WhereItLies(state)
@@ -63,6 +68,9 @@ class InHostMemory:
 
 @dataclass(frozen=True)
 class _OnItsWay:
+    """A Copied whose tensors are being copied from devices. `arrived`: by device, the event that its copies are
+    complete."""
+
     state: Checkpoint
     arrived: Mapping[torch.device, torch.Event]
 
@@ -79,7 +87,7 @@ class _OnItsWay:
 
 
 class FromDevices:
-    """Copies of a state on one device or several, by way of the same memory each time."""
+    """The Copies of a state on one device or several. The same host memory is used for each copy."""
 
     def __init__(self, devices: Sequence[torch.device]) -> None:
         self._streams = {device: torch.Stream(device=device) for device in devices}
@@ -97,11 +105,14 @@ class FromDevices:
         return _OnItsWay(copied, self._events())
 
     def _events(self) -> dict[torch.device, torch.Event]:
+        """Records on each copying stream an event for all that is queued there, by device."""
         return {device: stream.record_event() for device, stream in self._streams.items()}
 
     def _copied(
         self, kind: str, tensors: Mapping[str, Tensor], divided: Mapping[str, Sequence[Tensor]] | None = None
     ) -> dict[str, Tensor]:
+        """Begins to copy tensors by name. `kind`: tells weights, averages and optimizer state apart in the memory for
+        copies. `divided`: by name the parts of tensors that lie on several devices."""
         copies = {}
         for name, tensor in tensors.items():
             parts = [tensor] if divided is None or name not in divided else divided[name]
@@ -109,8 +120,8 @@ class FromDevices:
         return copies
 
     def _copy(self, key: str, tensor: Tensor, parts: Sequence[Tensor]) -> Tensor:
-        """`parts`: of the tensor, one after the other. A number of steps, which is the host's, is changed by the next
-        one, too."""
+        """Begins to copy one tensor, and returns the copy. `parts`: the pieces whose rows make up the tensor, in order.
+        A tensor in host memory, such as a number of steps, is cloned at once, because the next step changes it."""
         if tensor.device.type == "cpu":
             return tensor.detach().clone()
         whole = self._places.get(key)
@@ -124,6 +135,6 @@ class FromDevices:
 
 
 def _wait_on_devices(events: Mapping[torch.device, torch.Event]) -> None:
-    """Lets what is queued from now on wait on its device."""
+    """Makes work that is queued from now on wait for the events, each on its device."""
     for device, event in events.items():
         torch.accelerator.current_stream(device).wait_event(event)

@@ -1,4 +1,5 @@
-"""The coordinator's ends of the run's exchange, one for each member."""
+"""Makes the coordinator's ends of the exchange of gradients and weights, one for each member (network of an
+ensemble)."""
 
 from __future__ import annotations
 
@@ -33,14 +34,15 @@ from pool.shm.signals import CoordinatorEnd
 
 
 def devices_of(start: CoordinatorStart) -> Sequence[torch.device]:
-    """Returns the devices of the exchange, as this process has them: it sees them alone, by the cards' own names. When
-    a card is lost the others may get other numbers."""
+    """Returns the devices of the exchange as torch names them in this process. It sees these devices alone, chosen by
+    the identifiers of the cards, because the numbers of cards may change when one is lost."""
     own = own_devices([parse_device(name) for name in start.exchange.devices], start.exchange_cards)
     return [torch.device(device.torch_name) for device in own]
 
 
 class Exchanges:
-    """Raises OSError, ResourceError if a device has too little memory, LostDeviceError if one can't be opened."""
+    """Holds the coordinator's end of the exchange for each member, in host memory or on GPUs. Making it raises OSError,
+    ResourceError if a device has too little memory, and LostDeviceError if one can't be opened."""
 
     def __init__(
         self,
@@ -50,7 +52,8 @@ class Exchanges:
         devices: Sequence[torch.device],
         lent: Future[LentMemory] | None = None,
     ) -> None:
-        """`devices`: by `devices_of`; `lent`: gets what the only worker uses, if it runs in this process."""
+        """Makes each member's end of the exchange. `devices`: as `devices_of` returns them. `lent`: if the only worker
+        is a thread of this process, receives the device memory that it uses."""
         self._start = start
         self._lent = lent
         self._devices = devices
@@ -59,7 +62,7 @@ class Exchanges:
         self._lists = start.layout.touched_lists
         train = start.config.train
         groups = Groups(train.batches_per_step, train.batches_per_group)
-        self.others = None if start.place is None else OtherSums(start.layout, groups)  # of other machines
+        self.others = None if start.place is None else OtherSums(start.layout, groups)  # sums of other machines
         gradient_slots = {
             (worker, slot): place
             for worker in range(len(start.devices))
@@ -67,13 +70,14 @@ class Exchanges:
             for slot, place in enumerate(memory.gradient_slots(worker))
         }
         self._host = HostMemory(memory.weight_halves(), gradient_slots, memory.average())
-        self.lender: Lender | None = None  # of memory of devices, if that has been chosen
-        self.copies: Copies = InHostMemory()  # of the state
+        self.lender: Lender | None = None  # exports device memory to workers in other processes
+        self.copies: Copies = InHostMemory()  # makes copies of the run's state for snapshots
         make = self._on_device() if start.exchange.on_device else self._on_host
         parts = enumerate(start.layout.parts)
         self.members: Sequence[CoordinatorExchange] = [make(member, part) for member, part in parts]
 
     def _on_host(self, member: int, part: Part) -> CoordinatorExchange:
+        """Makes the coordinator's end of an exchange in host memory, for one member."""
         devices, rounds = enumerate(self._start.devices), part.slot_plan != part.plan
         return HostCoordinator(
             part,
@@ -86,12 +90,14 @@ class Exchanges:
         )
 
     def _on_device(self) -> partial[CoordinatorExchange]:
+        """Opens the devices and allocates memory on them for gradients and weights. Returns the function that makes the
+        coordinator's end of the exchange for a member."""
         layout, exchange, config = self._start.layout, self._start.exchange, self._start.config
         choose_computing(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
         devices = self._devices
         for name, device in zip(exchange.devices, devices, strict=True):
             _open(name, device)
-        torch.accelerator.set_device_index(devices[0].index)  # of what is said of no device
+        torch.accelerator.set_device_index(devices[0].index)  # for calls of torch that name no device
         self._memory.register(page_lock)
         shared = None if exchange.one_process else shared_memory_of(devices[0].type)
         assert shared is not None or exchange.one_process, f"memory of {devices[0]} can't be shared"
@@ -123,6 +129,8 @@ class Exchanges:
     def _of_devices(
         self, homes: Homes, placed: Sequence[Mapping[Piece, int]], member: int, part: Part
     ) -> CoordinatorExchange:
+        """Makes the coordinator's end of an exchange on devices, for one member. `placed`: by member, the device of
+        each part of its parameters."""
         return DeviceCoordinator(
             part,
             homes,
@@ -133,7 +141,9 @@ class Exchanges:
         )
 
     def _touched_rows(self, member: int, contribution: Contribution, field: str) -> Touched:
-        """A group of one batch touches the rows that the batch lists, in its ring slot."""
+        """Returns the table rows that a contribution (the gradients of one group of batches) has touched, for a sparse
+        field. They are read from the worker's lists in shared memory; or, in groups of one batch, from the batch in its
+        ring slot."""
         if self._lists.nbytes:
             lists = self._memory.touched_lists(contribution.worker)[contribution.slot]
             return self._lists.read(lists, member, field)
@@ -143,12 +153,12 @@ class Exchanges:
 
 
 def _allocated(device: torch.device, nbytes: int) -> torch.Tensor:
-    """Allocates memory that no other process uses."""
+    """Allocates device memory that no other process uses, as bytes."""
     return torch.empty(nbytes, dtype=torch.uint8, device=device)
 
 
 def _open(name: str, device: torch.device) -> None:
-    """Begins to use it, on a stream of its own. Raises ResourceError, LostDeviceError."""
-    with naming_lost_devices(name):  # a card that is gone hides those behind it: the first that fails is the lost one
+    """Opens a device, and uses a stream of its own on it from now on. Raises ResourceError, LostDeviceError."""
+    with naming_lost_devices(name):  # a lost card hides those numbered after it, so the first that fails is lost
         open_device(device, "coordinator", name, "set pool.exchange to host")
         torch.accelerator.set_stream(torch.Stream(device=device))

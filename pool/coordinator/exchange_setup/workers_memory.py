@@ -1,4 +1,4 @@
-"""The coordinator's view of its workers' memory, for the inbox."""
+"""Reads what workers have left in shared memory, for the inbox."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""The numbers of a run, made once a step, and the sinks that they go to."""
+"""The numbers of a run, such as losses and speeds, made once a step, and the sinks (files and services) that they are
+written to."""

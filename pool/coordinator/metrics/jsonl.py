@@ -1,4 +1,4 @@
-"""metrics.jsonl: a line for each step and each validation. While it can't be written, lines wait."""
+"""metrics.jsonl: one line for each step and each validation. While the disk is full, lines wait in memory."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from pool.run_folder.records import METRICS
 
 
 class JsonLines:
-    """A ResumedSink."""
+    """The sink that writes metrics.jsonl. A resumed run removes the lines of steps that it does again
+    (`ResumedSink`)."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / METRICS
         self._file = LineFile(self.path)
-        self.validated = -1  # the step that the run goes on from, if its validation is on record
+        self.validated = -1  # the step that the run is resumed from, if its validation is in the file
 
     def resume(self, step: int) -> None:
-        """Removes the records of steps that are done again. Raises OSError."""
+        """Removes the records of steps after `step`, which are done again. Raises OSError."""
         self.validated = forget_after(self.path, step)
 
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
+        """Writes a line of numbers by name. Returns True. Raises OSError if it could not be written, and waits."""
         self._file.add(json_line({"step": step, "time": time.time(), **_record(scalars)}).removesuffix("\n"))
         if self._file.error is not None:
             raise self._file.error
@@ -35,17 +37,17 @@ class JsonLines:
 
     @property
     def unwritten(self) -> int:
-        """The number of lines that are not in the file."""
+        """The number of lines that could not be written to the file so far."""
         return self._file.waiting + self._file.lost
 
     def write_waiting(self) -> None:
-        """Writes the lines that wait. Raises OSError."""
+        """Writes the lines that wait in memory because the disk was full. Raises OSError."""
         self._file.write_waiting()
         if self._file.error is not None:
             raise self._file.error
 
     def close(self) -> None:
-        """Raises OSError if lines are lost."""
+        """Writes the lines that wait in memory, and closes the file. Raises OSError if lines are lost."""
         try:
             if self._file.waiting:
                 self.write_waiting()
@@ -56,7 +58,8 @@ class JsonLines:
 
 
 def _record(scalars: Mapping[str, float]) -> dict[str, Any]:
-    """Numbers of members are lists by name, in the order of the members."""
+    """Returns numbers by name as a record of metrics.jsonl. Those of single members (networks of an ensemble) become
+    lists, in the order of the members."""
     record: dict[str, Any] = {}
     lists: dict[str, list[float]] = {}
     for name, value in scalars.items():

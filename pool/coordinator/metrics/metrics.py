@@ -1,6 +1,6 @@
-"""The numbers of a run: a record a step for the sinks, and the report that the supervisor shows.
+"""The numbers of a run: a record of each step and validation for the sinks, and the report that the supervisor shows.
 
-Records of steps that a resumed run does again are removed first.
+When a run is resumed, the records of steps that it does again are removed first.
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ Activity = Literal["reducing", "optimizing", "waiting_for_machines"]
 class Traffic:
     """Bytes that were moved since the coordinator began."""
 
-    read_nbytes: int = 0  # of gradient slots
-    sent_nbytes: int | None = None  # to each other machine; None: there is none
+    read_nbytes: int = 0  # read from gradient slots
+    sent_nbytes: int | None = None  # sent to each other machine; None: there is none
 
 
 class Metrics:
+    """Collects the numbers of a run, writes them to metrics.jsonl and the other sinks, and makes the supervisor's
+    report."""
+
     def __init__(
         self,
         run_dir: Path,
@@ -49,7 +52,9 @@ class Metrics:
         *,
         sinks: Sequence[str],
     ) -> None:
-        """`say`: to the user; `sinks`: names of those besides metrics.jsonl."""
+        """Opens the sinks, and removes their records of steps after `step`. `step`, `steps`: the step that this process
+        begins with, and the run's last. `say`: shows the run's user a line. `sinks`: names of sinks besides
+        metrics.jsonl."""
         self._steps = steps
         self._samples_per_step = samples_per_step
         self._begin_step = step
@@ -65,22 +70,24 @@ class Metrics:
         self._say = say
         self._sinks = Sinks((lines, *open_sinks(sinks, run_dir, say)), say)
         self._sinks.resume(step)
-        self.validated_version = lines.validated  # `step` if its validation is on record, which need not be done again
+        self.validated_version = lines.validated  # `step` if its validation is recorded already, else -1
         self._validation_losses: tuple[float, ...] = ()
         self._validation_metrics: tuple[MetricValue, ...] = ()
         self._validation_step = 0
         self._losses: tuple[float, ...] = ()
-        self._noted = -1  # the newest step whose nets' numbers are written
+        self._noted = -1  # the newest step for whose net numbers are written
 
     def worker(self, index: int, times: Times) -> None:
-        """A worker's times. The run's clock starts when the first worker has computed something."""
+        """Takes the times that a worker reports, by its index. The run's clock starts when the first worker has
+        computed something."""
         before = self._workers.get(index, times)
         self._workers[index] = times
         if self._begin is None and times.computing > before.computing:
             self._begin = self._last_commit = time.monotonic()
 
     def committed(self, commit: Commit, learning_rates: Sequence[float], traffic: Traffic) -> None:
-        """A step is done. `learning_rates`: that it was made with, one a member."""
+        """Writes the record of a step that is done. `learning_rates`: those that the step was made with, one for each
+        member (network of an ensemble)."""
         now = time.monotonic()
         seconds = now - (self._last_commit if self._last_commit is not None else now)
         self._last_commit = now
@@ -110,21 +117,25 @@ class Metrics:
         self._traffic = traffic
 
     def _sent_mb(self, traffic: Traffic) -> dict[str, float]:
+        """Returns the megabytes that were sent to each other machine in the step, as a field of the record; none if
+        there are no other machines."""
         if traffic.sent_nbytes is None:
             return {}
         return {"sent_mb": (traffic.sent_nbytes - (self._traffic.sent_nbytes or 0)) / 1e6}
 
     @contextmanager
     def measured(self, activity: Activity) -> Iterator[None]:
-        """Counts the time inside as the coordinator's, for that activity."""
+        """Counts the time inside as time that the coordinator spends on an activity, such as reducing."""
         begin = time.monotonic()
         yield
         self._seconds[activity] += time.monotonic() - begin
 
     def validated(self, version: int, losses: tuple[float, ...], metrics: Sequence[MetricValue] = ()) -> None:
+        """Writes the record of a validation, unless an earlier process has written it. `version`: the validated
+        weights. `losses`: one for each member (network of an ensemble)."""
         self._validation_losses, self._validation_step = losses, version
         self._validation_metrics = tuple(metrics)
-        if version > self.validated_version:  # a resumed run may do one again
+        if version > self.validated_version:  # a resumed run may validate a version again
             values = {f"{PREFIX}{LOSS}": losses, **{f"{PREFIX}{metric.name}": metric.values for metric in metrics}}
             scalars = {name: median_of(each) for name, each in values.items()}
             for name, each in values.items():
@@ -132,7 +143,8 @@ class Metrics:
             self._sinks.add(version, scalars)
 
     def tried(self, nets: Sequence[NetNumbers]) -> None:
-        """Takes the numbers that the user's command gives for nets; those of a step once."""
+        """Writes the numbers that the user's command has returned for exported nets (`train.on_export`). Those of each
+        step are written once."""
         for net in nets:
             if net.step > self._noted:
                 self._noted = net.step
@@ -150,7 +162,9 @@ class Metrics:
         best: Validation | None = None,
         best_metric: str = LOSS,
     ) -> RunReport:
-        """Returns the report of a run that goes on."""
+        """Returns the progress of a run that goes on, for the supervisor. `checkpoint`: the step of the newest
+        checkpoint. `best`: the best validation whose checkpoint is on disk. `best_metric`: the metric by which it is
+        the best."""
         seconds = 0.0 if self._begin is None else time.monotonic() - self._begin
         return RunReport(
             step=step,
@@ -181,13 +195,14 @@ class Metrics:
 
     @property
     def waits(self) -> bool:
-        """Nothing is left to do but to write lines, for which there is no room on the disk now."""
+        """True if nothing is left to do but to write lines for which the disk has no room."""
         return self._attempts.waits and self.unwritten > 0
 
     def finish(self) -> bool:
-        """Tells whether all lines are written that can be, after the last step; to be called again until they are.
+        """Writes the lines that wait, after the last step. Returns True when all are written that can be; until then it
+        is to be called again.
 
-        Waits for room on the disk alone: nothing but this process has those lines. Raises RunError if there is none
+        It waits only for room on the disk, because no other process has those lines. Raises RunError if there is none
         for an hour.
         """
         if self.unwritten == 0:
@@ -200,7 +215,7 @@ class Metrics:
             self._lines.write_waiting()
         except OSError as error:
             if error.errno not in SPACE_ERRORS:
-                return True  # `close` says it
+                return True  # `close` reports the error
             account = f"{self.unwritten} lines of {self._lines.path} can't be written: {error.strerror}"
             if not self._attempts.failed(now):
                 raise RunError(f"{account}; tried for {FINAL_MINUTES} minutes", EXIT_RESOURCES) from None
@@ -213,10 +228,12 @@ class Metrics:
         return True
 
     def close(self) -> None:
+        """Closes all sinks, which writes what they hold."""
         self._sinks.close()
 
     def _look_at_times(self) -> None:
-        """Takes stock once there is enough time to divide; the first time at once."""
+        """Computes what shares of the time the run's parts have taken since the last time. Does nothing until the
+        workers have spent more than a second since then. The first call computes them at once."""
         reports = self._workers.values()
         spent = Spent(
             computing=sum(r.computing for r in reports),

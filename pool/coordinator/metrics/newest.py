@@ -1,4 +1,5 @@
-"""Curves for people: their names in groups, and the newest number of each until it is sent on."""
+"""Curves for people: names each number by the group that its curve is shown in, and keeps the newest number of each
+curve until it is sent on."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Mapping
 from pool.metrics.layout import NET, PREFIX, TRAIN
 from pool.metrics.medians import member_of
 
-# Tags of the curves by the field of metrics.jsonl: what comes before the slash is the group.
+# Tags of the curves, by field of metrics.jsonl. The part before the slash is the group that the curve is shown in.
 TAGS = {
     "loss": "loss/train",
     "validation_loss": "loss/validation",
@@ -27,23 +28,25 @@ TAGS = {
 
 
 class NewestNumbers:
-    """The numbers that have come since the last `take`, of each curve the newest."""
+    """Keeps the newest number of each curve among those that have come since the last `take`."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[float, int]] = {}  # by tag: value and step
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Takes numbers of a step by their names in metrics.jsonl, as the newest of their curves."""
         self._waiting |= {_tag(name): (value, step) for name, value in scalars.items()}
 
     def take(self) -> dict[int, dict[str, float]]:
-        """Returns values by tag, by the step that each is of, in order."""
+        """Returns the newest number of each curve since the last call: by step, in order, values by the curve's tag."""
         waiting, self._waiting = self._waiting, {}
         steps = sorted({step for _, step in waiting.values()})
         return {step: {tag: value for tag, (value, its) in waiting.items() if its == step} for step in steps}
 
 
 def _tag(name: str) -> str:
-    """A metric of the task's has no tag of its own; each member's number is a curve beside that of all."""
+    """Returns the tag under which a number is shown as a curve, such as loss/train. A number of one member (network of
+    an ensemble) gets a tag of its own below that of all members. Metrics of a task have no entry in TAGS."""
     if (own := member_of(name)) is not None:
         return f"{_tag(own[1])}/member {own[0]}"
     if name.startswith(TRAIN):

@@ -1,6 +1,6 @@
 """Removes lines of metrics.jsonl that are about steps which a resumed run or a new coordinator does again.
 
-The file is cut in place and read from its end, no further than the step that the run goes on from.
+The file is cut in place. It is read from its end, no further than the step that the run is resumed from.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ from pool.run_folder.access import open_file
 from pool.run_folder.lines import LONGEST, lines_from_the_end
 from pool.run_folder.records import record_in
 
-_BEGIN = b'{"step": '  # of every record
+_BEGIN = b'{"step": '  # how every record begins
 
 
 def forget_after(path: Path, step: int) -> int:
-    """Removes the records of later steps from the end of the file, and what a dead writer left of a line; before the
-    first step, everything. What is known of nets stays: it comes behind later steps. Returns `step` if its validation
-    is among the rest, else -1. Raises OSError."""
+    """Removes the records of steps after `step` from the end of the file, and an incomplete line that a dead writer has
+    left. With `step` 0, removes everything. Numbers of exported nets of steps up to `step` are kept: they may come
+    after the records of later steps.
+
+    Returns `step` if its validation is among the records that are left, else -1. Raises OSError.
+    """
     try:
         fd = open_file(path, os.O_RDWR)
     except FileNotFoundError:
         return -1
     try:
         end, validated, nets = _end_of(fd, step) if step > 0 else (0, -1, b"")
-        if nets:  # before the rest goes: a writer that dies in between leaves them twice, not never
+        if nets:  # written before the file is cut: if this process dies in between they are there twice, not lost
             os.pwrite(fd, nets, end)
         os.ftruncate(fd, end + len(nets))
         return validated
@@ -36,14 +39,15 @@ def forget_after(path: Path, step: int) -> int:
 
 
 def _end_of(fd: int, step: int) -> tuple[int, int, bytes]:
-    """How many bytes come before the first record of a later step; `step` if its validation is among them, else -1;
-    the records of nets behind that.
+    """Reads a file of records from its end, to find where it is to be cut. Returns three results: the number of bytes
+    before the first record of a step after `step`; `step` if its validation is among those bytes, else -1; the numbers
+    of exported nets from the bytes after them, which are to be kept.
 
-    Lines that are no records are passed over, but not without end.
+    Lines that are no records are passed over, up to LONGEST bytes in a row.
     """
     end = known = os.fstat(fd).st_size
     validated = -1
-    nets: list[tuple[int, bytes]] = []  # with their places, the last one first
+    nets: list[tuple[int, bytes]] = []  # offset in the file and line, the last one first
     for offset, line in lines_from_the_end(fd):
         record = record_in(line)
         if record is not None and _is_of_a_net(record):
@@ -68,4 +72,5 @@ def _end_of(fd: int, step: int) -> tuple[int, int, bytes]:
 
 
 def _is_of_a_net(record: dict[str, Any]) -> bool:
+    """True if a record has the numbers of an exported net."""
     return any(name.startswith(NET) for name in record)

@@ -1,4 +1,4 @@
-"""The part that bounds the speed of a run, from the times that workers and coordinator report. Pure."""
+"""Computes which part of a run bounds its speed, from the times that workers and coordinator report. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pool.protocol.messages import Shares
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds so far: of all workers together, and of the coordinator."""
+    """Seconds since the run began: the first three added up over all workers, the others of the coordinator."""
 
     computing: float = 0.0
     waiting_for_batches: float = 0.0
@@ -20,14 +20,16 @@ class Spent:
 
     @property
     def of_workers(self) -> float:
+        """The seconds that all workers have spent, added up."""
         return self.computing + self.waiting_for_batches + self.waiting_for_weights
 
 
 def shares(before: Spent, now: Spent, workers: int) -> Shares | None:
-    """Returns the shares of the time between two measurements; None if no time has passed.
+    """Returns what shares of the run's time its parts take between two measurements; None if no time has passed.
 
-    While the coordinator adds up, steps, or waits for other machines, all workers may be waiting for it; how much of
-    that they did not wait for, since they computed meanwhile, is no part of what the run is bound by.
+    While the coordinator adds up gradients, steps the optimizer, or waits for other machines, all workers may be
+    waiting for it. If they compute meanwhile, the coordinator does not bound the run. So its time counts only as far as
+    workers waited.
     """
     total = now.of_workers - before.of_workers
     if total <= 0:

@@ -1,4 +1,5 @@
-"""Sinks of a run's numbers. No sink can stop the training: a failure is told once."""
+"""Writes a run's numbers to all sinks (files and services). No sink can stop the training: its failure is reported
+once."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from pool.telemetry.sinks import ResumedSink, Sink, factory_of
 
 
 def open_sinks(names: Sequence[str], run_dir: Path, say: Callable[[str], object]) -> list[Sink]:
-    """The sinks of these names (`run.sinks`). One that can't be made is reported and left out."""
+    """Makes the sinks of these names (`run.sinks`). One that can't be made is reported to the user and left out."""
     sinks: list[Sink] = []
     for name in names:
         try:
@@ -28,19 +29,23 @@ def open_sinks(names: Sequence[str], run_dir: Path, say: Callable[[str], object]
 
 
 class Sinks:
+    """Passes numbers on to several sinks. An error of a sink is reported to the user, and training goes on."""
+
     def __init__(self, sinks: Sequence[Sink], say: Callable[[str], object]) -> None:
-        """`say`: to the user."""
+        """Makes one sink of several. `say`: shows the run's user a line."""
         self._sinks = sinks
         self._say = say
         self._failed: set[int] = set()  # ids of sinks whose failure has been reported
 
     def resume(self, step: int) -> None:
+        """Lets each sink remove its numbers of steps after `step`, which are done again."""
         for sink in self._sinks:
             if isinstance(sink, ResumedSink):
                 with self.guarded(sink):
                     sink.resume(step)
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Passes the numbers of a step on to each sink (file or service). Names are those in metrics.jsonl."""
         for sink in self._sinks:
             with self.guarded(sink):
                 if sink.add(step, scalars) and id(sink) in self._failed:
@@ -48,13 +53,14 @@ class Sinks:
                     self._say(f"{_place_of(sink)} is written again")
 
     def close(self) -> None:
+        """Closes each sink; an error is reported to the user."""
         for sink in self._sinks:
             with self.guarded(sink):
                 sink.close()
 
     @contextmanager
     def guarded(self, sink: Sink) -> Iterator[None]:
-        """An error inside is reported, once until the sink works again."""
+        """Reports an error of a sink inside the context to the user: once, until the sink works again."""
         try:
             yield
         except (Exception, SystemExit) as error:
@@ -65,7 +71,8 @@ class Sinks:
 
 
 def _place_of(sink: Sink) -> str:
-    """Names a sink as the user knows it; a sink of the user's may have anything for its `path`."""
+    """Returns a name for a sink that the user understands: its path, or its class if the path of a user's own sink
+    can't be shown."""
     try:
         return str(sink.path)
     except Exception:

@@ -1,4 +1,4 @@
-"""TensorBoard's curves: a few points a second at most. Points that can't be written are lost."""
+"""Writes curves for TensorBoard, a few points a second at most. Points that can't be written are lost."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pool.coordinator.metrics.newest import NewestNumbers
 from pool.telemetry.event_file import EventFile
 
 TENSORBOARD = "tensorboard"
-EVENT_SECONDS = 0.2  # between two points of a curve, at least
+EVENT_SECONDS = 0.2  # smallest time between two points of a curve
 EVENT_RETRY_SECONDS = 10.0  # until the next try when a point can't be written
 
 
 class TensorBoard:
-    """A ResumedSink."""
+    """The sink that writes TensorBoard's event files (`ResumedSink`)."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / TENSORBOARD
@@ -24,11 +24,11 @@ class TensorBoard:
         self._next = 0.0
 
     def resume(self, step: int) -> None:
-        self._events.begin_at = step + 1 if step else 0  # a point at `step` itself stays, but for the very first
+        self._events.begin_at = step + 1 if step else 0  # points of later steps are removed; for step 0, all points
 
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
         self._newest.add(step, scalars)
-        if (now := time.monotonic()) < self._next:  # the other clock may be set back
+        if (now := time.monotonic()) < self._next:  # the system's clock may be set back
             return False
         self._next = now + EVENT_SECONDS
         self._write()

@@ -1,1 +1,1 @@
-"""The coordinator's decisions, from the events that it hears: pure, without sockets, torch or clock."""
+"""Decides who computes which batch, and when a step is complete. Pure: no sockets, no torch, no clock."""

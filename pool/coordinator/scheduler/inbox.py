@@ -1,4 +1,5 @@
-"""Turns messages, rosters and bells into events for the scheduler. Pure: the caller reads sockets and bells."""
+"""Turns messages, lists of living processes and signals in shared memory into events for the scheduler. Pure: the
+caller reads sockets and signals."""
 
 from __future__ import annotations
 
@@ -13,33 +14,39 @@ from pool.shm.signals import Finished
 
 
 class WorkersMemory(Protocol):
-    """Memory of workers that outlives them."""
+    """What workers leave in shared memory, which outlives them."""
 
     def finished(self, worker: int) -> Finished:
-        """Returns the batch that a worker has finished last."""
+        """Returns the assignment that a worker has finished last."""
 
     def in_work(self, worker: int) -> tuple[int, int]:
-        """The attempt that it computes, or died of, 0: none; and which of its batches."""
+        """Returns the attempt (number of an assignment) that the worker computes or died of, 0 if there is none, and
+        the batch of it that is in work."""
 
     def raised(self, worker: int, attempt: int) -> str:
-        """The exception that ended it in this attempt; empty if none did."""
+        """Returns the exception that ended the worker in this attempt; empty if none did."""
 
 
 class Inbox:
+    """Receives what the coordinator is told by workers, feeder and supervisor, and returns the scheduler's actions."""
+
     def __init__(self, scheduler: StepScheduler, memory: WorkersMemory, spent: Callable[[int, Times], object]) -> None:
-        """`spent`: takes what a worker, by index, says of its time."""
+        """Makes an inbox that passes events on to `scheduler`. `memory`: what workers leave in shared memory. `spent`:
+        called with a worker's index and the times that it reports."""
         self._scheduler = scheduler
         self._memory = memory
         self._spent = spent
         self.alive: frozenset[Peer] = frozenset()  # feeder and workers; empty before the first roster
-        self.joined: set[Peer] = set()  # those that have spoken
+        self.joined: set[Peer] = set()  # living processes that have sent a message
         self._readers: dict[tuple[str, type], Callable[[Peer, Any], list[Action]]] = {
             (WORKER, WorkerReport): self._worker_report,
             (FEEDER, FeederReport): scheduler.feeder_report,
         }
 
     def roster(self, roster: Roster) -> list[Action]:
-        """The processes that are alive. One that has joined and is not among them is lost."""
+        """Takes the supervisor's list of living processes, and returns the scheduler's actions. A worker or feeder that
+        has sent messages and is not in the list is reported to the scheduler as lost. If the supervisor wants the run
+        to end, the scheduler begins no new step."""
         alive = frozenset(peer for peer in roster.pids() if peer.role in (FEEDER, WORKER))
         actions: list[Action] = []
         for peer in sorted(self.joined - alive):
@@ -50,7 +57,8 @@ class Inbox:
         return actions + (self._scheduler.drain() if roster.drain else [])
 
     def message(self, sender: Peer, message: Message) -> list[Action]:
-        """Takes a message of the feeder or of a worker; with its first message it joins."""
+        """Takes a message of the feeder or of a worker, and returns the scheduler's actions. The first message of a
+        process tells the scheduler that it has started."""
         actions: list[Action] = []
         if sender not in self.joined:
             self.joined.add(sender)
@@ -60,13 +68,16 @@ class Inbox:
         return actions if read is None else actions + read(sender, message)
 
     def bell(self) -> list[Action]:
-        """A worker has rung: reads what each has finished."""
+        """Reads from shared memory which assignment each worker has finished last, and returns the scheduler's actions.
+        Called after a worker has set the signal."""
         news = {peer: self._memory.finished(peer.index) for peer in sorted(self.joined) if peer.role == WORKER}
         for peer, finished in news.items():
             self._spent(peer.index, finished.times)
         return self._scheduler.finished(news)
 
     def _lost(self, peer: Peer) -> list[Action]:
+        """Reports a dead process to the scheduler, for a worker with what it left in shared memory: the batch in work,
+        and the exception."""
         if peer.role == FEEDER:
             return self._scheduler.feeder_lost(peer)
         attempt, batch = self._memory.in_work(peer.index)

@@ -1,7 +1,8 @@
-"""The state of one ring of batch slots: what is filled, what is free. Pure: no sockets, no memory.
+"""The state of one ring of batch slots in shared memory: which batches are ready, which slots are free. Pure: no
+sockets, no memory.
 
-A ring is a queue: batch k lies in slot k mod slots, batches are filled and freed in order. Two numbers are its whole
-state: batches below `freed` are done, batches below `filled` are ready.
+A ring is a queue. Batch k lies in slot k mod slots. Batches are filled and freed in order, so two numbers are the whole
+state: batches below `freed` are not needed any more, batches below `filled` are ready.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from pool.protocol.messages import StreamOrders, StreamReport
 
 
 class RingBook:
+    """The coordinator's record of one ring. A generation is a pass of one feeder over the stream; its number rises with
+    each."""
+
     def __init__(self, start: Cursor, generation: int) -> None:
         self.generation = generation
         self.start = start
@@ -19,11 +23,12 @@ class RingBook:
         self._cursors = {start.batch: start}
 
     def cursor(self, batch: int) -> Cursor:
-        """Returns the place where a batch in freed .. filled begins."""
+        """Returns where in the data stream a batch begins. The batch must be in freed .. filled."""
         return self._cursors[batch]
 
     def report(self, report: StreamReport | None) -> None:
-        """Notes which batches are ready. Old reports, and those of an earlier generation, change nothing."""
+        """Notes which batches the feeder has filled. Old reports, and those of an earlier generation (pass of a feeder
+        over the stream), change nothing."""
         if report is None or report.generation != self.generation:
             return
         for i, cursor in enumerate(report.cursors):
@@ -32,23 +37,26 @@ class RingBook:
         self.filled = max(self.filled, report.first + len(report.cursors) - 1)
 
     def free(self, batch: int) -> None:
-        """Batches below `batch` are done with."""
+        """Frees the ring slots of all batches below `batch`."""
         assert self.freed <= batch <= self.filled, f"I3: free {self.freed} -> {batch} of {self.filled}"
         self.freed = batch
         for old in [number for number in self._cursors if number < batch]:
             del self._cursors[old]
 
     def restart(self) -> None:
-        """The feeder died: batches that it announced stay ready, its successor continues with the next one."""
+        """Begins a new generation after the feeder's death: batches that it had reported stay ready, and its successor
+        continues with the next one."""
         self.generation += 1
         self.start = self._cursors[self.filled]
 
     def rewind(self, start: Cursor) -> None:
-        """A new pass over the stream, from `start`; no batch of the old pass may still be in use."""
+        """Begins a new pass over the stream, from `start`. No batch of the old pass may still be in use."""
         self.generation += 1
         self.start = start
         self.freed = self.filled = start.batch
         self._cursors = {start.batch: start}
 
     def orders(self) -> StreamOrders:
+        """Returns the orders for the feeder: where in the data stream to begin, and which batches are not needed any
+        more."""
         return StreamOrders(self.generation, self.start, self.freed)

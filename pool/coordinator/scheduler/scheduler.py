@@ -1,21 +1,25 @@
-"""The scheduler: who computes which batch, what is folded, when a step is complete.
+"""The scheduler decides which worker computes which batch, when gradients are added up, and when a step is complete.
 
-Pure: no sockets, no torch, no clock. Events go in (`begin`, `worker_joined`, `worker_lost`, `worker_report`, ...),
-actions come out; the caller carries them out in order. Reads like the invariants:
+It is pure: no sockets, no torch, no clock. Events go in (`begin`, `worker_joined`, `worker_lost`, `worker_report`,
+...), actions come out, and the caller carries them out in order. It follows these rules:
 
-- step t takes batches tG .. tG+G-1, in groups that are assigned as one, and folds each bucket's gradients in that
-  order, whoever computed them and in whatever order they came (I2);
-- a batch of step t is computed with version t; the ring keeps it until t is committed (I3);
-- a gradient slot belongs to its worker until every bucket in it is folded, or to nobody when that worker is
-  dead: what it had finished stays valid, the rest is computed again (I4);
-- when the coordinator has died, its successor orders the feeder nothing before every worker that was alive at its
-  start has spoken to it or is dead: so no ring slot is filled again under a reader (I4, `WorkerPool.all_heard`).
-  Weights need no such wait. What is computed with half of the old ones is reported to nobody, and the gradient
-  slot that it lies in is assigned again to the same worker, which begins the next job when that one has ended.
-  The same is true of a batch that was taken back and is begun nevertheless;
-- where several machines compute a step, each has a scheduler. It computes its share of the groups, and decides which of
-  their batches can't be used; the others take that, and the sums, from what it sends. Everything else every scheduler
-  decides alike, from the same numbers: no machine asks another one.
+- Step t takes batches tG .. tG+G-1, where G is train.batches_per_step. They are assigned in groups of consecutive
+  batches. The gradients of a bucket (parameters that are stepped together) are added up along a fixed tree over the
+  groups, whoever computed them and in whatever order they arrived (I2).
+- A batch of step t is computed with version t, the weights after t steps. The ring keeps the batch until t is committed
+  (I3).
+- A gradient slot is memory for the gradients of one group. It belongs to its worker until every bucket in it is added
+  up. After the worker's death it belongs to nobody: the groups that the worker had finished stay valid in it, and all
+  others are computed again (I4).
+- When the coordinator has died, its successor orders the feeder nothing until every worker that was alive at the start
+  has sent it a message or has died. So no ring slot is filled again while a worker reads it (I4,
+  `WorkerPool.all_heard`). Weights need no such wait. A worker may still compute a batch while its weights are
+  overwritten, but it reports the result to nobody. The gradient slot of that batch is assigned again to the same
+  worker, which begins the next job when the present one has ended. The same is true of a batch that was revoked while
+  the worker was beginning it.
+- Where several machines compute a step, each has a scheduler. A machine computes its share of the groups, and decides
+  which of their batches can't be used. The other machines take these decisions and the sums from the messages that it
+  sends. All schedulers decide everything else alike, from the same numbers, without asking each other.
 """
 
 from __future__ import annotations
@@ -48,12 +52,15 @@ from pool.protocol.messages import (
 )
 from pool.shm.signals import Finished
 
-_MOST_NAMED = 3  # parameters, in a line
+_MOST_NAMED = 3  # parameters that one line names at most
 
-_Key = tuple[int, int]  # of a group: step and place
+_Key = tuple[int, int]  # of a group: its step and its index in the step
 
 
 class StepScheduler:
+    """Decides the course of a run, step by step: each method takes one event and returns the actions that follow from
+    it, in order."""
+
     def __init__(
         self,
         rules: Rules,
@@ -67,11 +74,16 @@ class StepScheduler:
         unused: Sequence[int] = (),
         deaths: Sequence[DeathInBatch] = (),
     ) -> None:
-        """`incarnation`: of the coordinator; after the first, workers and feeder may be those of the one that died.
-        `known`, `plateaus`: as the last validation has made them; `frozen`: members that are trained no further;
-        `unused`: of each member, as the last commit has said it; `deaths`: of workers that ended the coordinator with
-        them, in batches of steps that have not been done since."""
-        generation = incarnation << 32  # higher than all before it, and by more than an incarnation has attempts
+        """Makes the scheduler of a run that begins or is resumed. `step`, `start`: the first step of this process and
+        where its first batch begins in the data stream.
+
+        `incarnation`: of the coordinator; above 1, workers and feeder may still follow orders of the coordinator that
+        died. `known`, `plateaus`: results of validations so far, and each member's state of the rule that lowers its
+        learning rate. `frozen`: members (networks of an ensemble) that are trained no further. `unused`: for each
+        member, the batches in a row that could not be used, as of the last commit. `deaths`: of workers whose failure
+        ended an earlier coordinator too, in batches of steps that are not committed yet.
+        """
+        generation = incarnation << 32  # above all generations and attempts of earlier incarnations
         self.rules = rules
         self.step = step  # the step in progress, and so the newest complete version
         self.train = RingBook(start, generation)
@@ -80,23 +92,24 @@ class StepScheduler:
         self._feeder: Peer | None = None
         self._feeder_sent: FeederOrders | None = None
         self._groups = rules.groups
-        self._work: dict[_Key, Work] = {}  # of steps `step` and `step + 1`
-        self._attempts = generation  # no number twice: a worker may die of a batch of an earlier incarnation
+        self._work: dict[_Key, Work] = {}  # assigned groups of steps `step` and `step + 1`
+        self._attempts = generation  # never used twice: a worker may die of a batch of an earlier coordinator
         self._training = set(range(rules.members)) - set(frozen)
         self._faults = FaultTracker(unused or (0,) * rules.members)
         self._earlier_deaths = deaths
         self._step = StepBook(step, rules, self._frozen)
-        self._from_others: dict[tuple[int, int], OtherShare] = {}  # (step, machine): what the step does not know yet
+        self._from_others: dict[tuple[int, int], OtherShare] = {}  # by step and machine: received, not yet handled
         self._draining = False
-        self._last: int | None = None  # the last step that is done, of several machines that were told to stop
+        self._last: int | None = None  # the last step of the run, when several machines were told to stop
         self.stopped_elsewhere = False  # another machine was told to stop
-        self._stopped = False  # early: the step in progress has not begun, and does not
+        self._stopped = False  # by early stopping: the step in progress is not begun any more
         self._ended = False
 
     # --- events ---
 
     def begin(self) -> list[Action]:
-        """Comes before all other events: members may have stopped early with the version that the run goes on from."""
+        """Starts the scheduler, before all other events. Counts deaths that earlier coordinators have seen, and stops
+        members that validations of the present version stop."""
         actions = [action for death in self._earlier_deaths for action in self._blame(death)]
         if self.validation is None or self._ended:
             return actions
@@ -106,20 +119,21 @@ class StepScheduler:
         return [self._freeze(member) for member in sorted(stops)]
 
     def roster(self, workers: Set[Peer]) -> list[Action]:
-        """Notes which workers are alive, those that have not joined included."""
+        """Notes which workers are alive, also those that have not joined yet."""
         self._workers.roster(workers)
         return list(self._orders())
 
     def worker_joined(self, peer: Peer) -> list[Action]:
-        """A worker is up; of an index that is new, or whose last holder was reported lost."""
+        """Adds a worker that has started. A worker with the same index must have been reported lost before."""
         self._workers.join(peer)
         return self._advance()
 
     def worker_lost(self, peer: Peer, attempt: int = 0, in_work: int = -1, raised: str = "") -> list[Action]:
-        """A worker is dead: what it had not finished goes back, what it had finished stays where it lies.
+        """Removes a dead worker. Groups of batches that it had not finished are assigned again. Gradients that it had
+        finished stay valid in its slots.
 
-        `attempt`: that it was computing, 0 if it was computing none; `in_work`: which of its batches; `raised`: the
-        exception in it that ended the worker, empty if none did.
+        `attempt`: the number of the assignment that it was computing, 0 if none. `in_work`: the batch of it that was
+        being computed. `raised`: the exception that ended the worker in this attempt, empty if there was none.
         """
         if (worker := self._workers.find(peer)) is None:
             return []
@@ -136,6 +150,8 @@ class StepScheduler:
         return actions + self._advance()
 
     def worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
+        """Takes a worker's report on its assignments, and returns what follows. A report of a worker that is not known
+        is ignored."""
         if (worker := self._workers.find(peer)) is None:
             return []
         actions: list[Action] = []
@@ -146,7 +162,8 @@ class StepScheduler:
         return actions + self._advance()
 
     def finished(self, news: Mapping[Peer, Finished]) -> list[Action]:
-        """Notes what each of these workers has finished last: all of it is in its slot, and sound."""
+        """Takes the assignment that each worker has finished last, as it was read from shared memory. The gradients of
+        such an assignment are complete in its slot, and all its numbers are finite."""
         actions: list[Action] = []
         for peer, last in news.items():
             if (worker := self._workers.find(peer)) is None:
@@ -156,11 +173,14 @@ class StepScheduler:
         return actions + self._advance()
 
     def feeder_joined(self, peer: Peer) -> list[Action]:
+        """Takes a feeder that has started, and orders it to fill the rings."""
         self._feeder = peer
         self._feeder_sent = None
         return self._advance()
 
     def feeder_lost(self, peer: Peer) -> list[Action]:
+        """Notes that the feeder is dead. Batches that it had reported stay ready; its successor begins with the next
+        one."""
         if self._feeder == peer:
             self._feeder = None
             self.train.restart()
@@ -169,6 +189,8 @@ class StepScheduler:
         return []
 
     def feeder_report(self, peer: Peer, report: FeederReport) -> list[Action]:
+        """Takes the feeder's report on the batches that are ready in the rings, and returns what follows. A report of a
+        feeder that is not the present one is ignored."""
         if self._feeder != peer:
             return []
         self.train.report(report.train)
@@ -177,8 +199,11 @@ class StepScheduler:
         return self._advance()
 
     def measured(self, validations: Sequence[Validation]) -> list[Action]:
-        """The newest version has been measured, as `Measure` asks for, one validation a member. Members whose
-        validations get no better learn more slowly, or stop; then the step that begins with the version may begin."""
+        """Takes the results of the validation that `Measure` has asked for, one for each member.
+
+        Members whose validations don't improve get a lower learning rate, or stop. After that the step that begins with
+        the validated version may begin.
+        """
         assert self.validation is not None
         assert all(validation.step == self.step for validation in validations), f"measured in step {self.step}"
         actions: list[Action] = list(self.validation.measured(validations, self._training))
@@ -190,8 +215,9 @@ class StepScheduler:
         return actions + self._advance()
 
     def drain(self) -> list[Action]:
-        """No new step is begun; the one in progress is finished. Where other machines compute with this one, all end
-        with the first step of which they don't know yet what this one's share has come to."""
+        """Ends the run early: the step in progress is finished, and no new one is begun. Where several machines compute
+        the run, all end after the same step: the first one whose share (this machine's part of the batches) was not
+        announced to the others yet."""
         self._draining = True
         if not self._machines:
             self._take_back_next_step()
@@ -199,25 +225,27 @@ class StepScheduler:
 
     @property
     def waits_for_machines(self) -> bool:
-        """All that the step lacks is what other machines have still to compute or to send."""
+        """True if the step waits only for results that other machines have still to compute or to send."""
         return self._step.waits_for_others
 
     def share_computed(self, machine: int, report: ShareReport) -> list[Action]:
-        """Another machine has computed its share of a step: this one, or the next."""
+        """Takes another machine's report that it has computed its share of the batches of a step: the one in progress,
+        or the next one."""
         if report.step < self.step:
             return []
         self._from_others.setdefault((report.step, machine), OtherShare()).report = report
         return self._advance()
 
     def share_summed(self, machine: int, step: int, bucket: int) -> list[Action]:
-        """Another machine has sent what its share adds to a bucket, of this step or the next."""
+        """Notes that another machine has sent its sum of a bucket's gradients, for the step in progress or the next
+        one."""
         if step < self.step:
             return []
         self._from_others.setdefault((step, machine), OtherShare()).buckets.add(bucket)
         return self._advance()
 
     def say_again(self) -> list[Action]:
-        """All orders once more, for whoever may have missed them (I5)."""
+        """Returns all orders once more, for processes that may have missed them (I5)."""
         self._workers.say_again()
         self._feeder_sent = None
         return list(self._orders())
@@ -225,7 +253,8 @@ class StepScheduler:
     # --- decisions ---
 
     def _advance(self) -> list[Action]:
-        """Does all that the state allows, in one fixed order."""
+        """Returns all actions that the present state allows, in one fixed order: validation, bad batches, assignments,
+        sums and updates, commits, orders."""
         actions: list[Action] = []
         while not (self._ended or self._at_end):
             if self.validation is not None and self.validation.due(self.step):
@@ -252,32 +281,35 @@ class StepScheduler:
 
     @property
     def _at_end(self) -> bool:
+        """True if the run is over: all steps are committed and validated, or it was stopped."""
         if self._stopped or self._stops_here:
             return True
         return self.step == self.rules.steps and not self._validation_due
 
     @property
     def _machines(self) -> bool:
-        """Others compute a step with this one."""
+        """True if several machines compute each step together."""
         return self.rules.machines > 1
 
     @property
     def _stops_here(self) -> bool:
-        """The run was told to stop, and begins no new step."""
+        """True if the run was told to stop and the step in progress is not to be begun."""
         if self._machines:
             return self._last is not None and self.step > self._last
         return self._draining and not self._begun
 
     @property
     def _begun(self) -> bool:
-        """The step in progress has something to lose."""
+        """True if work on the step in progress exists: something was added up, or a group is assigned."""
         return self._step.begun or any(work.assignment.step == self.step for work in self._work.values())
 
     @property
     def _validation_due(self) -> bool:
+        """True if the newest version has to be validated before its step begins."""
         return self.validation is not None and self.validation.due(self.step)
 
     def _assign_validation(self) -> None:
+        """Assigns validation batches that are ready to the workers that have least to do."""
         assert self.validation is not None
         for batch in self.validation.wanted():
             if (worker := self._workers.least_busy()) is None:
@@ -286,6 +318,11 @@ class StepScheduler:
             self.validation.assigned(batch, worker.peer.index)
 
     def _assign(self) -> None:
+        """Assigns the groups of this step and the next one to workers, as far as batches and gradient slots are there.
+
+        The next step's groups are assigned one step ahead, so that workers can prepare their batches. A draining run
+        assigns only the step in progress.
+        """
         ahead = 1 if self._draining else 2
         end = self.rules.steps if self._last is None else self._last + 1
         for step, place in product(range(self.step, min(self.step + ahead, end)), self.rules.share):
@@ -305,6 +342,7 @@ class StepScheduler:
             self._work[step, place] = Work(assignment, worker.peer.index, worker.peer.incarnation)
 
     def _assignment(self, purpose: Purpose, step: int, batches: tuple[int, ...], slot: int) -> Assignment:
+        """Makes an assignment with a new attempt number. `slot`: the worker's gradient slot, -1 for a validation."""
         self._attempts += 1
         train = purpose == "train"
         first = train and batches[0] == step * self.rules.batches_per_step
@@ -312,7 +350,9 @@ class StepScheduler:
         return Assignment(purpose, step, batches, slot, self._attempts, first, left_out)
 
     def _wanted(self, step: int, place: int) -> tuple[int, ...]:
-        """The batches of a group if its gradients are still to be computed, else none."""
+        """Returns the batches of a group whose gradients are still to be computed; none if all of the group's losses
+        are there. Batches that were left out of the step are not among them. `place`: the index of the group in its
+        step."""
         batches = tuple(self._groups.batches(step, place))
         if step > self.step:
             return batches
@@ -320,39 +360,48 @@ class StepScheduler:
         return () if all(batch in self._step.losses for batch in batches) else batches
 
     def _is_ready(self, batches: tuple[int, ...]) -> bool:
-        """There are some, and all of them are in the ring."""
+        """True if there are batches, and all of them are in the ring."""
         return bool(batches) and batches[-1] < self.train.filled
 
     def _take_back_next_step(self) -> None:
-        """Revokes the batches of the next step, which are assigned early, to free their gradient slots. A worker may
-        still read one: the ring keeps it so long (`WorkerPool.first_read`). Its result is of an attempt that nobody
-        waits for, and the same worker computes what the slot gets next after it."""
+        """Revokes the groups of the next step, which were assigned early, to free their gradient slots.
+
+        A worker may still read such a batch, so the ring keeps it until it does not (`WorkerPool.first_read`). The
+        result is ignored, because its attempt is not known any more. The same worker computes the slot's next group,
+        after the revoked one.
+        """
         for key, work in list(self._work.items()):
             if work.assignment.step > self.step:
                 self._workers.take_back(work.worker, work.assignment)
                 del self._work[key]
 
     def _make_room(self) -> bool:
-        """Gives up the last finished group, to be computed again, if all slots hold groups behind one that a dead
-        worker had: its successor, which would have slots, may never come. True if there was one to give up."""
+        """Gives up the last finished group of the step, so that its gradient slot is free and the group is computed
+        again. Returns True if it has.
+
+        It does so only if all slots hold groups that come after one that a dead worker had. That group can't be
+        assigned, and the dead worker's successor, which would have free slots, may never come.
+        """
         missing = next(self._missing, None)
         if missing is None or not self._workers.out_of_slots:
             return False
         works = (item for item in self._work.items() if item[0][0] == self.step)
         held = {key[1]: work for key, work in works if self._workers.is_alive(work.worker)}
         finished = [place for place, work in held.items() if work.finished]
-        if not finished or min(held) < missing:  # that one's slot is free when it is folded
+        if not finished or min(held) < missing:  # an earlier group can be added up, which frees its slot
             return False
         self._step.give_up(max(finished))
         self._drop_work((self.step, max(finished)))
         return True
 
     def _drop_work(self, key: _Key) -> None:
-        """Its gradients are not needed any more where they lie."""
+        """Forgets a group's work and frees its gradient slot: the gradients there are not needed any more."""
         work = self._work.pop(key)
         self._workers.release(work.worker, work.assignment.gradient_slot)
 
     def _report(self, worker: Worker, report: AssignmentReport) -> Iterator[Action]:
+        """Handles a worker's report on one assignment: notes buckets whose gradients are complete, and the losses when
+        it is finished."""
         assignment = report.assignment
         if report.finished:
             worker.assignments.remove(assignment)
@@ -372,7 +421,8 @@ class StepScheduler:
             )
 
     def _outcomes(self, assignment: Assignment, last: Finished) -> tuple[Outcome, ...]:
-        """Returns the outcomes of each of a group's batches, all of it sound."""
+        """Returns the outcome of each batch of an assignment whose numbers are all finite. `last`: what the worker has
+        written to shared memory: for each batch the members' losses, then their metrics."""
         members = self.rules.members
         measured = self.rules.metrics_of(assignment.step) if assignment.purpose == "train" else ()
         width = members * (1 + len(measured))
@@ -380,28 +430,32 @@ class StepScheduler:
         return tuple(Outcome(numbers[:members], metrics=numbers[members:]) for numbers in each)
 
     def _key_of(self, batch: int) -> _Key:
-        """Returns the key of the group that the batch is in."""
+        """Returns the step, and the index in it, of the group that a training batch belongs to."""
         return self._groups.step_of(batch), self._groups.place_of(batch)
 
     def _work_of(self, place: int) -> Work | None:
-        """Returns the work of a group of the step in progress."""
+        """Returns the work on a group of batches of the step in progress; None if the group is not assigned. `place`:
+        the index of the group."""
         return self._work.get((self.step, place))
 
     def _blame(self, death: DeathInBatch) -> Iterator[Action]:
+        """Counts a worker's death against the batch that it was computing. Ends the run if that is a validation batch
+        that has failed too often, because no validation can do without it."""
         self._faults.ended(death)
         if death.purpose == "validate" and (why := self._faults.verdict("validate", death.step, death.batch)):
             self._ended = True
             yield GiveUp(f"validation batch {death.batch} of version {death.step}: {why}")
 
     def _verdict(self, batch: int) -> str:
-        """Why nobody is to compute it any more; empty if somebody may."""
+        """Returns the reason why a training batch is not to be assigned any more; empty if it may be."""
         return self._faults.verdict("train", self._groups.step_of(batch), batch)
 
     def _judge(self) -> Iterator[Action]:
-        """Batches of this step that can't be used, or computed; some workers may have ended when they prepared one.
+        """Leaves out batches of this step whose numbers are not finite, or that no worker can compute.
 
-        Not before what follows from the validation of this version is done (`measured`): a batch may be finished
-        earlier or later than that, and the state of a member that stops or is frozen must not depend on it.
+        It is not called before the validation of this version and its consequences are done (`measured`). A batch may
+        be finished earlier or later than that, and the state of a member that stops or is frozen must not depend on it.
+        Batches that workers die of may be known early, because workers prepare batches one step ahead.
         """
         yield from self._hear_others()
         works = [work for key, work in self._work.items() if key[0] == self.step]
@@ -411,12 +465,13 @@ class StepScheduler:
                 yield from self._judge_numbers(batch, *finished[batch])
             if not self._step.is_own(batch):
                 continue
-            is_there = batch < self.train.filled  # not at once, if its deaths were a dead coordinator's, too
+            is_there = batch < self.train.filled  # deaths seen by an earlier coordinator may be known before that
             if not self._ended and is_there and (why := self._verdict(batch)) and (members := self._using(batch)):
                 yield from self._leave_out(batch, why, members)
 
     def _hear_others(self) -> Iterator[Action]:
-        """Takes in what is known of other machines' shares of this step."""
+        """Handles what other machines have reported on the step in progress: the sums that they have sent, their
+        losses, and batches that they can't use."""
         for machine in self.rules.other_shares:
             share = self._from_others.get((self.step, machine))
             if share is None:
@@ -436,20 +491,27 @@ class StepScheduler:
             self._step.other_report(machine, share.report)
 
     def _judge_numbers(self, batch: int, work: Work, outcome: Outcome) -> Iterator[Action]:
-        """Leaves a batch out for the members that it is bad for; one that had to be computed again is left out already.
-        `work` may have been dropped since, for another batch of its group."""
+        """Leaves a finished batch out for the members whose loss or gradients are not finite in it. Members for which
+        it was left out earlier don't count.
+
+        `work` may have been dropped meanwhile, because another batch of its group was left out.
+        """
         using = self._using(batch)
         unsound = {member: what for member, what in enumerate(outcome.unsound) if what and member in using}
         if unsound:
             yield from self._leave_out(batch, f"{_first_of(unsound)} is not finite ({work.computed_by})", set(unsound))
 
     def _using(self, batch: int) -> set[int]:
-        """Members in whose step the batch is."""
+        """Returns the trained members (networks of an ensemble) that use the batch in the step in progress."""
         return {member for member in self._training if batch in self._step.batches_of(member)}
 
     def _leave_out(self, batch: int, why: str, members: Set[int], machine: int | None = None) -> Iterator[Action]:
-        """Only here is it decided that a batch takes no part in its step: that of these members. `machine`: another
-        one, which has the batch."""
+        """Decides that a batch takes no part in its step for these members. This is the only place that decides it.
+
+        With `train.on_bad_batch = "stop"`, or if a member could use none of the last batches, the members are frozen
+        instead, and the run ends if none is left. `machine`: the other machine that has the batch, None if it is this
+        one.
+        """
         stop = self.rules.on_bad_batch == "stop"
         hopeless = {member for member in members if self._is_hopeless(member, batch)}
         if hopeless and not stop:
@@ -469,34 +531,38 @@ class StepScheduler:
         self._step.note_unusable(batch, sorted(members), why)
         key, concerned_by_sum = self._key_of(batch), sorted(members - ends)
         if key in self._work and self._step.shares_sum(batch, concerned_by_sum):
-            self._drop_work(key)  # the others of its group are computed again
+            self._drop_work(key)  # the other batches of the group are computed again
         yield from self._step.leave_out(batch, concerned_by_sum, self._work_of)
         if key in self._work and not any(each in self._step.batches for each in self._groups.batches(*key)):
             self._drop_work(key)
         self._take_back_next_step()  # or its batches keep slots that this one needs once more
 
     def _is_hopeless(self, member: int, batch: int) -> bool:
-        """The batch is the last that is left of its step, and the member has lost those before, too."""
+        """True if the batch is the last one left of the member's step, and too many steps before were lost for the
+        member too."""
         is_last = list(self._step.batches_of(member)) == [batch]
         return is_last and self._faults.hopeless(member, self.rules.batches_per_step)
 
     def _stop_early(self, known: Validations) -> set[int]:
-        """Returns the members that stop with the validation of this version. With the last ones the run ends."""
+        """Returns the members (networks of an ensemble) that stop training after the newest validation. The run ends if
+        no other member is trained."""
         stops = self.rules.stopping.stops(known, self.step, self._training)
         self._stopped = stops == self._training
         return stops
 
     def _freeze(self, member: int) -> Freeze:
-        """From the step in progress on the member is not trained."""
+        """Ends the training of a member (network of an ensemble), from the step in progress on."""
         self._training.remove(member)
         self._step.freeze(member)
         return Freeze(self.step, member)
 
     @property
     def _frozen(self) -> tuple[int, ...]:
+        """The members (networks of an ensemble) that are not trained any more."""
         return tuple(m for m in range(self.rules.members) if m not in self._training)
 
     def _fold(self) -> Iterator[Action]:
+        """Adds up and updates what can be, and frees the gradient slots of groups that every bucket has added up."""
         for action in self._step.advance(self._work_of, starved=self._starved):
             yield self._announced(action) if isinstance(action, Announce) else action
         for place in self.rules.share:
@@ -505,7 +571,8 @@ class StepScheduler:
                 self._drop_work((self.step, place))
 
     def _announced(self, action: Announce) -> Announce:
-        """The first step that other machines hear of after this one was told to stop is the last."""
+        """Returns the report to the other machines, marked as the last one if this machine was told to stop. All
+        machines then end with this step."""
         if not self._draining:
             return action
         self._last = self.step
@@ -513,22 +580,25 @@ class StepScheduler:
 
     @property
     def _starved(self) -> bool:
-        """A group of this step is ready, and there are workers, but none has a gradient slot for it."""
+        """True if a group of this step is ready, but no worker has a free gradient slot for it."""
         return self._workers.out_of_slots and next(self._missing, None) is not None
 
     @property
     def _missing(self) -> Iterator[int]:
-        """Places of this step's groups that could be computed and are with nobody."""
+        """Yields the indices of the groups of batches of this step that could be computed and are assigned to no
+        worker."""
         for place in self.rules.share:
             if self._work_of(place) is None and self._is_ready(self._wanted(self.step, place)):
                 yield place
 
     @property
     def _knows_next_cursor(self) -> bool:
-        """The feeder has got as far as the next step: other machines may be faster."""
+        """True if the feeder has filled all batches of the step, so that the beginning of the next one is known. Other
+        machines may be ahead of this machine's feeder."""
         return self.train.filled >= (self.step + 1) * self.rules.batches_per_step
 
     def _commit(self) -> Commit:
+        """Ends the step in progress and begins the next one. Returns the action that completes version step + 1."""
         end = (self.step + 1) * self.rules.batches_per_step
         members = range(self.rules.members)
         losses = tuple(self._step.losses_of(m) for m in members)
@@ -542,11 +612,11 @@ class StepScheduler:
         return Commit(step, losses, cursor, self._faults.unused, self._validation_due, ready, metrics)
 
     def _free(self) -> None:
-        """Batches of committed steps, but for those that are still read."""
+        """Frees the ring slots of batches of committed steps, except those that a worker still reads."""
         self.train.free(self._workers.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))
 
     def _orders(self) -> Iterator[Action]:
-        """Orders that differ from what the addressee was told last."""
+        """Yields orders for each worker and for the feeder whose orders have changed since they were last sent."""
         yield from self._workers.orders(self.step, self._frozen)
         if self._feeder is not None and self._workers.all_heard:
             validation = None if self.validation is None else self.validation.ring.orders()
@@ -557,6 +627,7 @@ class StepScheduler:
 
 
 def _first_of(unsound: Mapping[int, str]) -> str:
-    """Names what is not finite, by member: each once, and no long list."""
+    """Names what is not finite, such as `the loss` or a parameter: each name once, and at most _MOST_NAMED of them.
+    `unsound`: by member."""
     different = list(dict.fromkeys(unsound.values()))
     return ", ".join(different[:_MOST_NAMED]) + (", ..." if len(different) > _MOST_NAMED else "")

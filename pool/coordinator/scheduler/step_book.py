@@ -1,14 +1,17 @@
-"""The state of one step: which groups of its batches are in the sum, bucket by bucket. Pure.
+"""The state of one step: which groups of batches are added up already, bucket by bucket. Pure: no sockets, no torch.
 
-A bucket is stepped when it is complete and no batch of the step can be left out of it any more: when all are known to
-be sound (all their numbers finite). If a bad batch is not left out, but ends the run or freezes a member (`eager`), it
-is enough that they are known to be sound for the bucket's member, and the only member's bucket is stepped at once: the
-step would end with the run. A batch that is left out takes no part in the step: its group is computed again without it,
-and the sums begin anew. It may be left out for one member alone.
+A group is consecutive batches that one worker computes. A bucket is parameters that the optimizer steps together. A
+bucket is updated when its sum is complete and no batch of the step can be left out any more, which is when all numbers
+of all batches are known to be finite. If a bad batch is not left out, but ends the run or freezes a member (`eager`),
+it is enough that the numbers of the bucket's own member are finite. With a single member nothing is waited for, because
+a bad batch would end the run, and the step with it.
 
-Where several machines compute a step, each folds the groups of its own share. When all of its batches are known to be
-sound it says so (`Announce`) and sends the sums (`Send`): from then on nothing of the share changes. What another
-machine has sent is one more contribution to a bucket.
+A batch that is left out takes no part in the step: its group is computed again without it, and the sums begin anew. It
+may be left out for one member (network of an ensemble) alone.
+
+Where several machines compute a step, each adds up the groups of its own share. When all numbers of its batches are
+known to be finite, it announces that (`Announce`) and sends the sums (`Send`). From then on nothing of the share
+changes. The sum of another machine is one more contribution to a bucket.
 """
 
 from __future__ import annotations
@@ -27,55 +30,58 @@ from pool.protocol.messages import Assignment, BatchLosses, LeftOut, MetricValue
 
 @dataclass
 class Work:
-    """A group of training batches, from its assignment to its last fold."""
+    """A group of training batches that is assigned to a worker, kept until every bucket has added up its gradients."""
 
     assignment: Assignment
     worker: int
     incarnation: int = 1  # of the worker
-    buckets: set[int] = field(default_factory=set)  # complete in the gradient slot
-    absent: tuple[int, ...] = ()
+    buckets: set[int] = field(default_factory=set)  # whose gradients are complete in the gradient slot
+    absent: tuple[int, ...] = ()  # parameters that got no gradient
     outcomes: dict[int, Outcome] = field(default_factory=dict)  # by batch, when it is finished
-    computed_by: str = ""  # in words, when it is finished
+    computed_by: str = ""  # name of the worker, when it is finished
 
     @property
     def finished(self) -> bool:
+        """True if all batches of the group are computed."""
         return bool(self.outcomes)
 
 
 @dataclass
 class OtherShare:
-    """Another machine's share of a step, as far as it has come."""
+    """What another machine has sent of its share of a step so far."""
 
     report: ShareReport | None = None
-    buckets: set[int] = field(default_factory=set)  # whose sums are there
+    buckets: set[int] = field(default_factory=set)  # whose sums have arrived
 
 
 @dataclass(frozen=True)
 class Part:
-    """The batches of a group that are in a member's step, at least one."""
+    """The batches of one group that belong to a member's step: at least one, all that were not left out for the
+    member."""
 
     place: int
     batches: tuple[int, ...]
 
 
-WorkOf = Callable[[int], Work | None]  # place of a group -> what is known of it
+WorkOf = Callable[[int], Work | None]  # index of a group in the step -> its work, None: not assigned
 
 
 class StepBook:
-    """The members that are trained in this step; each has its own batches, which are all of the step's but for those
-    that were left out for it."""
+    """Keeps the state of one step for the members that are trained in it. Each member has its own list of batches: all
+    of the step's but for those that were left out for it."""
 
     def __init__(self, step: int, rules: Rules, frozen: Container[int] = ()) -> None:
-        """Buckets of `frozen` members take no part."""
+        """Makes the record of a step of which nothing is computed yet. `frozen`: members (networks of an ensemble) that
+        are not trained; their buckets take no part in the step."""
         groups, member_of = rules.groups, rules.member_of
         self.step = step
         self._share = rules.share
         self._other_places = rules.other_shares
         self._others = {machine: OtherShare() for machine in self._other_places}
-        self._announced = not self._others  # the other machines know what has come of the share
-        self._sent: set[int] = set()  # buckets
-        self._unusable: list[Unusable] = []  # batches of the share
-        self._eager = rules.on_bad_batch == "stop" and not self._others  # no batch is left out
+        self._announced = not self._others  # the other machines have been sent the report of the share
+        self._sent: set[int] = set()  # buckets whose sums were sent to the other machines
+        self._unusable: list[Unusable] = []  # batches of this machine's share that were left out
+        self._eager = rules.on_bad_batch == "stop" and not self._others  # no batch is ever left out
         batches = range(step * groups.batches_per_step, (step + 1) * groups.batches_per_step)
         self._groups = groups
         self._first = batches.start
@@ -84,32 +90,34 @@ class StepBook:
         for bucket, member in enumerate(member_of):
             self._buckets.setdefault(member, set()).add(bucket)
         self._batches = {member: list(batches) for member in self._buckets if member not in frozen}
-        self._parts = {member: self._parts_of(own) for member, own in self._batches.items()}  # ascending
+        self._parts = {member: self._parts_of(own) for member, own in self._batches.items()}  # ascending by index
         self._left_out: set[LeftOut] = set()
-        self.batches = list(batches) if self._batches else []  # that are wanted by any member, in their order (I2)
-        self.losses: dict[int, tuple[float, ...]] = {}  # of finished batches, one a member, then metrics
+        self.batches = list(batches) if self._batches else []  # in the step of any member, in their order (I2)
+        self.losses: dict[int, tuple[float, ...]] = {}  # finished batch -> losses, one a member, then metrics
         self._folded = [0] * len(member_of)  # how many of its member's parts are in each bucket's sum
-        self._updated = [member in frozen for member in member_of]  # nothing is left to be done
+        self._updated = [member in frozen for member in member_of]  # by bucket: nothing is left to be done
         self._has_buffers = rules.has_buffers
-        self._buffers_wanted = set(self._batches) if rules.has_buffers else set()  # they follow the step's first batch
+        self._buffers_wanted = set(self._batches) if rules.has_buffers else set()  # members without new buffers yet
 
     @property
     def begun(self) -> bool:
-        """Something of it is in the sum."""
+        """True if any bucket has begun to add up gradients."""
         return any(self._folded)
 
     @property
     def announced(self) -> bool:
-        """Other machines count on this step."""
+        """True if the other machines have been sent this machine's report, so that its share of the step can't change
+        any more."""
         return self._announced and bool(self._others)
 
     @property
     def waits_for_others(self) -> bool:
-        """All that is missing is what other machines have still to compute or to send."""
+        """True if the step waits only for results that other machines have still to compute or to send."""
         return self.announced and not self.complete
 
     @property
     def complete(self) -> bool:
+        """True if all buckets are updated and all batches finished, on all machines."""
         return all(self._updated) and self._all_finished
 
     @property
@@ -119,20 +127,23 @@ class StepBook:
         )
 
     def is_own(self, batch: int) -> bool:
-        """It is computed on this machine."""
+        """True if the batch is computed on this machine, not on another one."""
         return self._groups.place_of(batch) in self._share
 
     def batches_of(self, member: int) -> Sequence[int]:
-        """Returns the batches that the member's step is made of; none if it is frozen."""
+        """Returns the batches that the member's step is made of; none if the member is frozen."""
         return self._batches.get(member, ())
 
     def losses_of(self, member: int) -> tuple[float, ...]:
-        """Returns the losses of the member's batches, in their order; all of them are finished."""
+        """Returns the losses of the member's batches, in the order of the batches. All of these must be finished."""
         return tuple(self.losses[batch][member] for batch in self.batches_of(member))
 
     def metrics_of(self, names: Sequence[str], members: int) -> tuple[MetricValue, ...]:
-        """Returns the mean of each metric over each member's batches, which does not depend on their order; NaN for one
-        without any. All of them are finished, and have metrics of these names."""
+        """Returns each metric's mean over each member's batches; NaN for a member without batches.
+
+        `names`: of the metrics that each batch was measured by. All batches must be finished. The mean does not depend
+        on the order of the batches.
+        """
 
         def mean(member: int, place: int) -> float:
             at = members + member * len(names) + place
@@ -145,24 +156,30 @@ class StepBook:
         )
 
     def left_out_of(self, batches: Collection[int]) -> tuple[LeftOut, ...]:
-        """Tells which of the batches are not in which member's step."""
+        """Returns which of these batches are left out of the step, and for which member (network of an ensemble)
+        each."""
         return tuple(sorted(each for each in self._left_out if each.batch in batches))
 
     def is_folded(self, place: int) -> bool:
-        """Every bucket of the group is in its sum, and nothing else of it is wanted."""
+        """True if all buckets have added up the gradients of a group of batches, and nothing else in the group's
+        gradient slot is needed. `place`: the index of the group in the step."""
         if self._buffers_wanted and place == 0:
             return False
         counts = {member: _count_up_to(place, parts) for member, parts in self._parts.items()}
         return all(counts.get(member, 0) <= count for member, count in zip(self._member_of, self._folded, strict=True))
 
     def shares_sum(self, batch: int, members: Iterable[int]) -> bool:
-        """In a gradient slot the batch is added to others that are in the step of one of these members."""
+        """True if a gradient slot holds the sum of this batch and others that are in the step of one of these members.
+        The slot's gradients can't be used once the batch is left out."""
         parts = (part for member in members for part in self._parts[member])
         return any(batch in part.batches and len(part.batches) > 1 for part in parts)
 
     def leave_out(self, batch: int, members: Iterable[int], work_of: WorkOf) -> Iterator[TakeBuffers]:
-        """These members' sums begin anew without this batch; what is not in a slot any more has to be computed
-        again. A slot in which the batch is added to others of theirs is given up before (`shares_sum`)."""
+        """Takes a batch out of the step of these members, whose sums begin anew without it. Batches whose gradients are
+        in no slot any more have to be computed again.
+
+        A slot that holds the batch's sum with other batches must have been given up before (`shares_sum`).
+        """
         for member in members:
             if batch == self._first:
                 self._buffers_wanted.discard(member)
@@ -178,7 +195,8 @@ class StepBook:
         self._settle_batches()
 
     def _begin_anew(self, member: int, work_of: WorkOf) -> None:
-        """Begins the member's sums anew; batches whose gradients are in no slot any more are wanted again."""
+        """Empties the sums of a member's gradients, so that they are added up again. Batches whose gradients are in no
+        slot any more count as not computed."""
         self._parts[member] = self._parts_of(self._batches[member])
         for bucket in self._buckets[member]:
             self._folded[bucket] = 0
@@ -187,26 +205,30 @@ class StepBook:
                 self.losses.pop(other, None)
 
     def note_unusable(self, batch: int, members: Iterable[int], why: str) -> None:
-        """The other machines have to know, of a batch of this one's share."""
+        """Notes a left-out batch of this machine's share of the step, for the report to the other machines. `why`: the
+        reason in words."""
         if self.is_own(batch):
             self._unusable.append(Unusable(batch, tuple(members), why))
 
     def other_report(self, machine: int, report: ShareReport) -> None:
-        """Another machine has computed its share; what it could not use is left out before."""
+        """Takes another machine's report of its share of the step: losses of its batches. Batches that it can't use
+        must have been left out before."""
         self._others[machine].report = report
         self.losses.update({each.batch: each.losses for each in report.losses if each.batch in self.batches})
 
     def other_sums(self, machine: int, bucket: int) -> None:
-        """The sums of another machine's share of a bucket are there."""
+        """Notes that another machine's sum of a bucket's gradients has arrived."""
         self._others[machine].buckets.add(bucket)
 
     def give_up(self, place: int) -> None:
-        """Forgets what was finished of a group: it has to be computed again; what is in a sum stays in it."""
+        """Forgets the losses of a group's batches, so that the group is computed again. Sums that it is in already stay
+        as they are. `place`: the index of the group in the step."""
         for batch in self._groups.batches(self.step, place):
             self.losses.pop(batch, None)
 
     def freeze(self, member: int) -> None:
-        """Nothing of the member is wanted."""
+        """Takes a member (network of an ensemble) out of the step. None of its parameters may have been updated in it
+        yet."""
         del self._batches[member], self._parts[member]
         self._buffers_wanted.discard(member)
         for bucket in self._buckets[member]:
@@ -215,8 +237,13 @@ class StepBook:
         self._settle_batches()
 
     def advance(self, work_of: WorkOf, *, starved: bool) -> Iterator[Fold | TakeBuffers | Announce | Send | Update]:
-        """All that can be folded and updated now: a bucket in one pass when all its groups are there, some earlier
-        only if gradient slots are needed sooner (`starved`)."""
+        """Yields all actions that are possible now: sums of gradients, updates of weights, and messages to other
+        machines.
+
+        The gradients of a bucket (parameters that are stepped together) are added up in one pass when those of all
+        groups of batches are there. Some are added up earlier only if workers need gradient slots (`starved`).
+        `work_of`: returns the work on a group.
+        """
         yield from self._take_buffers(work_of)
         if not self._announced and all(batch in self.losses for batch in filter(self.is_own, self.batches)):
             self._announced = True
@@ -242,7 +269,9 @@ class StepBook:
                 yield fold
 
     def _with_others(self, bucket: int, *, settled: bool) -> Iterator[Send | Update]:
-        """All of this machine's share of the bucket is in the sum."""
+        """Yields the next actions for a bucket that several machines add up, when this machine's sum is complete: sends
+        the sum, and updates the bucket once the sums of all other machines have arrived. `settled`: no batch can be
+        left out any more."""
         member = self._member_of[bucket]
         parts, count = self._parts[member], len(self._batches[member])
         if self._announced and parts and bucket not in self._sent:
@@ -259,7 +288,8 @@ class StepBook:
         yield Update(self.step, bucket, count, fold)
 
     def _of_other(self, machine: int, batches: tuple[int, ...]) -> Contribution:
-        """Returns what another machine has sent as a contribution to this step."""
+        """Returns the sum that another machine has sent as a contribution to a bucket's gradients. `batches`: those
+        that it is made of."""
         return Contribution(batches, self._other_places[machine].start, -1, -1, (), machine=machine)
 
     def _batches_on(self, machine: int, member: int) -> tuple[int, ...]:
@@ -268,7 +298,8 @@ class StepBook:
         return tuple(batch for batch in self._batches[member] if self._groups.place_of(batch) in places)
 
     def _take_buffers(self, work_of: WorkOf) -> Iterator[TakeBuffers]:
-        """They follow the first batch of the step, wherever that is computed."""
+        """Yields, for each member, the action that takes the model's buffers after the step's first batch, as soon as
+        that is computed, on whichever machine."""
         if not self._buffers_wanted:
             return
         machine = next((m for m, places in self._other_places.items() if 0 in places), None)
@@ -288,11 +319,16 @@ class StepBook:
             yield TakeBuffers(self.step, member, source)
 
     def _report(self) -> ShareReport:
+        """Returns this machine's report on its share of the step, for the other machines: the losses of its batches,
+        and the batches that can't be used."""
         own = filter(self.is_own, self.batches)
         losses = tuple(BatchLosses(batch, self.losses[batch]) for batch in own)
         return ShareReport(self.step, losses, tuple(self._unusable))
 
     def _fold(self, bucket: int, parts: Sequence[Part], batches: int, work_of: WorkOf, *, starved: bool) -> Fold | None:
+        """Returns the action that adds up the next groups of a bucket that are there, None if there are none. Unless
+        `starved`, it waits until all remaining groups are there. `parts`: the member's groups; `batches`: how many
+        batches its step has."""
         begin = self._folded[bucket]
         contributions = []
         for part in parts[begin:]:
@@ -308,21 +344,21 @@ class StepBook:
         return Fold(self.step, bucket, tuple(contributions), places, begin == 0, last, batches)
 
     def _settled(self, member: int, work_of: WorkOf) -> bool:
-        """No batch can be left out of the member's step any more, and none can freeze it."""
+        """True if no batch can be left out of the member's step any more, and none can freeze the member."""
         if not self._eager:
             return self._all_finished
         return len(self._batches) == 1 or all(self._is_sound(part, member, work_of) for part in self._parts[member])
 
     def _is_sound(self, part: Part, member: int, work_of: WorkOf) -> bool:
-        """All numbers that the member has made of it are known to be finite: the last of its buckets is announced when
-        they are."""
+        """True if all of a member's losses and gradients from the batches of a group are known to be finite. If the
+        group is not finished, the worker has reported all of the member's buckets, which it does only then."""
         work = work_of(part.place)
         if work is None or work.finished:
             return all(batch in self.losses for batch in part.batches)
         return self._buckets[member] <= work.buckets
 
     def _settle_batches(self) -> None:
-        """Forgets batches that no member wants."""
+        """Forgets the batches that were left out for every member that is trained."""
         wanted = set().union(*self._batches.values())
         for batch in self.batches:
             if batch not in wanted:
@@ -330,7 +366,7 @@ class StepBook:
         self.batches = sorted(wanted)
 
     def _parts_of(self, batches: Sequence[int]) -> list[Part]:
-        """Returns those of this machine's share."""
+        """Returns the groups that these batches form, without those that other machines compute."""
         by_place = groupby(filter(self.is_own, batches), self._groups.place_of)
         return [Part(place, tuple(own)) for place, own in by_place]
 
@@ -341,5 +377,6 @@ def _contribution(work: Work, part: Part) -> Contribution:
 
 
 def _count_up_to(place: int, parts: Sequence[Part]) -> int:
-    """How many have to be in a sum so that the group is, too; 0 if it is to be in none."""
+    """Returns how many groups, in their order, a sum must hold so that the group at index `place` is among them; 0 if
+    no part is of that group."""
     return next((index + 1 for index, part in enumerate(parts) if part.place == place), 0)

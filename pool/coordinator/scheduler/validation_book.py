@@ -1,8 +1,8 @@
-"""The state of validations: which version is due, which worker computes which batch, the result. Pure.
+"""The state of validations: when one is due, which worker computes which batch, and the results. Pure.
 
-A validation is a pass over the first batches of the validation stream with one version of the weights; the step
-that begins with this version waits for it, and for what follows from its numbers (`measured`). That is decided from
-what checkpoints and snapshots hold (I9): a successor and a resumed run decide the same.
+A validation is a pass over the first batches of the validation stream with one version of the weights. The step that
+begins with this version waits for the validation and for its consequences (`measured`). All decisions follow from what
+checkpoints and snapshots hold (I9), so a successor and a resumed run decide the same.
 """
 
 from __future__ import annotations
@@ -20,34 +20,42 @@ START = Cursor()
 
 
 class ValidationBook:
+    """Keeps the validation that is in progress, and the results of all before it."""
+
     def __init__(self, rules: Rules, generation: int, known: Validations, plateaus: Sequence[Plateau]) -> None:
-        """`known`: validations so far; `plateaus`: of each member, empty: none has begun."""
+        """Makes the record of a run's validations. `known`: results of the validations so far. `plateaus`: for each
+        member (network of an ensemble), the state of the rule that lowers the learning rate; empty if none has
+        begun."""
         self._rules = rules
         self.known = known
         self._plateaus = list(plateaus) or [Plateau()] * rules.members
         self.ring = RingBook(START, generation)
-        self._workers: dict[int, int] = {}  # by batch in work
-        self._losses: dict[int, tuple[float, ...]] = {}  # by batch, one a member
+        self._workers: dict[int, int] = {}  # batch in work -> index of its worker
+        self._losses: dict[int, tuple[float, ...]] = {}  # finished batch -> losses, one for each member
 
     def due(self, step: int) -> bool:
-        """The weights of version `step` have to be validated before the step."""
+        """True if version `step` of the weights has to be validated before its step begins."""
         every = self._rules.validate_every
         newest = self.known.newest
         return (step % every == 0 or step == self._rules.steps) and (newest is None or newest.step < step)
 
     def wanted(self) -> Iterator[int]:
-        """Batches that are ready and assigned to no worker."""
+        """Yields the batches that are in the ring and assigned to no worker."""
         for batch in range(self.ring.freed, min(self.ring.filled, self._rules.validation.batches)):
             if batch not in self._workers and batch not in self._losses:
                 yield batch
 
     def assigned(self, batch: int, worker: int) -> None:
+        """Notes which worker, by index, computes a validation batch."""
         self._workers[batch] = worker
 
     def worker_lost(self, worker: int) -> None:
+        """Takes validation batches back from a dead worker, so that they are assigned again."""
         self._workers = {batch: index for batch, index in self._workers.items() if index != worker}
 
     def finished(self, batch: int, losses: tuple[float, ...]) -> Iterator[Collect]:
+        """Takes the losses of a validation batch, one for each member. Yields the action that collects the arrays that
+        its worker has left for metrics. Ignores a batch that is not being computed."""
         worker = self._workers.pop(batch, None)
         if worker is None:
             return
@@ -56,7 +64,8 @@ class ValidationBook:
             yield Collect(batch, worker)
 
     def advance(self, step: int) -> Iterator[Measure]:
-        """Frees what is done with; the result when it is complete."""
+        """Frees the ring slots of validation batches that are finished. When all are, yields the action that makes the
+        validation's result, and begins the stream anew for the next validation."""
         done = self.ring.freed
         while done in self._losses:
             done += 1
@@ -68,8 +77,12 @@ class ValidationBook:
             yield Measure(step, tuple(map(self._rules.validation.mean, zip(*losses, strict=True))))
 
     def measured(self, validations: Sequence[Validation], training: Set[int]) -> Iterator[ReduceRates | Validated]:
-        """Takes the numbers of the version that was due, one validation a member; the learning rates of the members
-        `training` may follow from them. The version is due no more."""
+        """Takes the result of a validation, one for each member (network of an ensemble). The version counts as
+        validated from now on.
+
+        Yields an action that lowers learning rates, if results of the members `training` have stopped improving, and an
+        action that saves the new state.
+        """
         self.known = self.known.after(validations, self._rules.goal)
         on_plateau = {}
         for member, rule in enumerate(self._rules.plateaus):

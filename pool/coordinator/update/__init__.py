@@ -1,1 +1,1 @@
-"""How a bucket gets from its gradients to its next version: one object a bucket, chosen once."""
+"""How a bucket (parameters that are stepped together) gets from its gradients to its next version."""

@@ -1,4 +1,5 @@
-"""The steps of all buckets of a network: which way each bucket is stepped is chosen once, when the plan is known."""
+"""Makes the objects that step a network's buckets. A bucket is parameters that are stepped together. How it is stepped
+is decided once, when the plan is known."""
 
 from __future__ import annotations
 
@@ -23,18 +24,19 @@ from pool.shm.memory_map import SNAPSHOTS
 
 @dataclass(frozen=True)
 class BucketSteps:
-    """The steps of a member's buckets."""
+    """The objects that step one member's buckets. A member is one network of an ensemble."""
 
-    buckets: list[BucketStep]  # by number
+    buckets: list[BucketStep]  # by number of the bucket
     parts: list[ParameterPart]  # of all buckets
-    whole: WholeStep | None  # ends each step, if there is one
+    whole: WholeStep | None  # steps all buckets at the end of each step; None: each bucket is stepped by itself
     changes: Changes  # which rows of tables the steps have changed
 
 
 def choose_bucket_steps(
     config: Config, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, stopwatch: Stopwatch
 ) -> BucketSteps:
-    """Chooses the way in which each bucket is stepped."""
+    """Makes the objects that step a member's buckets: in one pass over memory where the optimizer is our own and
+    nothing needs the whole gradient first, else sum by sum."""
     train, scale = config.train, _scale(config)
     changes = _changes(plan, optimizers)
     parts = [_parts(b, plan, optimizers, exchange, changes) for b in range(len(plan.buckets))]
@@ -54,7 +56,7 @@ def choose_bucket_steps(
 
 
 def _changes(plan: Plan, optimizers: BucketOptimizers) -> Changes:
-    """Makes the record of changed rows: of the tables whose optimizer writes touched rows alone."""
+    """Makes the record of changed rows, for the tables whose optimizer writes touched rows alone."""
     rows = {
         plan.parameters[index].name: plan.parameters[index].shape[0]
         for b, bucket in enumerate(plan.buckets)
@@ -67,6 +69,9 @@ def _changes(plan: Plan, optimizers: BucketOptimizers) -> Changes:
 def _parts(
     b: int, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, changes: Changes
 ) -> list[ParameterPart]:
+    """Makes the parts of parameters that lie in bucket `b`, each with its memory and its way of copying unchanged
+    numbers."""
+
     def made(index: int, parameter: nn.Parameter) -> ParameterPart:
         memory = exchange.piece(plan.buckets[b], index)
         return ParameterPart(index, parameter, memory, carry_over(memory, plan.parameters[index].name, parameter))
@@ -81,12 +86,14 @@ def _parts(
 
 
 def _writes_touched_rows(optimizers: BucketOptimizers, b: int) -> bool:
+    """True if the optimizer of bucket `b` writes only rows of tables that have a gradient."""
     optimizer = optimizers.of(b)
     return isinstance(optimizer, NativeOptimizer) and optimizer.touched_only
 
 
 def _scale(config: Config) -> Scale:
-    """Returns the scale of the sum of a step: a mean over batches, or over nothing."""
+    """Returns the function that gives the factor for a step's sum of gradients, from the number of batches in the sum.
+    The product is the mean over batches, or with `train.reduction = "sum"` the sum over samples."""
 
     def scale(batches: int) -> float:
         if config.train.reduction == "sum":

@@ -1,6 +1,7 @@
-"""Rows of tables that have changed since each copy of them was made: the rest need not be copied again.
+"""Records which rows of tables have changed since each copy of them was made, so that only these are copied again.
 
-Known of tables whose optimizer writes touched rows only; weights and the optimizer's state change in the same rows.
+Changed rows are known for tables whose optimizer writes touched rows only. Weights and the optimizer's state change in
+the same rows.
 """
 
 from __future__ import annotations
@@ -16,31 +17,36 @@ from pool.kernels.fold import Touched
 
 
 class ChangedRows:
-    """The changed rows of one table, for each of its copies."""
+    """The changed rows of one table, for each of its copies, as bits."""
 
     def __init__(self, rows: int, copies: int) -> None:
+        """Makes the record of a table in which no row has changed. `rows`: how many rows the table has. `copies`: how
+        many copies of it there are."""
         words = -(-rows // 64)
         self.rows = rows
-        self._newly = np.zeros(words, np.uint64)  # not in `_since` yet
-        self._lists: list[Touched] = []  # not in `_newly` yet
-        self._since: list[Rows] = [np.zeros(words, np.uint64) for _ in range(copies)]  # of each copy: since it was made
+        self._newly = np.zeros(words, np.uint64)  # changed rows that are not in `_since` yet
+        self._lists: list[Touched] = []  # changed rows that are not in `_newly` yet
+        self._since: list[Rows] = [np.zeros(words, np.uint64) for _ in range(copies)]  # by copy: changed since it
 
     def mark(self, touched: Touched) -> None:
-        """Marks rows as changed, by feature number; within the table, ascending. The list is kept until `settle`."""
+        """Marks rows as changed. `touched`: their feature numbers within the table, ascending. The list must stay as it
+        is until `settle`."""
         self._lists.append(touched)
 
     def settle(self) -> None:
-        """Once a step at least, when nobody waits."""
+        """Enters all rows marked since the last call into the record. To be called at least once a step, when nobody
+        waits."""
         lists, self._lists = self._lists, []
         for touched in lists:
             _native.mark_rows(self._newly, touched)
 
     def mark_range(self, first: int, last: int) -> None:
-        """All rows from `first` to below `last`."""
+        """Marks all rows from `first` to below `last` as changed."""
         self.mark(np.arange(first, last, dtype=np.uint32))
 
     def since(self, copy: int) -> Rows:
-        """Since `copied` was called for that copy."""
+        """Returns the rows that have changed since copy number `copy` was made, as bits: row r is bit r % 64 of word r
+        // 64. The array is the live one."""
         self.settle()
         for rows in self._since:
             np.bitwise_or(rows, self._newly, out=rows)
@@ -48,34 +54,39 @@ class ChangedRows:
         return self._since[copy]
 
     def copied(self, copy: int) -> None:
-        """Notes that what `since` has given is copied."""
+        """Notes that copy number `copy` is up to date: all rows that `since` has returned are copied."""
         self._since[copy][:] = 0
 
 
 class Changes:
-    """The changed rows of all tables that they are known of."""
+    """The changed rows of all tables for which they are known, by name of the parameter."""
 
     def __init__(self, rows: Mapping[str, int], copies: int) -> None:
-        """`rows`: how many each table has, by name of the parameter."""
+        """Makes a record for each table. `rows`: by name of the parameter, how many rows its table has. `copies`: how
+        many copies of each table there are."""
         self._tables = {name: ChangedRows(count, copies) for name, count in rows.items()}
 
     @classmethod
     def together(cls, of_members: Iterable[Changes]) -> Changes:
-        """One for all members."""
+        """Joins the records of all members (networks of an ensemble) into one. The records of single tables are shared,
+        not copied."""
         made = cls({}, 0)
         made._tables = {name: table for changes in of_members for name, table in changes._tables.items()}
         return made
 
     def settle(self) -> None:
+        """Enters rows marked as changed into the records of all tables."""
         for table in self._tables.values():
             table.settle()
 
     def of(self, parameter: str) -> ChangedRows:
+        """Returns the record of a table, by name of the parameter."""
         return self._tables[parameter]
 
     def since(self, copy: int, tensors: Iterable[TensorBytes]) -> dict[str, Rows]:
-        """Returns the changed rows by name of the tensor (`parameter` or `parameter/key`), for those that have a
-        table's rows."""
+        """Returns the rows that have changed since copy number `copy` was made, by name of the tensor. Names are
+        `parameter`, or `parameter/key` for optimizer state. Tensors without the rows of a recorded table are left
+        out."""
         known = {name: (table.rows, table.since(copy)) for name, table in self._tables.items()}
         named: dict[str, Rows] = {}
         for tensor in tensors:
@@ -85,5 +96,6 @@ class Changes:
         return named
 
     def copied(self, copy: int) -> None:
+        """Notes that copy number `copy` of every table is up to date."""
         for table in self._tables.values():
             table.copied(copy)

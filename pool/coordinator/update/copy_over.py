@@ -1,6 +1,5 @@
-"""Copies numbers that the optimizer does not write from the old version of the weights to the new one: as far as it can
-be known before the gradients are, while the workers compute them.
-"""
+"""Copies weights that the optimizer does not write from the old version to the new one. As much as possible is copied
+before the gradients are there, while the workers compute them."""
 
 from __future__ import annotations
 
@@ -17,34 +16,38 @@ _NONE: Touched = np.zeros(0, np.uint32)
 
 
 class CarryOver(Protocol):
-    """The copying of one part's unchanged numbers into the next version."""
+    """Copies one parameter part's unchanged numbers to the next version."""
 
     def ahead(self, version: int, /) -> None:
-        """The version is complete, and its gradients are still to come: copies what `over` would have to. May be left
-        out."""
+        """Copies weights early that `over` would have to copy later. To be called when `version` of the weights is
+        complete and its gradients are still to come. The call may be left out."""
 
     def over(self, version: int, gradients: Sequence[Addend], /) -> None:
-        """Before the optimizer steps from that version with these gradients: copies what it needs or leaves alone."""
+        """Copies weights from `version` to the next one: those that the optimizer reads there, and those that it does
+        not write. To be called before the optimizer steps with these gradients."""
 
     def rows_to_write(self, gradients: Sequence[Addend], /) -> Touched | None:
-        """The rows that these gradients define, for an optimizer that writes no others; None: it writes all."""
+        """Returns the table rows that these gradients define, if the optimizer writes no others; None if it writes
+        all."""
 
     @property
     def written(self) -> Touched | None:
-        """After `over`: the rows that the optimizer writes; None: any."""
+        """The rows that the optimizer writes in the step for which `over` was called; None if it may write any."""
 
     def forget(self) -> None:
-        """The two versions may differ in any row."""
+        """Notes that the old and the new version of the weights may differ in any row, because something else has
+        written them."""
 
 
 class StepsInPlace:
-    """Any optimizer of torch: it changes a copy."""
+    """Copies for an optimizer that changes weights in place, as torch's do: the new version is a copy of the old one
+    before it steps."""
 
     written = None
 
     def __init__(self, memory: PieceMemory) -> None:
         self._memory = memory
-        self._equal = False  # the two versions
+        self._equal = False  # True: the new version is a copy of the old one
 
     def ahead(self, version: int) -> None:
         self._memory.copy_over(version)
@@ -63,7 +66,8 @@ class StepsInPlace:
 
 
 class WritesAll:
-    """It reads the old version and writes all of the new one, if there is a gradient."""
+    """Copies for an optimizer of ours that reads the old version and writes all of the new one. Nothing has to be
+    copied unless there is no gradient."""
 
     written = None
 
@@ -85,11 +89,15 @@ class WritesAll:
 
 
 class WritesTouchedRows:
-    """It writes the rows of a table that the gradients define. The rows that the step before has written are copied
-    ahead; or, once the gradients are there, only those that it does not write again."""
+    """Copies for an optimizer that writes only the rows of a table that the gradients define.
+
+    The two versions differ in the rows that the step before has written. These are copied early; or, once the gradients
+    are there, only those of them that are not written again.
+    """
 
     def __init__(self, memory: PieceMemory, rows: int, changes: ChangedRows) -> None:
-        """Makes that of a table, of which the part has so many rows; `changes`: to be told."""
+        """Makes the copier for one part of a table. `memory`, `rows`: of the part, and how many rows it has. `changes`:
+        records all rows that are written."""
         self._memory = memory
         self._first_row = memory.first_row
         self._rows = rows
@@ -97,7 +105,7 @@ class WritesTouchedRows:
         self._changed: Touched | None = None  # rows in which the two versions may differ; None: all
 
     def ahead(self, version: int) -> None:
-        self._copy(version, None, share=2)  # workers need cores, too
+        self._copy(version, None, share=2)  # half of the threads: workers need cores too
         self._changed = _NONE
 
     def over(self, version: int, gradients: Sequence[Addend]) -> None:
@@ -114,7 +122,8 @@ class WritesTouchedRows:
         return self._changed
 
     def _copy(self, version: int, but_not: Touched | None, *, share: int = 1) -> None:
-        """Copies what may differ; `share`: of the threads that are worth starting one in so many."""
+        """Copies the table rows in which the two versions of the weights may differ, except the rows `but_not`.
+        `share`: uses one in so many of the threads that are worth starting."""
         if self._changed is None:
             self._memory.copy_over(version)
         elif len(self._changed) > 0:

@@ -1,4 +1,5 @@
-"""The part of one parameter that lies in one bucket, as the coordinator steps it."""
+"""The part of one parameter that lies in one bucket, as the coordinator adds up its gradients and steps it. A bucket is
+parameters that are stepped together; a large table is cut into parts that lie in several."""
 
 from __future__ import annotations
 
@@ -14,35 +15,42 @@ from pool.kernels.tree import join_into_nodes
 
 
 class ParameterPart:
-    """Holds the sum of the step in progress, as far as it was folded early: whole nodes of the tree."""
+    """Keeps the step's sum of gradients of one part, as far as it was added up early, and its memory for weights.
+
+    Gradients are added up along a fixed tree over the groups of batches (`pool.kernels.tree`). Sums that are kept are
+    always whole nodes of that tree.
+    """
 
     def __init__(self, index: int, parameter: nn.Parameter, memory: PieceMemory, carry: CarryOver) -> None:
-        """`index`: of the parameter in the plan; `parameter`: what the optimizer steps."""
+        """Makes a part with an empty sum. `index`: of the parameter in the plan. `parameter`: the tensor that the
+        optimizer steps. `carry`: copies unchanged weights."""
         self.index = index
         self.parameter = parameter
         self.memory = memory
         self._carry = carry
-        self._nodes: dict[int, Addend] = {}  # by number of the memory that it lies in, ascending by place
-        self.total: Tensor | None = None  # after `fold_all`: the sum, if a contribution had a gradient
-        self._touched: Touched | None = None  # of a table's sum: the rows that it defines, None: all
+        self._nodes: dict[int, Addend] = {}  # sums, by number of the memory that each lies in, ascending by place
+        self.total: Tensor | None = None  # after `fold_all`: the step's gradient, None if there is none
+        self._touched: Touched | None = None  # the table rows that `total` defines; None: all
 
     def begin(self) -> None:
-        """A step begins, or its sum begins anew."""
+        """Empties the sum of the part's gradients, for a new step or to add them up again."""
         self._nodes = {}
         self.total = None
 
     def gradients(self, contributions: Sequence[Contribution]) -> list[Addend]:
-        """All that the step's sum is made of: what was folded early, and these; ascending by place."""
+        """Returns all gradients that the step's sum is made of, ascending by their place in the tree: the sums that
+        were kept, and `contributions`, the gradients of groups of batches."""
         taken = self.memory.take(contributions)
         return sorted([*self._nodes.values(), *taken], key=lambda addend: addend.place)
 
     @property
     def folded(self) -> list[Addend]:
-        """Returns what was folded early, ascending by place."""
+        """The sums of gradients that are kept, ascending by their place in the tree."""
         return list(self._nodes.values())
 
     def fold(self, contributions: Sequence[Contribution], places: range) -> None:
-        """Adds up as much of the tree as these complete; all groups at the places are folded now, or do not count."""
+        """Adds gradients to the sums that are kept, as far as that completes nodes of the tree. `places`: the indices
+        of groups of batches, all of which are added by now or left out of the step."""
         lies_in = {id(node): number for number, node in self._nodes.items()}
         taken = set(self._nodes)
         folded: dict[int, Addend] = {}
@@ -54,7 +62,8 @@ class ParameterPart:
         self._nodes = folded
 
     def fold_all(self, contributions: Sequence[Contribution], scale: float) -> None:
-        """Adds up all of the step, with these. Rows that none of them touched become zeros."""
+        """Adds up the whole step, with these last contributions, and multiplies by `scale`. `total` is then the sum; it
+        stays None if there is no gradient. Table rows that no batch has touched become zeros."""
         addends = self.gradients(contributions)
         self.begin()
         if addends:
@@ -63,26 +72,29 @@ class ParameterPart:
 
     @property
     def sum(self) -> list[Addend]:
-        """`total` as it is now: one, or none."""
+        """Returns the part's gradient `total` as it is now, in a list; an empty list if there is none."""
         return [] if self.total is None else [self.memory.addend(0, self.total, self._touched)]
 
     def ahead(self, version: int) -> None:
-        """The version is complete, and workers compute with it: makes `next_version` shorter."""
+        """Copies weights to the next version early, while the workers compute with `version`, so that `next_version`
+        takes less time."""
         self._carry.ahead(version)
 
     def next_version(self, step: int, gradients: Sequence[Addend]) -> None:
-        """Before the optimizer steps with these: points the parameter to version step + 1, and copies to it from
-        version `step` what the optimizer will not write."""
+        """Lets the parameter use the memory of version step + 1, and copies the numbers to it from version `step` that
+        the optimizer will not write. To be called before the optimizer steps with these gradients."""
         old, new = self.memory.weights(step), self.memory.weights(step + 1)
         assert old.data_ptr() != new.data_ptr(), "I3"
         self._carry.over(step, gradients)
         self.parameter.data = new
 
     def give_out(self, step: int) -> None:
-        """The optimizer has made version step + 1 of it."""
+        """Copies the part's new weights to the other memory that holds the part, if there is any. To be called when the
+        optimizer has made version step + 1 of them."""
         self.memory.give_out(step + 1, self._carry.written)
 
     def forget(self) -> None:
-        """All of it was written in the exchange's weights: the two versions may differ in any row."""
+        """Notes that the part's weights were written by something else than the optimizer, so that the two versions may
+        differ in any row."""
         self._carry.forget()
         self.memory.overwritten()

@@ -1,5 +1,5 @@
-"""The step of a bucket whose gradients are added up before its optimizer steps: for optimizers that take one gradient,
-and for clipping."""
+"""Steps buckets whose gradients are added up before the optimizer steps: for optimizers that take one gradient, as
+torch's do, and for clipping. A bucket is parameters that are stepped together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pool.optim.native import NativeOptimizer
 
 
 class SumThenStep:
-    """First the sum, then the optimizer: for optimizers that take one gradient, and for clipping."""
+    """Steps one bucket: adds up its gradients, clips them, then lets the optimizer step."""
 
     def __init__(
         self,
@@ -33,7 +33,9 @@ class SumThenStep:
         clip_value: float | None,
         waits: bool,
     ) -> None:
-        """`waits`: `update` only adds up, and `WholeStep` clips and steps all buckets when the last one is summed."""
+        """Makes the step of bucket number `bucket`. `clip_value`: the largest magnitude of a number of the gradient,
+        None: any. `waits`: if True, `update` only adds up, and `WholeStep` clips and steps all buckets when the last
+        one is added up."""
         self._bucket = bucket
         self.parts = parts
         self._optimizers = optimizers
@@ -65,7 +67,7 @@ class SumThenStep:
                 self.step(action.step)
 
     def clip(self) -> bool:
-        """Clamps the sum to -clip_value .. clip_value; says whether that is set."""
+        """Clamps the gradient to -clip_value .. clip_value. Returns False if clip_value is not set."""
         if self._clip_value is None:
             return False
         for total in self.totals:
@@ -73,7 +75,7 @@ class SumThenStep:
         return True
 
     def step(self, step: int) -> None:
-        """Steps the optimizer with the sum as it is."""
+        """Steps the optimizer with the gradient as it is now."""
         gradients = [(part, part.sum) for part in self.parts]
         if isinstance(self._optimizers.of(self._bucket), NativeOptimizer):
             step_own(self._optimizers, self._bucket, step, gradients, 1.0)
@@ -82,13 +84,13 @@ class SumThenStep:
 
     @property
     def totals(self) -> list[torch.Tensor]:
-        """The sums of those parts that have a gradient."""
+        """The gradients of those parts of parameters that have one."""
         return [part.total for part in self.parts if part.total is not None]
 
 
 class WholeStep:
-    """The step of all buckets at once, where it needs the norm of the whole gradient: no bucket is stepped before all
-    are summed, and the step ends with it.
+    """Steps all buckets at once, for optimizers or clipping that need the norm of the whole gradient. It is the end of
+    the step, when all buckets are added up.
 
     The norm's bits depend on the plan alone, not on threads or devices: the squares of each part are added up in a
     fixed order, and the sums of the parts exactly.
@@ -97,15 +99,16 @@ class WholeStep:
     def __init__(
         self, limit: float | None, buckets: Sequence[SumThenStep], optimizers: Sequence[Any], size: int
     ) -> None:
-        """`limit`: of the norm (train.clip_norm), as torch.nn.utils.clip_grad_norm_ keeps it: the whole gradient is
-        scaled by limit / (norm + 1e-6), never up. `optimizers`: of the buckets; `size`: numbers of the gradient."""
+        """Makes the common step of `buckets`. `limit`: the largest norm of the gradient (train.clip_norm), None for
+        any. As in torch.nn.utils.clip_grad_norm_, the whole gradient is scaled by limit / (norm + 1e-6), never up.
+        `optimizers`: of the buckets. `size`: how many numbers the gradient has."""
         self._limit = limit
         self._buckets = buckets
         self._told = [each for each in optimizers if isinstance(each, NativeOptimizer) and each.whole_norm]
         self._size = size
 
     def step(self, step: int) -> None:
-        """Steps all buckets: all are summed."""
+        """Clips and steps all buckets. All of them must be added up."""
         totals = [total for bucket in self._buckets for total in bucket.totals]
         squares = None if self._limit is None else _scale_down(totals, self._limit)
         clipped = [bucket.clip() for bucket in self._buckets]
@@ -118,7 +121,8 @@ class WholeStep:
 
 
 def _scale_down(totals: Sequence[torch.Tensor], limit: float) -> float:
-    """Scales to this norm what has a larger one; returns the squares, added up, that it has then."""
+    """Scales gradients so that their common norm is at most `limit`. Returns the square of the norm that they have
+    then."""
     squares = squares_of_all(totals)
     factor = limit / (math.sqrt(squares) + 1e-6)
     if factor < 1.0:
@@ -129,8 +133,8 @@ def _scale_down(totals: Sequence[torch.Tensor], limit: float) -> float:
 
 
 def step_torch(optimizers: BucketOptimizers, bucket: int, step: int, gradients: BucketGradients) -> None:
-    """Makes the same by any other optimizer: its gradients are added up and scaled before, and it changes the weights
-    in place."""
+    """Makes version step + 1 of a bucket with an optimizer that changes weights in place, such as torch's. `gradients`:
+    at most one for each part, added up and scaled."""
     for part, addends in gradients:
         assert len(addends) <= 1, "its gradient is added up before"
         part.next_version(step, addends)

@@ -1,8 +1,8 @@
-"""The running average of one member's weights (`train.average`).
+"""The running average of one member's weights (`train.average`). A member is one network of an ensemble.
 
-It lies in shared memory beside the two versions, so that workers can validate it. It is a function of the versions
-that were added: each once, in their order, each number by itself. So neither kills nor the number of threads change its
-bits.
+The average lies in shared memory beside the two versions of the weights, so that workers can validate it. It is a
+function of the versions that were added: each once, in their order, each number by itself. So neither deaths nor the
+number of threads change its bits.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from pool.kernels.threads import MEMORY_BOUND, worthwhile
 
 
 class WeightAverage:
-    """`count`: versions that are in it; before the first there is no average."""
+    """Keeps a running average of weights. `count`: how many versions are in it; before the first there is no
+    average."""
 
     def __init__(self, config: AverageConfig, names: Sequence[str], place: Sequence[Tensor], parameters: int) -> None:
-        """`names`: of all tensors; `place`: where their averages lie; the first `parameters` are averaged, the others,
-        buffers, are those of the newest version that was added."""
+        """Makes an average without versions. `names`: of all tensors, parameters first. `place`: the memory for their
+        averages. `parameters`: how many of the tensors are averaged; the rest are buffers, which are copied from the
+        newest version that was added."""
         self._config = config
         self._names = names
         self._place = place
@@ -35,11 +37,12 @@ class WeightAverage:
 
     @property
     def named(self) -> Mapping[str, Tensor]:
-        """The averages by name; empty before the first."""
+        """The averaged weights by name; empty before the first version of the weights is added."""
         return dict(zip(self._names, self._place, strict=True)) if self.count else {}
 
     def restore(self, count: int, saved: Mapping[str, Tensor]) -> None:
-        """Goes on from what `named` gave when `count` versions were in it. Raises CheckpointError."""
+        """Loads an average that `named` has returned when `count` versions were in it. Raises CheckpointError if its
+        tensors don't fit."""
         self.count = count if saved else 0
         if not saved:
             return
@@ -50,7 +53,8 @@ class WeightAverage:
             place.copy_(saved[name])
 
     def completed(self, version: int, tensors: Sequence[Tensor]) -> None:
-        """The version is: it is added, if it is one of those that are."""
+        """Adds a complete version of the weights to the average, if the settings say that this version counts.
+        `tensors`: the weights, in the order of the names."""
         if not self._config.adds(version):
             return
         self.count += 1
@@ -66,8 +70,8 @@ class WeightAverage:
                 place.copy_(tensor)
 
     def show(self, tensors: Sequence[Tensor]) -> None:
-        """This version is about to be validated: before the first that is added, its own weights stand for the
-        average."""
+        """Prepares the average for a validation of the weights in `tensors`. Before the first version is added, these
+        weights take the place of the average."""
         if self.count == 0:
             self._copy(tensors)
 
@@ -80,9 +84,9 @@ class WeightAverage:
 
 
 def _move(average: Tensor, weights: Tensor, rate: float) -> None:
-    """average += rate * (weights - average)."""
+    """Adds rate * (weights - average) to the average, in place."""
     if average.dtype == torch.float32 and average.device.type == "cpu":
         threads = worthwhile(average.numel(), MEMORY_BOUND)
         _native.add_to_average(average.view(-1), weights.view(-1), rate=rate, threads=threads)
-    else:  # the native kernel knows no other type
+    else:  # the native kernel adds float32 in host memory only
         average.add_((weights - average).mul_(rate))
