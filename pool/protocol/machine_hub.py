@@ -64,9 +64,7 @@ class MachineHub:
         self._public = zmq.curve_public(self.key.encode())
         self._sent = 0
         self._others: dict[int, _Other] = {}
-        self._kept: dict[
-            int, list[list[bytes | memoryview]]
-        ] = {}  # messages to send again, by the number given to `keep`
+        self._kept: dict[int, list[list[bytes | memoryview]]] = {}  # messages to resend, by the number given to `keep`
         self.drops = Drops()
         self._poller: zmq.Poller | None = None
         self._socket = self.context.socket(zmq.PULL)

@@ -220,7 +220,7 @@ class StreamReport:
 
 @dataclass(frozen=True)
 class FeederReport:
-    """Carries the state of the feeder's two streams. None stands for a stream that has nothing to report."""
+    """Carries the state of the feeder's two streams. None stands for a stream without orders."""
 
     train: StreamReport | None
     validation: StreamReport | None
@@ -291,7 +291,7 @@ class WorkerOrders:
     version: int  # newest complete weights
     assignments: tuple[Assignment, ...]
     number: int = 0  # of these orders, from 1 on, rising
-    wants_answer: bool = False  # a batch was taken back: report as soon as that holds (`WorkerReport.settled`)
+    wants_answer: bool = False  # a batch was taken back: report once `WorkerReport.settled` is this number
     frozen: tuple[int, ...] = ()  # members that are not trained any more: their gradients and losses are not needed
 
 
