@@ -1,4 +1,4 @@
-"""Several machines of a run on one, to try: a supervisor each."""
+"""Runs several machines of a run as processes on one machine, to try them out: a supervisor each."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ GRACE = 15.0  # seconds: more than machines wait for one that is silent
 
 
 def run_all(machines: int, arguments: Sequence[str]) -> int:
-    """Runs `pool machines` with the arguments as each of the machines, and shows what the first one says, and the error
-    of another that fails alone. Returns the exit code of the first. A signal to stop is handed on to it."""
+    """Runs `pool machines` with the arguments once for each of `machines` machines, and waits for all to end.
+
+    Shows the output of the first machine, and the errors of another machine that fails alone. Signals to stop are
+    passed on to the first machine. Returns its exit code.
+    """
     with tempfile.TemporaryDirectory(prefix="pool-machines-") as folder:
         key = Path(folder) / "run.key"
         write_key(key)
@@ -66,7 +69,8 @@ def run_all(machines: int, arguments: Sequence[str]) -> int:
 
 
 def _first_to_fail(processes: Sequence[subprocess.Popen[bytes]]) -> int | None:
-    """Waits until one has ended with an error, or all have ended."""
+    """Waits until a process has ended with an error, or all have ended. Returns the index of the one that failed, or
+    None."""
     left = dict(enumerate(processes))
     while left:
         _wait_for_one(left.values(), None)
@@ -77,6 +81,7 @@ def _first_to_fail(processes: Sequence[subprocess.Popen[bytes]]) -> int | None:
 
 
 def _all_end(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> bool:
+    """Waits until all processes have ended, at most `seconds`. Returns whether they have."""
     deadline = time.monotonic() + seconds
     while left := [process for process in processes if process.poll() is None]:
         if (rest := deadline - time.monotonic()) <= 0:
@@ -86,7 +91,7 @@ def _all_end(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> bo
 
 
 def _wait_for_one(processes: Iterable[subprocess.Popen[bytes]], seconds: float | None) -> None:
-    """Waits until one of them has ended, or so long."""
+    """Waits until at least one of the processes has ended, at most `seconds`. None: without a limit."""
     with contextlib.ExitStack() as stack:
         descriptors = [os.pidfd_open(process.pid) for process in processes]
         for descriptor in descriptors:

@@ -1,4 +1,4 @@
-"""Sinks, which take the numbers of a run besides metrics.jsonl: the interface, and how a sink is found by name."""
+"""Defines sinks, which receive the numbers of a run besides metrics.jsonl, and finds a sink by its name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loader.plugins.registry import Registry
 class Sink(Protocol):
     """Used by the coordinator between two steps: training waits for it."""
 
-    path: Path  # where it writes; it is named by this when that fails
+    path: Path  # where the sink writes, for messages about failed writes
 
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
         """Numbers of a step, by their names in metrics.jsonl. True if all there was is written; False if it waits.
@@ -51,7 +51,8 @@ SINKS = Registry(
 
 
 def factory_of(name: str) -> Callable[[Path], Sink]:
-    """Raises ValueError in one line."""
+    """Finds the function that makes a sink, by the sink's name in `run.sinks`. Raises ValueError with one line of
+    text."""
     if name in EXTRAS and find_spec(name) is None:
         raise ValueError(f"run.sinks: {name} is not installed: pip install 'sparsepool[{name}]'")
     factory = SINKS.find(name)
