@@ -34,7 +34,7 @@ class Chair:
         self._machines = range(machines)
         self._known: dict[int, _Known] = {}
         self._lives: dict[int, str] = {}  # id of each machine's supervisor when the generation began
-        self._rivals: dict[tuple[int, str], float] = {}  # who says to be a machine that is heard: since when
+        self._rivals: dict[tuple[int, str], float] = {}  # other supervisors with a machine's index: since when
         self._generation = 0
         self._step = 0
         self._broken = ""

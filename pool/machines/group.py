@@ -67,7 +67,7 @@ class MachineGroup:
         self._again = SayAgain()
         self._said: MachineReport | None = None
         self._reports: dict[int, MachineReport] = {}  # newest report of each other machine, on the first machine
-        self._told: dict[int, MachineOrders | None] = {}  # to them; None: they have asked again
+        self._told: dict[int, MachineOrders | None] = {}  # newest orders for each machine; None: to be resent
         self._heard = self._looked = time.monotonic()
         self._checkpoints: Callable[[], Path] | None = None
         self._piece: tuple[CheckpointPiece, memoryview] | None = None  # newest block of a checkpoint that was received

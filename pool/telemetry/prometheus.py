@@ -73,7 +73,7 @@ class RunNumbers:
 
     def __init__(self, run: str) -> None:
         self._run = run
-        self._newest: tuple[RunReport, Mapping[str, int], float] | None = None  # with when the newest step was seen
+        self._newest: tuple[RunReport, Mapping[str, int], float] | None = None  # and time of its step
 
     def take(self, report: RunReport, deaths: Mapping[str, int]) -> None:
         """Stores the newest report, and when its step was first seen."""
