@@ -24,7 +24,7 @@ class PoolError(CommandError):
     """Ends a command with one line for the user. Base of the pool's errors."""
 
     def __init__(self, reason: str, exit_code: int | None = None) -> None:
-        """`reason`: line for the user; `exit_code`: replaces the class's exit code."""
+        """Makes an error with a line for the user, `reason`. `exit_code`: replaces that of the class."""
         super().__init__(reason)
         if exit_code is not None:
             self.exit_code = exit_code
@@ -72,7 +72,8 @@ class LostDeviceError(RunError):
     """Reports that a device of the run can't be used any more. The run may go on with the others."""
 
     def __init__(self, reason: str, suspects: Sequence[str]) -> None:
-        """`suspects`: the device by its name in the run, or several if it is not known which of them failed."""
+        """Makes an error about a device. `suspects`: its name in the run, or several if it is not known which of them
+        failed."""
         super().__init__(reason)
         self.suspects = tuple(suspects)
 

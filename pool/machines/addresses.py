@@ -105,7 +105,7 @@ def own_address(interface: str | None, first: str, addresses: Sequence[str]) -> 
             continue
         if not ip_address(own).is_loopback or first in ("localhost", address):
             return own
-    if own:  # a name that stands for this machine's loopback here, as in Debian's /etc/hosts
+    if own:  # the name resolves to this machine's loopback, as in Debian's /etc/hosts
         raise ConfigError(
             f"--first: {first} is {own} on this machine, where no other reaches it; give --interface, or the address "
             "of the first machine"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pool.protocol.messages import CheckpointPlace, MachineAddress, MachineOrders, MachineReport
 
-PATIENCE = 10.0  # seconds of silence after which a machine whose coordinator lives is lost to its generation
+PATIENCE = 10.0  # seconds of silence after which a machine counts as lost, and its generation ends
 
 
 @dataclass

@@ -26,9 +26,9 @@ from pool.protocol.machine_hub import MachineHub
 from pool.protocol.messages import CheckpointPiece, CheckpointPlace, CheckpointRequest, MachineOrders, MachineReport
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
 
-ASK_AGAIN = 2.0  # seconds until a piece of a checkpoint is asked for once more
-PAUSE = 5.0  # seconds: more than a busy supervisor takes from one look to the next
-NEXT_ADDRESS = 3.0  # seconds without a connection after which another address of the first machine is called
+ASK_AGAIN = 2.0  # seconds until a block of a checkpoint is requested again
+PAUSE = 5.0  # seconds: longer than a busy supervisor takes between two calls of `hear`
+NEXT_ADDRESS = 3.0  # seconds without a connection after which the first machine's next address is tried
 
 
 class _NotFinishedError(Exception):
@@ -247,6 +247,7 @@ class MachineGroup:
         """
 
         def ask(request: CheckpointRequest) -> tuple[CheckpointPiece, memoryview]:
+            """Sends a request for a block until the answer comes. Raises _NotFinishedError if the copy has to stop."""
             again = 0.0
             while True:
                 if (now := time.monotonic()) >= again:

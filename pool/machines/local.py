@@ -18,7 +18,7 @@ from types import FrameType
 from pool.machines.key import write_key
 
 _HOST = "127.0.0.1"
-GRACE = 15.0  # seconds: more than machines wait for one that is silent
+GRACE = 15.0  # seconds: longer than machines wait for a silent one
 
 
 def run_all(machines: int, arguments: Sequence[str]) -> int:
@@ -33,7 +33,7 @@ def run_all(machines: int, arguments: Sequence[str]) -> int:
         with socket.socket() as free:
             free.bind((_HOST, 0))
             port = free.getsockname()[1]
-        become = [sys.executable, "-m", "pool.process.become", str(os.getpid())]  # it ends with this process
+        become = [sys.executable, "-m", "pool.process.become", str(os.getpid())]  # the program ends with this process
         train = [*become, sys.executable, "-m", "pool", "machines"]
         place = ["--machines", str(machines), "--first", f"{_HOST}:{port}", "--key", str(key)]
         processes: list[subprocess.Popen[bytes]] = []
@@ -56,7 +56,7 @@ def run_all(machines: int, arguments: Sequence[str]) -> int:
         before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             failed = _first_to_fail(processes)
-            if failed is not None and not _all_end(processes, GRACE):  # elsewhere one would start it again
+            if failed is not None and not _all_end(processes, GRACE):  # on real machines the user would start it again
                 if failed > 0:
                     sys.stderr.write(f"machine {failed}: {errors[failed].read_text()}")
                 for process in processes:

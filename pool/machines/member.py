@@ -48,7 +48,8 @@ class Member:
     """Builds this machine's report from events, and turns the first machine's orders into decisions."""
 
     def __init__(self, life: str, address: str) -> None:
-        """`life`: random id of this supervisor; `address`: where other machines reach it."""
+        """Begins with an empty report. `life`: random id of this supervisor; `address`: where other machines reach
+        it."""
         self.report = MachineReport(life, address, ())
         self.coordinators: tuple[MachineAddress, ...] = ()  # of the generation that runs here
         self.missing: tuple[int, ...] = ()  # machines that are not received from, and that the others wait for

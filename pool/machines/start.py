@@ -33,7 +33,7 @@ class Given:
     first: str | None = None  # HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT
     interface: str | None = None
     key: Path | None = None
-    port: int | None = None  # at which the supervisor listens; the coordinator at the next one
+    port: int | None = None  # port at which the supervisor listens; the coordinator takes the next one
 
 
 def join(given: Given, environment: Mapping[str, str]) -> MachineGroup:

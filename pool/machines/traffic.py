@@ -13,7 +13,7 @@ from pool.exchange.groups import Groups
 from pool.exchange.plan import Plan
 from pool.kernels.tree import join_into_nodes
 
-_ROW_NUMBER = 4  # bytes
+_ROW_NUMBER = 4  # bytes of a row's number
 
 
 @dataclass(frozen=True)

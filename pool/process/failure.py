@@ -25,10 +25,10 @@ _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (\S+)$', re.MULTILINE)
 class Failure:
     """Holds the reason that a process gives the supervisor when an exception ends it."""
 
-    reason: str  # one line
+    reason: str  # one line for the user
     exit_code: int  # exit code of the run, if the failure ends it
     started: bool  # the process had got ready before
-    signature: str = ""  # type and place of an exception; empty: a restart would certainly raise it again
+    signature: str = ""  # type and place of an exception; empty: the same error would come after a restart
     lost: tuple[str, ...] = ()  # the device that can't be used any more, or several of which one can't
     of_worker: bool = False  # the worker failed that runs in the coordinator's process
 

@@ -46,7 +46,7 @@ def main() -> None:
     for name in (*_IMPORTED, *filter(None, sys.argv[4].split(","))):
         importlib.import_module(name)
     start.prepare()
-    gc.freeze()  # or every collection of a child copies the pages of all objects there are
+    gc.freeze()  # else every collection in a child would copy the pages of all objects
     crash_point("forkserver.before_ready")
     lifeline.say(channel, os.getpid())
     while True:

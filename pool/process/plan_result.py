@@ -24,7 +24,7 @@ class LearningRates:
     first: float
     middle: float
     last: float
-    low_from: int | None = None  # the step from which it is below a millionth of the highest before it, if it falls so
+    low_from: int | None = None  # first step whose rate is below a millionth of the highest before, if there is one
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Planned:
     """
 
     schema: BatchSchema
-    plans: tuple[Plan, ...]  # of each member
+    plans: tuple[Plan, ...]  # plan of each member's parameters
     measured: Measured  # what the task measures in validations
     num_chunks: Mapping[Purpose, int]  # number of chunks of each stream whose chunks have checksums
     devices: tuple[str, ...]  # one for each worker, with `auto` resolved
     device_names: tuple[str, ...]  # description of each device, for people
     state_nbytes: int  # bytes of a snapshot: weights and optimizer state
     fingerprint: Mapping[str, str]  # everything that the bits of the run's results depend on
-    on_meta: bool = False  # models are built without numbers: they are too large for every process to draw them
+    on_meta: bool = False  # models are built on torch's meta device: drawing numbers in every process takes too long
     rates: tuple[LearningRates | None, ...] = ()  # of each member; None: the schedule has too many steps to compute it
     about_devices: tuple[str, ...] = ()  # lines for the user: what `auto` chose, which devices are not used
     missing: str = ""  # devices that this machine lacks, of a run that is only checked; empty: none

@@ -46,7 +46,7 @@ _ROLES = {
     PLANNER: "pool.planner.planner",
     WORKER: "pool.worker.assembly",
 }
-_PATIENCE = 1.0  # seconds
+_PATIENCE = 1.0  # seconds that one role waits for the other to report the cause of an error first
 
 
 def play(channel: socket.socket, parent: int) -> NoReturn:
@@ -56,7 +56,7 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
     worker: Start | None = None
     if isinstance(start, CoordinatorStart) and start.exchange.one_process:
         worker, _ = lifeline.receive(channel, folder)
-    lifeline.die_with_parent(parent)  # it is the parent by now: a process is sent its document after it was adopted
+    lifeline.die_with_parent(parent)  # it is the parent by now: documents are sent after adoption
     logging.raiseExceptions = False  # if the log can't be written, that can't be logged either
     lose_what_has_no_room()
     code = EXIT_FAILED
@@ -104,7 +104,7 @@ def _live(
         failure = replace(failure, reason=shown(failure.reason), of_worker=of_worker)  # descriptors have other numbers
         if failure.signature:
             _log(error)
-        if os.getpid() == me:  # else a task has forked: that is not this process's end
+        if os.getpid() == me:  # else this is a fork that a task made, and not the role's process
             time.sleep(patience if isinstance(error, RuntimeError) else 0.0)
             lifeline.leave(channel, failure)
         return EXIT_FAILED
@@ -116,7 +116,7 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
 
     They begin one after the other, because both build models, for which tasks draw random numbers.
     """
-    lent: Future[Any] = Future()  # the memory of the device that the worker uses
+    lent: Future[Any] = Future()  # device memory that the coordinator exports to the worker
     coordinator_begun, worker_begun = threading.Event(), threading.Event()
 
     def coordinate(role: ModuleType) -> NoReturn:
@@ -149,7 +149,7 @@ def _end(code: int) -> NoReturn:
     except BaseException as error:
         _log(error)
     finally:
-        os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
+        os._exit(code)  # there is nothing to clean up (I6), and torch's own cleanup takes long
 
 
 def _role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
@@ -166,7 +166,7 @@ def _role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
 
 def _own_role(start: Start) -> ModuleType:
     """Sets the process's name, crash points and devices for its role. Returns the role's module."""
-    prctl.show_as(str(start.peer))  # the command line is the fork server's
+    prctl.show_as(str(start.peer))  # the command line still shows the fork server's
     crash_points.arm(start.crash_points, start.peer)
     add_devices(start.device_module)
     lifeline.forks_die_with_this_process()

@@ -121,9 +121,9 @@ class PlannerStart(ResumingStart):
 class RunStart(Start):
     """Starts a process that lives as long as the run."""
 
-    address_key: str  # of the run's hubs
+    address_key: str  # secret from which the addresses of the run's hubs are made
     coordinator: Peer  # the living coordinator
-    coordinator_pid: int | None = None  # None if it is still to be started
+    coordinator_pid: int | None = None  # None: it is not started yet
     memory: MemoryMap
     validation: ValidationPass
     traced: bool  # run.trace is set
@@ -159,7 +159,7 @@ class WorkerStart(RunStart):
 
     device: str  # as pool.devices names it
     card: Card | None  # the device, if it is a GPU
-    threads: int  # of torch
+    threads: int  # number of torch's threads
     own_kernels: bool
     dense_products: Literal["float32", "tf32", "bfloat16"]
     nets: tuple[Annotated[Net, PlainValidator(read_net)], ...]  # of each member

@@ -26,9 +26,9 @@ from pool.protocol.messages import Message, Roster
 
 log = logging.getLogger(__name__)
 
-HIGH_WATER = 10_000  # messages; reaching it is a bug, not a condition
+HIGH_WATER = 10_000  # messages in a queue; a full queue is a bug, not a state to handle
 LOG_SECONDS = 60.0  # between two lines about dropped messages
-LINGER_MS = 500  # at an orderly end; a killed process lingers not at all
+LINGER_MS = 500  # to send what is queued at an orderly end
 
 
 def _prepare(socket: zmq.Socket[bytes]) -> None:

@@ -150,6 +150,7 @@ def _check_optional(inner: Checker) -> Checker:
 
 
 def _check_dataclass(cls: type[Any]) -> Checker:
+    """Returns the function that checks the fields of a dataclass, in their order, and makes an instance."""
     hints = get_type_hints(cls)
     fields = [(field.name, _checker(hints[field.name])) for field in dataclasses.fields(cls)]
 

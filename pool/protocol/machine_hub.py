@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 
 Frames = Sequence[bytes | memoryview]
 
-_RECONNECT_MS = (50, 1000)  # first and longest pause
-_HEARTBEAT_MS = (2000, 10000)  # between two, and silence after which a connection is made anew
+_RECONNECT_MS = (50, 1000)  # first and longest pause before the next attempt to connect
+_HEARTBEAT_MS = (2000, 10000)  # between two heartbeats; silence after which the connection is made anew
 
 
 @dataclass
@@ -197,7 +197,7 @@ class MachineHub:
 
     def _drop(self, other: _Other, linger_ms: int = 0) -> None:
         """Closes the connection to another machine."""
-        if self._poller is not None:  # which would take a closed socket for standard input
+        if self._poller is not None:  # a poller would take a closed socket for standard input
             self._poller.unregister(other.monitor)
         other.socket.disable_monitor()
         other.monitor.close(0)

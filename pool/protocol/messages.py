@@ -138,7 +138,7 @@ class RunReport:
     samples_per_step: int
     samples: int  # trained on since this coordinator started
     seconds: float  # since the first step of this coordinator
-    losses: tuple[float, ...]  # of the newest step, one a member, NaN if it is frozen; empty before the first
+    losses: tuple[float, ...]  # of the newest step, one a member, NaN for a frozen one; empty before the first step
     validation_losses: tuple[float, ...]  # empty before the first validation
     validation_step: int  # step whose weights were validated
     learning_rate: float  # the median over members
@@ -146,7 +146,7 @@ class RunReport:
     computed: float  # seconds that workers have spent on batches they have finished, validation's too
     checkpoint: int  # step of the newest checkpoint, -1: none
     finished: bool
-    best_step: int = -1  # of the checkpoint that validated best, -1: none
+    best_step: int = -1  # step of the checkpoint that validated best, -1: none
     best_value: float = math.nan  # the validation result that makes this checkpoint the best
     best_metric: str = "loss"  # the name of `best_value`
     validation_metrics: tuple[MetricValue, ...] = ()  # the task's own, of the newest validation
@@ -288,7 +288,7 @@ class Assignment:
 class WorkerOrders:
     """Lists all assignments of the receiving worker. The worker may forget any other assignment that it holds."""
 
-    version: int  # newest complete weights
+    version: int  # number of the newest complete version of the weights
     assignments: tuple[Assignment, ...]
     number: int = 0  # of these orders, from 1 on, rising
     wants_answer: bool = False  # a batch was taken back: report once `WorkerReport.settled` is this number
@@ -459,7 +459,7 @@ class MachineOrders:
     """Gives the state of the run as the first machine sees it, and what the receiving supervisor has to do."""
 
     life: str  # of the receiving supervisor
-    generation: int = 0  # of coordinators, 0: none has begun
+    generation: int = 0  # newest generation of coordinators, 0: none has begun
     step: int = 0  # step that the generation begins with
     broken: str = ""  # why the coordinators of this generation must end; empty: they may go on
     coordinators: tuple[MachineAddress, ...] = ()  # of the generation, known so far
@@ -479,7 +479,7 @@ class CheckpointRequest:
 
     step: int
     name: str
-    offset: int  # bytes
+    offset: int  # in bytes, from the file's start
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ class Death:
     how: str  # the signal or the exit code, in words
     killed_since: str  # why the supervisor killed it; empty: it did not
     out_of_memory: bool  # the kernel has killed a process because memory ran out at that time
-    batch: int | None  # that it was computing
-    last_lines: str  # of its log
+    batch: int | None  # number of the batch that the process was computing
+    last_lines: str  # last lines of the process's log
     raised: str = ""  # the exception that ended it; empty: none did
-    log: Path | None = None  # has the traceback
+    log: Path | None = None  # path of the log, which has the traceback
     crashed_in: str = ""  # the line of Python code that a SIGSEGV struck, as far as the log has it
     card: str = ""  # a worker's GPU, by its name in the run
 

@@ -16,7 +16,7 @@ class LeftOutSummary:
     """Counts what was left out, by chunk. A restarted feeder that reads a chunk again adds nothing."""
 
     def __init__(self, config: DataConfig) -> None:
-        """`config`: names the source, whose samples have a name of their own."""
+        """Begins with no reports. `config`: names the source, whose samples have a name of their own."""
         self._samples = source_by_name(config.source).samples
         self._chunks: dict[Purpose, LeftOutChunks] = {}
 

@@ -73,4 +73,4 @@ class LostDevices:
     def leave_out(self, device: str) -> None:
         """Leaves out a device, and forgets suspicions against others."""
         self.left_out.add(device)
-        self._suspected.clear()  # those of its lives on other devices than it has now
+        self._suspected.clear()  # they came from a coordinator on other devices than now

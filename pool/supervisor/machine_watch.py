@@ -24,8 +24,11 @@ class MachineWatch:
         say: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timeout`: seconds to wait for a silent machine before the run ends; `say`: shows a line to the user;
-        `clock`: returns seconds of monotonic time."""
+        """Begins to watch the machines of `group`.
+
+        `timeout`: seconds to wait for a silent machine before the run ends; `say`: shows a line to the user; `clock`:
+        returns seconds of monotonic time.
+        """
         self._group = group
         self._timeout = timeout
         self._say = say
@@ -35,7 +38,7 @@ class MachineWatch:
         self._broken = 0  # the newest generation whose end was shown to the user
         self._shown_wait = ""  # the newest line about missing machines that was shown
         self._is_stopping = False
-        self.missed = ""  # the machines without which the run has to end
+        self.missed = ""  # names of the silent machines because of which the run ends
 
     @property
     def has_group(self) -> bool:

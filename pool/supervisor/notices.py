@@ -18,7 +18,7 @@ class Notices:
     """Receives notices of processes, and shows each new one."""
 
     def __init__(self, config: DataConfig, say: Callable[[str], object]) -> None:
-        """`say`: shows a line to the run's user."""
+        """Begins with no notices. `config`: of the run's data; `say`: shows a line to the user."""
         self.left_out = LeftOutSummary(config)
         self._say = say
         self._of_workers: set[str] = set()  # texts of workers that were shown

@@ -35,13 +35,13 @@ class Outcome:
     reason: str | None  # why the run failed, as printed on stderr
     run: str  # the run folder
     step: int  # steps done
-    steps: int  # of the whole run
+    steps: int  # number of steps of the whole run
     loss: float | None  # loss of the newest step, the median over members
     checkpoint: str | None  # path of the newest checkpoint
     best_checkpoint: str | None  # path of the checkpoint that validated best
     best_metric: str | None  # name of the number by which it is the best
     best_value: float | None
-    resume: str | None  # the command that goes on with the run, if it is on one machine
+    resume: str | None  # command that resumes the run, if it is on one machine
 
     def to_json(self) -> bytes:
         """Encodes the outcome as one line of JSON."""

@@ -10,7 +10,7 @@ from pool.process.failure import Failure
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.supervisor.lost_devices import LostDevices
 
-PAUSES = (0.0, 0.1, 0.5, 2.0, 5.0)  # seconds before the first, second, ... restart without a step done
+PAUSES = (0.0, 0.1, 0.5, 2.0, 5.0)  # seconds before the first, second, ... restart since the last completed step
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class RestartPolicy:
         return Decision(False, f"left out, the run goes on with {self._others()}", leave_out=True)
 
     def _coordinator_lost(self, suspects: tuple[str, ...]) -> Decision:
+        """Decides what follows when a device has ended the coordinator. `suspects`: devices of which one has failed."""
         verdict = self.devices.coordinator_ended(suspects)
         if verdict.left_out is None:
             return _tried_once_more()

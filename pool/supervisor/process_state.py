@@ -16,7 +16,7 @@ class Stage(Enum):
     """Names the stages in a process's life, as the supervisor sees it."""
 
     WAITING = "Waiting"  # has to be started when its pause is over
-    ASKED = "Asked"  # the fork server has been asked for it
+    ASKED = "Asked"  # the fork server was asked to fork the process
     STARTING = "Starting"  # the process exists, and has not sent Hello
     READY = "Ready"  # has to show that its loop advances
     IDLE = "Idle"  # the fork server between two requests: it may be silent

@@ -15,7 +15,7 @@ class SlowLoader:
     """Measures the share of their time in which workers wait for batches, and advises the user if it is large."""
 
     def __init__(self, threads: int) -> None:
-        """`threads`: number of threads that decode data."""
+        """Begins to measure. `threads`: number of threads that decode data."""
         self._threads = threads
         self._shares: list[float] = []
         self._judged = False

@@ -12,8 +12,8 @@ class Ending(Enum):
     """Names how far the stop of a run has come."""
 
     NOT_ASKED = auto()
-    FINISHING = auto()  # the step, and a checkpoint of it
-    NOW = auto()  # as it is
+    FINISHING = auto()  # the step is finished, and a checkpoint of it written
+    NOW = auto()  # the run ends at once, and nothing more is saved
 
 
 NEXT = {
@@ -27,8 +27,11 @@ class StopPlan:
     """Follows the stop of a run, from signals and time."""
 
     def __init__(self, timeout: float) -> None:
-        """`timeout`: seconds for finishing the step and writing the checkpoint. Waiting for room on the disk does not
-        count."""
+        """Begins with a run that nobody has stopped.
+
+        `timeout`: seconds for finishing the step and writing the checkpoint. Waiting for room on the disk does not
+        count.
+        """
         self.ending = Ending.NOT_ASKED
         self._timeout = timeout
         self._deadline = 0.0

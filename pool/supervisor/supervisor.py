@@ -64,7 +64,7 @@ from pool.telemetry.prometheus import Exporter
 log = logging.getLogger(__name__)
 
 LAST_WORDS_SECONDS = 1.0  # to wait for messages that a dead coordinator has sent
-KILL_SECONDS = 5.0  # between asking a child to end and killing it
+KILL_SECONDS = 5.0  # between SIGTERM and SIGKILL for a child
 # nobody has proved that memory of a device outlives the process that made it
 MEMORY_GONE = "shared a device's memory with the coordinator"
 
@@ -266,6 +266,7 @@ class Supervisor:
                 self._hear_report(message)
 
     def _hear_report(self, report: RunReport) -> None:
+        """Passes the coordinator's report on to all that follow the run's progress, and shows it."""
         self.last_report = report
         self._policy.progress(report.step)
         self._service.progress(report)

@@ -85,7 +85,7 @@ class _Run:
     again: Callable[[str], str] | None
     resume: bool
     group: MachineGroup | None = None
-    report: RunReport | None = None  # the last
+    report: RunReport | None = None  # newest report of the coordinator
 
     def ended(self, code: int, reason: str = "") -> None:
         """Records how the run has ended, and starts the user's program `train.on_end`."""
@@ -99,7 +99,7 @@ def _refusal(error: PoolError | OSError, folder: RunFolder) -> PoolError:
     """Returns the error that the user is shown for an error that ends the run."""
     if isinstance(error, PoolError):
         return PoolError(shown(str(error)), error.exit_code)
-    log.error("the run ends", exc_info=error)  # no memory, no descriptor, no process: the user's to know, not a bug
+    log.error("the run ends", exc_info=error)  # want of memory, descriptors or processes is no bug
     return RunError(shown(f"{error.filename or folder.path}: {error.strerror or error}"))
 
 

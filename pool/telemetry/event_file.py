@@ -21,7 +21,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from pool.run_folder.access import make_folder, open_file
 
-_VERSION = "brain.Event:2"  # of the format
+_VERSION = "brain.Event:2"  # version of the file format
 _NAME = re.compile(r"events\.out\.tfevents\.(\d{10})\.")
 
 

@@ -72,6 +72,7 @@ class ProgressLine:
             give_up_stdout()
 
     def _show(self, report: RunReport) -> None:
+        """Updates the live line of a terminal, or prints a plain line if one is due."""
         if self._console.is_terminal:
             if self._live is None:
                 self._has_bar = self._console.width >= WIDTH_FOR_BAR

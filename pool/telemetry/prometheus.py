@@ -47,7 +47,8 @@ class Exporter:
     """
 
     def __init__(self, address: str, run: str, say: Callable[[str], object]) -> None:
-        """`address`: HOST:PORT, empty for none; `run`: name of the run; `say`: shows a line to the user."""
+        """Starts a thread that answers requests. `address`: HOST:PORT, empty for none; `run`: name of the run; `say`:
+        shows a line to the user."""
         self._numbers = RunNumbers(run)
         self._server: WebServer | None = None
         if not address:

@@ -25,8 +25,8 @@ from pool.run_folder.access import open_file
 
 STATUS = "status.json"
 LOCK = "lock"
-LONGEST = 1 << 20  # bytes
-BLOCK = 4096  # bytes that a file has on any disk, however short it is
+LONGEST = 1 << 20  # most bytes of a status.json that is read
+BLOCK = 4096  # bytes of the smallest disk block, which a file has however short it is
 
 State = Literal["running", "finished", "stopped", "crashed"]
 

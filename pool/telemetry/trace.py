@@ -26,7 +26,7 @@ from pool.run_folder.access import make_folder, open_file
 log = logging.getLogger(__name__)
 
 FOLDER = "trace"
-_ROWS = (COORDINATOR, WORKER, FEEDER)  # from top to bottom
+_ROWS = (COORDINATOR, WORKER, FEEDER)  # order of the processes' rows, from top to bottom
 _NOTHING = nullcontext()
 _FIRST_ROW = 1 << 23  # number of the first row that is no thread: higher than any thread's number
 
@@ -36,7 +36,7 @@ class Trace:
 
     def __init__(self, run_dir: Path, peer: Peer, *, on: bool) -> None:
         self._fd = -1
-        self._torn = False  # the newest line is not whole
+        self._torn = False  # the newest line was not written completely
         self._named: dict[str, int] = {}  # numbers of rows that are no threads, by name
         if not on:
             return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_CONNECTIONS = 32  # open at a time, so that many clients take no descriptors from a run
 SILENCE_SECONDS = 30  # of a client, after which its connection is closed
-REQUEST_SECONDS = 10  # in which a whole request has to come, however many bytes of it there are
+REQUEST_SECONDS = 10  # for a client to send a whole request, however long it is
 
 
 class WebServer(ThreadedWSGIServer):
@@ -47,7 +47,7 @@ class WebServer(ThreadedWSGIServer):
             self._incomplete[request] = None
         try:
             super().process_request(request, client_address)
-        except BaseException:  # there is no thread to be had
+        except BaseException:  # no thread could be started
             self.request_is_complete(request)
             self._free.release()
             raise

@@ -15,7 +15,7 @@ from pool.supervisor.prepare.learning_rate import rate_lines
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.system_memory import mib
 
-WIDTH = 22  # of the left column
+WIDTH = 22  # characters of the left column
 
 
 _RATES = (1, 10, 25, 100)  # Gbit/s

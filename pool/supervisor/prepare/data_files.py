@@ -40,7 +40,7 @@ class DataFiles:
     """Holds the data files of a run."""
 
     data: Mapping[Purpose, Data]  # data of each stream
-    validation_digests: tuple[str, ...]  # of the content of each; none if these are the training files
+    validation_digests: tuple[str, ...]  # digest of each file's content; none if these are the training files
     notes: tuple[str, ...]  # lines for the user
 
     @property

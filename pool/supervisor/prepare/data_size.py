@@ -19,7 +19,7 @@ def estimate(data: Data) -> int | None:
     """Estimates the number of samples in a pass over the data. None if it can't be estimated."""
     try:
         return data.samples_per_epoch()
-    except Exception:  # a source of the user's may raise anything; damage further on is the run's to tell
+    except Exception:  # a user's source may raise anything; the run reports damaged data later
         return None
 
 
@@ -61,7 +61,7 @@ _MOST = 8  # lines on a page, and groups of files in one line
 class _Kind:
     """Holds format and scores of a data file."""
 
-    format: str  # empty: not known
+    format: str  # name of the format; empty: not known
     unit: str | None  # unit of the scores; None: the file has no scores
     scale: float
 

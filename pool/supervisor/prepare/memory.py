@@ -75,7 +75,7 @@ def memory_plan(run: RunPlan, sizes: Mapping[str, int]) -> list[Row]:
     if collected := run.validation.batches * planned.measured.collected_nbytes(len(planned.plans)):
         rows.append(Row("metrics", _WORKING * collected, "train.validation_batches, data.batch_size"))
     streams = list(run.data.values())
-    if run.validation.ends:  # another stream for the last batch
+    if run.validation.ends:  # the last, smaller batch comes from another stream
         streams.append(run.data["validate"])
     if windows := sum(map(_window_nbytes, streams)):
         rows.append(Row("loader windows", windows, "data.window_chunks"))
@@ -90,7 +90,7 @@ def _window_nbytes(data: Data) -> int:
     later."""
     try:
         return data.window_nbytes()
-    except DataError:  # damage is the stream's to tell
+    except DataError:  # the stream reports damaged data later
         return 0
 
 

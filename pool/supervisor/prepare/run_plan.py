@@ -143,6 +143,7 @@ class RunPlan:
         return self._worker_start(peer) if peer.role == WORKER else self._coordinator_start(peer)
 
     def _feeder_start(self, peer: Peer) -> FeederStart:
+        """Returns the feeder's start document, with the share of each step that this machine computes."""
         validates, groups, place = self.config.validates, self.groups, self.place
         share = range(groups.per_step) if place is None else groups.share(place.machine, place.machines)
         return FeederStart(
@@ -155,6 +156,7 @@ class RunPlan:
         )
 
     def _worker_start(self, peer: Peer) -> WorkerStart:
+        """Returns a worker's start document, with the settings of its device."""
         config, planned = self.config, self.planned
         spec = planned.devices[peer.index]
         return WorkerStart(
@@ -175,6 +177,7 @@ class RunPlan:
         )
 
     def _coordinator_start(self, peer: Peer) -> CoordinatorStart:
+        """Returns the coordinator's start document, with the point where it begins or resumes."""
         assert peer.role == COORDINATOR
         planned, exchange = self.planned, self.planned.exchange
         return CoordinatorStart(

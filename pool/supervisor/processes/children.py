@@ -34,8 +34,11 @@ class Children:
         forkserver: ForkServer,
         guests: Mapping[Peer, Peer],
     ) -> None:
-        """`poller`: watches the pidfd of every child; `guests`: for each role that runs in another role's process, that
-        other role."""
+        """Begins with the fork server as the only child.
+
+        `poller`: watches the pidfd of every child; `guests`: for each role that runs in another role's process, that
+        other role.
+        """
         self._memory = memory
         self._hosts = {guest.place: host.place for guest, host in guests.items()}
         self._held = _HeldBatches(memory)

@@ -103,12 +103,12 @@ def environment() -> dict[str, str]:
     Variables on which the results' bits could depend are fixed. How torch's threads wait is only a default.
     """
     return {
-        "OMP_WAIT_POLICY": "PASSIVE",  # torch's threads sleep between two operations: others want the cores
+        "OMP_WAIT_POLICY": "PASSIVE",  # torch's threads sleep between two operations, to leave the cores to others
         **os.environ,
         "OMP_DYNAMIC": "FALSE",
         "MKL_DYNAMIC": "FALSE",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-        "PYTHONHASHSEED": "0",  # a set of texts has one order: a task may build its model from one
+        "PYTHONHASHSEED": "0",  # gives a set of strings one order, since a task may build its model from a set
         "TORCHINDUCTOR_DETERMINISTIC": "1",  # for models that call torch.compile
         "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads at import; then it must not fork
     }

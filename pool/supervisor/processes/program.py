@@ -14,7 +14,7 @@ from loader.plugins.modules import command_of
 from pool.supervisor.resources.logs import cut_log, open_log
 
 MOST_OUTPUT = 64 << 10  # most bytes that are read from the end of its output
-GRACE = 2.0  # seconds between asking it to end and killing it
+GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 
 
 class Program:

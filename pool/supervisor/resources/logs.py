@@ -14,8 +14,8 @@ from pool.run_folder.access import make_folder, open_file
 
 log = logging.getLogger(__name__)
 
-KEPT = 1 << 20  # bytes of a log that remain when it is cut
-LINE = "%(asctime)s %(levelname)s %(message)s"  # of the supervisor's log
+KEPT = 1 << 20  # bytes of a log that remain when it is shortened
+LINE = "%(asctime)s %(levelname)s %(message)s"  # format of a line in the supervisor's log
 
 
 def open_log(path: Path) -> int:

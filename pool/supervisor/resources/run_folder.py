@@ -46,7 +46,7 @@ class RunFolder:
         self._notes: list[str] = []
         self._lock = -1
         self._lost = False  # the folder was deleted and could not be made again
-        self._status: Status | None = None  # once the run has begun
+        self._status: Status | None = None  # None until the run has begun
         try:
             self.fd = access.hold(self.path)
         except OSError as error:

@@ -32,7 +32,7 @@ class Available:
     """Holds the bytes of memory that are available, and what limits them."""
 
     nbytes: int
-    where: str  # what limits it
+    where: str  # name of the limit
 
 
 def available_memory(proc: Path = Path("/proc")) -> Available:
