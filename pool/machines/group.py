@@ -144,7 +144,7 @@ class MachineGroup:
 
     @property
     def _where(self) -> str:
-        """Returns the address to compare if no connection is made, besides the key and firewalls."""
+        """Returns in words where this machine listens or calls, for the user to compare if no connection is made."""
         return f"listens at {self._hub.address}" if self._chair is not None else f"calls machine 0 at {self._first}"
 
     @property
@@ -274,7 +274,7 @@ class MachineGroup:
         return replace(self.place, generation=generation)
 
     def ends(self, why: str) -> None:
-        """Reports that the run is over on this machine, and so on all."""
+        """Reports that the run is over on this machine, which ends it on all machines."""
         self.member.ends(why)
         self.hear()
 

@@ -42,7 +42,7 @@ class Planned:
     device_names: tuple[str, ...]  # description of each device, for people
     state_nbytes: int  # bytes of a snapshot: weights and optimizer state
     fingerprint: Mapping[str, str]  # everything that the bits of the run's results depend on
-    on_meta: bool = False  # models are built on torch's meta device: drawing numbers in every process takes too long
+    on_meta: bool = False  # models are so large that processes build them on torch's meta device, without numbers
     rates: tuple[LearningRates | None, ...] = ()  # of each member; None: the schedule has too many steps to compute it
     about_devices: tuple[str, ...] = ()  # lines for the user: what `auto` chose, which devices are not used
     missing: str = ""  # devices that this machine lacks, of a run that is only checked; empty: none

@@ -127,7 +127,7 @@ class RunStart(Start):
     memory: MemoryMap
     validation: ValidationPass
     traced: bool  # run.trace is set
-    spins: bool  # cores are not scarce: a thread that waits for the end of a step on a device may poll
+    spins: bool  # cores are not scarce: a thread that waits for the end of a step on a device may keep one busy
 
 
 @dataclass(frozen=True, kw_only=True)

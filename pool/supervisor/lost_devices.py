@@ -31,7 +31,8 @@ class LostDevices:
     of_worker: Mapping[int, str]  # device of each worker, by index
     left_out: set[str] = field(default_factory=set)
     _lives: Counter[int] = field(default_factory=Counter)  # number of each worker's lives that its device has ended
-    _suspected: Counter[str] = field(default_factory=Counter)  # in lives of the coordinator, on the devices that it has
+    # number of the coordinator's lives in which a device was suspected, since it runs on its present devices
+    _suspected: Counter[str] = field(default_factory=Counter)
 
     def is_left_out(self, worker: int) -> bool:
         """Tells whether the device of a worker is left out. `worker`: its index."""

@@ -36,8 +36,9 @@ class RestartPolicy:
     devices: LostDevices = field(default_factory=lambda: LostDevices({}))
     done: int = -1  # number of steps completed
     _deaths: Counter[tuple[str, int]] = field(default_factory=Counter)
-    _raised: dict[tuple[str, int], str] = field(default_factory=dict)  # signature of the newest exception, by place
-    _ended: set[Peer] = field(default_factory=set)  # by us, for what is not their fault
+    # signature of the newest exception, by role and index
+    _raised: dict[tuple[str, int], str] = field(default_factory=dict)
+    _ended: set[Peer] = field(default_factory=set)  # killed by the supervisor for what is not their fault
 
     def progress(self, step: int) -> None:
         """Notes that the run has completed `step` steps, which makes all budgets whole again if this is progress."""

@@ -426,7 +426,7 @@ class Supervisor:
             self._progress.say(note)
 
     def _kill_stuck(self) -> None:
-        """Kills processes that are silent or don't advance. Everything else waits until a process's death is seen
+        """Kills processes that are silent or don't advance. What they own is given away only when their death is seen
         (I4)."""
         for stuck in self._processes.stuck(time.monotonic()):
             self._progress.say(f"{stuck.peer} {stuck.why}; killing it")

@@ -25,7 +25,8 @@ LIVE_PER_SECOND = 1.0
 BAR_WIDTH = 20
 WORTH_SHOWING = 0.05  # least share of the workers' time that is shown
 WIDTH_FOR_BAR = 120
-LEAST_NEEDED = ("lr", "epoch", "bound", "metrics", "validation", "loss", "samples/s", "ETA")  # left out first to last
+# parts of a line, in the order in which they are left out
+LEAST_NEEDED = ("lr", "epoch", "bound", "metrics", "validation", "loss", "samples/s", "ETA")
 
 
 class ProgressLine:

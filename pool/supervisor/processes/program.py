@@ -34,7 +34,8 @@ class Program:
         `output`, `errors`: logs to which the program's output and errors are appended. Raises OSError.
         """
         self._output, self._errors = open_log(output), open_log(errors)
-        self._begins = {fd: os.fstat(fd).st_size for fd in (self._output, self._errors)}  # of what it writes
+        # where the program's text begins in each log
+        self._begins = {fd: os.fstat(fd).st_size for fd in (self._output, self._errors)}
         try:
             with os.fdopen(os.memfd_create("input"), "w+b") as file:
                 file.write(standard_input)
