@@ -69,7 +69,7 @@ class ResourceError(RunError):
 
 
 class LostDeviceError(RunError):
-    """Reports that a device of the run can't be used any more. The run may go on with the others."""
+    """Reports that a device of the run can't be used any more. The run may go on with other devices."""
 
     def __init__(self, reason: str, suspects: Sequence[str]) -> None:
         """Makes an error about a device. `suspects`: its name in the run, or several if it is not known which of them
@@ -83,7 +83,7 @@ class CheckpointError(PoolError):
 
 
 class DamagedCheckpointError(CheckpointError):
-    """Reports a checkpoint whose bytes are not those that were written. A resumed run then takes an older
+    """Reports a checkpoint whose bytes have changed since they were written. A resumed run then takes an older
     checkpoint."""
 
 

@@ -1,7 +1,7 @@
 """Computes the run's fingerprint: everything that changes the bits that processes compute.
 
 The planner makes the reference. Each process that computes compares its own fingerprint with the reference at its
-start, because a worker that would compute other bits than the others must not take part (I2).
+start, because a worker that would compute other bits than other workers must not take part (I2).
 
 The fingerprint leaves out what does not change bits: the number of workers, which devices of one kind they have, how
 threads wait for one another, and the instruction set that our native code chose.

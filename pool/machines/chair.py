@@ -151,8 +151,8 @@ class Chair:
     def _bring_together(self, reports: Mapping[int, MachineReport]) -> None:
         """Orders machines that lack the newest checkpoint to copy it, when there is no step that all can begin with.
 
-        Every machine is connected to the first one only, so the first machine copies before the others. Ends the run if
-        a machine that lacks the checkpoint may not copy.
+        Every machine is connected to the first one only, so the first machine copies it before any other does. Ends the
+        run if a machine that lacks the checkpoint may not copy.
         """
         newest = max((step for report in reports.values() for step in report.saved), default=0)
         sources = [machine for machine, report in sorted(reports.items()) if newest in report.saved]
@@ -189,7 +189,8 @@ class Chair:
         return tuple(found)
 
     def _missing(self, now: float) -> tuple[int, ...]:
-        """Returns the machines that the others wait for: those that are silent, and those that can't be sent to."""
+        """Returns the silent machines, and those to which there is no connection to send, for which the other machines
+        wait."""
         deaf = self.deaf(now)
         return tuple(machine for machine in self._machines if machine in deaf or not self._is_heard(machine, now))
 

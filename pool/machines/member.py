@@ -52,7 +52,7 @@ class Member:
         it."""
         self.report = MachineReport(life, address, ())
         self.coordinators: tuple[MachineAddress, ...] = ()  # of the generation that runs here
-        self.missing: tuple[int, ...] = ()  # machines that are not received from, and that the others wait for
+        self.missing: tuple[int, ...] = ()  # silent machines, for which the other machines wait
         self.lacks: CheckpointPlace | None = None  # checkpoint to copy to this machine before all can begin
 
     @property

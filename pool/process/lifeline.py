@@ -195,8 +195,10 @@ def die_with(channel: socket.socket, folder: int) -> None:
 
 
 def _take(channel: socket.socket, most: int) -> list[int]:
-    """Receives the descriptors of the next message. Returns none if the other end is closed, even if it was closed with
-    unread messages of this end."""
+    """Receives the descriptors of the next message.
+
+    Returns an empty list if the sender has closed the socket, even if messages of this process were unread then.
+    """
     try:
         note, descriptors, _, _ = socket.recv_fds(channel, len(_NOTE), most, socket.MSG_CMSG_CLOEXEC)
     except ConnectionResetError:

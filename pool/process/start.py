@@ -59,7 +59,7 @@ def run_data(config: Config, train_files: Files, validation_files: Files) -> dic
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Holds the fields of every start document. The document gets the process's shared memory when the run has some."""
+    """Fields of every start document. The document gets the process's shared memory when the run has some."""
 
     peer: Peer  # the process itself
     run_dir: Path  # path through a descriptor of this process (`pool.run_folder.access`)
@@ -81,7 +81,7 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class ResumingStart(Start):
-    """Starts a process that reads the checkpoint from which the run resumes.
+    """Start document of a process that reads the checkpoint from which the run resumes.
 
     The process gets all settings. The planner tries them out. The coordinator records them in checkpoints and compares
     them with those in the checkpoint.
@@ -112,14 +112,14 @@ class ResumingStart(Start):
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerStart(ResumingStart):
-    """Starts the planner."""
+    """Start document of the planner."""
 
     only_check: bool = False  # devices that this machine lacks are reported, and are no error
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunStart(Start):
-    """Starts a process that lives as long as the run."""
+    """Start document of a process that lives as long as the run."""
 
     address_key: str  # secret from which the addresses of the run's hubs are made
     coordinator: Peer  # the living coordinator
@@ -132,7 +132,7 @@ class RunStart(Start):
 
 @dataclass(frozen=True, kw_only=True)
 class FeederStart(RunStart):
-    """Starts the feeder."""
+    """Start document of the feeder."""
 
     data_config: Annotated[PoolDataConfig, PlainValidator(_data_config)]
     seed: int
@@ -155,7 +155,7 @@ class FeederStart(RunStart):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerStart(RunStart):
-    """Starts a worker. A worker gets no list of data files, since there may be very many."""
+    """Start document of a worker. It lists no data files, since there may be very many."""
 
     device: str  # as pool.devices names it
     card: Card | None  # the device, if it is a GPU
@@ -174,7 +174,7 @@ class WorkerStart(RunStart):
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorStart(RunStart, ResumingStart):
-    """Starts the coordinator."""
+    """Start document of the coordinator."""
 
     layout: Layout
     measured: Measured  # by the task, in validations

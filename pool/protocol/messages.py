@@ -466,7 +466,7 @@ class MachineOrders:
     refused: str = ""  # why the receiver can't take part; empty: it can
     ended: str = ""  # why the run is over; empty: it goes on
     finished: bool = False  # all steps are done on all machines
-    missing: tuple[int, ...] = ()  # machines that are not received from, and that the others wait for
+    missing: tuple[int, ...] = ()  # silent machines, for which the other machines wait
     lacks: CheckpointPlace | None = None  # checkpoint that the receiver has to copy before all machines can begin
 
 

@@ -68,11 +68,11 @@ def still_to_know(deaths: Sequence[DeathInBatch], done: int) -> tuple[DeathInBat
 
 
 def choose(whole: Iterator[tuple[int, Snapshot]], best_on_disk: int) -> tuple[int, Snapshot] | None:
-    """Chooses a snapshot to begin with. `whole`: index and state of each whole one, newest first. None if there is
-    none.
+    """Chooses a snapshot to begin with. Returns its index and state, or None if there is no whole snapshot.
 
-    The newest is chosen. If its best checkpoint was not written yet, the snapshot is chosen that still holds those
-    weights, if there is one.
+    `whole`: index and state of each whole snapshot, newest first; `best_on_disk`: step of the best checkpoint on the
+    disk. The newest snapshot is chosen. If the best checkpoint that it names was not written yet, the snapshot of that
+    step is chosen instead, if there is one.
     """
     if (newest := next(whole, None)) is None:
         return None

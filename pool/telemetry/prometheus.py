@@ -43,7 +43,7 @@ def check_prometheus(address: str) -> None:
 class Exporter:
     """Serves the run's numbers over HTTP, if an address is set.
 
-    If the address can't be had, a line for the user says so and training goes on.
+    If the address can't be had, a line tells the user, and training goes on.
     """
 
     def __init__(self, address: str, run: str, say: Callable[[str], object]) -> None:

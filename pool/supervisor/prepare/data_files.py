@@ -40,17 +40,15 @@ class DataFiles:
     """Holds the data files of a run."""
 
     data: Mapping[Purpose, Data]  # data of each stream
-    validation_digests: tuple[str, ...]  # digest of each file's content; none if these are the training files
+    validation_digests: tuple[str, ...]  # digest of each file's content; none if validations read the training files
     notes: tuple[str, ...]  # lines for the user
 
     @property
     def train(self) -> tuple[DataFile, ...]:
-        """Returns the training files."""
         return self.data["train"].files
 
     @property
     def validation(self) -> tuple[DataFile, ...]:
-        """Returns the validation files."""
         return self.data["validate"].files
 
 

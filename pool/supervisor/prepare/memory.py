@@ -131,7 +131,7 @@ def table(rows: Sequence[Row], available: Available) -> str:
 def reserve(run: RunPlan) -> RunMemory:
     """Makes and reserves the run's shared memory.
 
-    Raises ResourceError if there is not enough, RunError if the data are not those of the checkpoint, OSError if
+    Raises ResourceError if there is not enough, RunError if the data differ from the checkpoint's, OSError if
     signals (eventfds) can't be made.
     """
     sizes = run.memory_map().sizes()

@@ -118,7 +118,7 @@ _OF_CONFIG = ("batches_per_step", "batches_per_group", "gradient_dtype", "dense 
 def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start: bool = False) -> None:
     """Compares names, dtypes and shapes of the model's tensors with those in a checkpoint.
 
-    `to_start`: the run only begins with these weights, and every member may begin with those of a single network.
+    `to_start`: the run only begins with the checkpoint's weights, and every member may begin with those of one network.
     Raises ConfigError, which names the first layer that differs; CheckpointError.
     """
     plans = run.planned.plans

@@ -58,12 +58,10 @@ class RunPlan:
 
     @property
     def train_files(self) -> Files:
-        """Returns the training files."""
         return self.data["train"].files
 
     @property
     def validation_files(self) -> Files:
-        """Returns the validation files."""
         return self.data["validate"].files
 
     @property

@@ -80,7 +80,6 @@ class RunFolder:
 
     @property
     def logs(self) -> Path:
-        """Returns the folder of logs."""
         return self.inside / LOGS
 
     @property
