@@ -90,8 +90,8 @@ class MachineHub:
 
     @property
     def _sockets(self) -> list[zmq.Socket[bytes]]:
-        """Returns the sockets to poll: the one that receives messages, and one for each connection that reports its
-        state."""
+        """Returns the sockets to poll: the one that receives messages, and for each connection one that reports when it
+        is made or lost."""
         return [self._socket, *(other.monitor for other in self._others.values())]
 
     def _forget_poller(self) -> None:

@@ -45,7 +45,7 @@ Action = SendRoster | KillCoordinator | StartCoordinator | EndRun
 
 
 class Listener(Protocol):
-    """Decides what the supervisor has to do about events that are not its own processes'."""
+    """Decides what the supervisor has to do about events from outside the run's processes, such as other machines."""
 
     def report(self, report: RunReport) -> None:
         """Receives a report of the coordinator."""
@@ -57,4 +57,4 @@ class Listener(Protocol):
         """
 
     def stop(self) -> None:
-        """Prepares for the end of the run, which is being stopped."""
+        """Stops what the listener does, since the run is being stopped."""

@@ -17,7 +17,8 @@ LIVES = 2  # failures of a device in two lives of a process, after which the run
 
 @dataclass(frozen=True)
 class Verdict:
-    """Decides what to do about a coordinator that was ended by a failed device."""
+    """Tells which device to leave out after a failed device has ended the coordinator, and which devices are
+    suspected."""
 
     left_out: str | None  # device to leave out; None: all devices are tried once more
     suspects: Sequence[str] = ()  # devices of which any may be the failed one
@@ -44,7 +45,7 @@ class LostDevices:
         return {worker: device for worker, device in self.of_worker.items() if device not in gone}
 
     def workers_on(self, device: str) -> Sequence[int]:
-        """Returns the indices of the workers on a device."""
+        """Returns the indices of the workers that use a device."""
         return [worker for worker, its in self.of_worker.items() if its == device]
 
     def exchange_without_lost(self, exchange: Exchange) -> Exchange:

@@ -170,7 +170,7 @@ class NumberedNets:
             self._run_next(_Job(EXPORT, step, commands, beside))
 
     def _start_trial(self) -> None:
-        """Starts the user's command with the nets of the next step that are exported."""
+        """Starts the user's command with the nets of the next step whose nets are exported."""
         step = self._plan.next_trial
         if ON_EXPORT in self._jobs or self._numbers is not None or step is None:
             return

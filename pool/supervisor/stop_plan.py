@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 
 class Ending(Enum):
-    """Names how far the stop of a run has come."""
+    """Stages of stopping a run."""
 
     NOT_ASKED = auto()
     FINISHING = auto()  # the step is finished, and a checkpoint of it written
@@ -24,7 +24,7 @@ NEXT = {
 
 
 class StopPlan:
-    """Follows the stop of a run, from signals and time."""
+    """Decides from signals and time whether the run finishes its step or ends now."""
 
     def __init__(self, timeout: float) -> None:
         """Begins with a run that nobody has stopped.

@@ -76,7 +76,7 @@ def train(
 
 @dataclass
 class _Run:
-    """Holds what belongs to a run from its start to its end."""
+    """Holds config, folder, signals and newest report of one training run."""
 
     config: Config
     folder: RunFolder
@@ -96,7 +96,7 @@ class _Run:
 
 
 def _refusal(error: PoolError | OSError, folder: RunFolder) -> PoolError:
-    """Returns the error that the user is shown for an error that ends the run."""
+    """Converts an error that ends the run to one with a line for the user and an exit code."""
     if isinstance(error, PoolError):
         return PoolError(shown(str(error)), error.exit_code)
     log.error("the run ends", exc_info=error)  # want of memory, descriptors or processes is no bug

@@ -133,7 +133,8 @@ class RunNumbers:
 
 
 def _of_members(values: Sequence[float]) -> list[tuple[tuple[str], float]]:
-    """Returns the members' values, each with the member's index as its label."""
+    """Returns the values of a number for each member (network of the run), each with the member's index as its
+    label."""
     return [((str(m),), value) for m, value in enumerate(values)]
 
 

@@ -204,7 +204,8 @@ def _listed(names: Sequence[str | int]) -> str:
 
 
 def _of_files(name: str, numbers: Sequence[tuple[int, float]]) -> str:
-    """Describes a setting of files in words. `numbers`: for each value the number of files, and the value."""
+    """Describes values of a setting in words, such as `shares 0.5 (2 files)`. `numbers`: for each value its count of
+    files."""
     listed = ", ".join(f"{number:g} ({count} file{'s' if count != 1 else ''})" for count, number in numbers)
     return f"{name} {listed}" if listed else f"no {name}"
 

@@ -83,7 +83,8 @@ def file_lines(data: Data) -> Iterator[str]:
 
 
 def data_facts(streams: Streams) -> Sequence[DataFact]:
-    """Describes how a run's files are read. Returns nothing if they can't be read, since the run reports the reason."""
+    """Describes how a run's files are read. Returns an empty sequence if they can't be read, since the run reports the
+    reason."""
     distinct = tuple(dict.fromkeys(itertools.chain.from_iterable(data.files for data in streams.values())))
     try:
         return replace(streams["train"], files=distinct).describe()

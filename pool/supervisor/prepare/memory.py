@@ -139,7 +139,8 @@ def reserve(run: RunPlan) -> RunMemory:
     remaining = sum(sizes.values())
 
     def before_chunk(nbytes: int) -> None:
-        """Checks before each chunk is reserved that it still fits.
+        """Checks that a chunk of memory still fits, before it is reserved. `nbytes`: of the chunk. Raises
+        ResourceError.
 
         Other programs take memory too, and in a control group the kernel would kill this process instead of raising an
         error.

@@ -79,7 +79,7 @@ class RunPlan:
 
     @property
     def groups(self) -> Groups:
-        """Returns how a step's batches are divided into groups."""
+        """Returns how a step's batches are divided into groups (batches whose gradients one worker adds up)."""
         train = self.config.train
         return Groups(train.batches_per_step, train.batches_per_group)
 
@@ -96,7 +96,7 @@ class RunPlan:
         return Layout(planned.schema, planned.plans, train.gradient_dtype, train.batches_per_group)
 
     def memory_map(self) -> MemoryMap:
-        """Returns the shared memory segments of the run."""
+        """Returns the sizes of all shared memory segments of the run."""
         config, planned, layout = self.config, self.planned, self.layout
         return MemoryMap(
             train_slots=config.num_ring_slots,

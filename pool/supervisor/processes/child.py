@@ -22,7 +22,7 @@ MOST_OF_LOG = 64 << 10  # bytes that are read from the log's end to find them
 
 
 class Child:
-    """Holds a living or dead child process. `pidfd` is readable once the process is dead."""
+    """Watches one child process, living or dead. `pidfd` is readable once the process is dead."""
 
     def __init__(self, peer: Peer, pid: int, channel: socket.socket, log: Path) -> None:
         """Opens the log and the pidfd of a process that waits at the other end of `channel` for its start document.

@@ -242,7 +242,7 @@ class RunFolder:
             os.close(fd)
 
     def _lock_again(self, folder: Path) -> None:
-        """Locks the folder by a new lock file. The old one was deleted, so it keeps no other run out. Raises
+        """Locks the folder by a new lock file, after the old one was deleted and keeps no other run out. Raises
         OSError."""
         lock = locked(folder)
         os.close(self._lock)

@@ -23,7 +23,7 @@ _COUNTERS = {1: "memory.oom_control", 2: "memory.events"}
 
 
 def mib(size: int) -> str:
-    """Formats a number of bytes in MiB."""
+    """Returns a number of bytes as text in MiB, such as `1,024 MiB`."""
     return f"{size / (1 << 20):,.0f} MiB"
 
 
@@ -55,7 +55,8 @@ def _machine(proc: Path) -> Available:
 
 
 def _left_of(folder: Path, version: int) -> Available | None:
-    """Returns the memory that a control group still allows. None if it has no limit, or can't be seen from here."""
+    """Returns the bytes of memory that a control group still allows. None if it has no limit, or can't be seen from
+    here."""
     limit_file, used_file, cache_key = _LIMITS[version]
     try:
         limit = (folder / limit_file).read_text(encoding="ascii").strip()
@@ -84,7 +85,7 @@ def oom_kills(proc: Path = Path("/proc")) -> int:
 
 
 def _count(file: Path) -> int | None:
-    """Returns the counter of such kills in a file, or None if it has none."""
+    """Returns the number of processes killed for want of memory, from a file of counters. None if the file has none."""
     try:
         words = file.read_text(encoding="ascii").split()
     except (OSError, UnicodeDecodeError):
