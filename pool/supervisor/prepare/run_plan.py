@@ -96,7 +96,7 @@ class RunPlan:
         return Layout(planned.schema, planned.plans, train.gradient_dtype, train.batches_per_group)
 
     def memory_map(self) -> MemoryMap:
-        """Returns the sizes of all shared memory segments of the run."""
+        """Returns the memory map of the run, from which the sizes of all shared memory segments follow."""
         config, planned, layout = self.config, self.planned, self.layout
         return MemoryMap(
             train_slots=config.num_ring_slots,
