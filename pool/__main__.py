@@ -1,4 +1,4 @@
-"""The command `pool`, also as `python -m pool`. A Ctrl-C that comes before anything else ends it without a word."""
+"""Runs the command `pool`, also as `python -m pool`. A Ctrl-C during the imports ends the command silently."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 
 # late imports: modules.py first mends the path on which they are found
 
-INTERRUPTED = 130  # nothing of ours is imported yet
+INTERRUPTED = 130  # the exit code's constant is not imported yet
 
 
 def main() -> int:
-    """Runs the command line; gives back the exit code."""
+    """Runs the command line. Returns the exit code."""
     try:
         gc.disable()  # until all is imported; what is then there stays, and is never looked at
         _find_our_own_only()
@@ -26,7 +26,10 @@ def main() -> int:
 
 
 def _find_our_own_only() -> None:
-    """The current folder may hold a loader.py: the package lies beside this one."""
+    """Removes the current folder from the module path, in which a loader.py of the user's may lie.
+
+    The package `loader` is found beside this package instead.
+    """
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
     from loader.plugins.modules import forget_current_folder
 

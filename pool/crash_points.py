@@ -1,7 +1,7 @@
-"""Named places at which a test may have this process die: `crash_point("coordinator.before_commit")`.
+"""Provides named places at which a test can have this process die: `crash_point("coordinator.before_commit")`.
 
-A name begins with the role that comes by. They stand at every edge of the protocol and of a checkpoint's way to disk;
-in C++ too (loader/native/common/crash_point.h). Nothing is armed in a real run.
+A name begins with the role of the process that passes the place. The places stand at every edge of the protocol and of
+a checkpoint's way to disk, in C++ too (loader/native/common/crash_point.h). Nothing is armed in a real run.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _any = False
 
 
 def crash_point(name: str) -> None:
-    """The process comes by the place `name`."""
+    """Marks a place at which a test can have this process die. Does nothing unless `arm` has armed the place."""
     if _any:
         loader._native.crash_point(name)
 
 
 def arm(specs: Iterable[str], peer: Peer) -> None:
-    """Arms those of `testing.crash_points` that are this process's, in its first incarnation.
+    """Arms the places that `testing.crash_points` names for this process. Restarted processes are not armed.
 
-    Raises ConfigError.
+    `specs`: ROLE.PLACE[@N]=HOW, where N counts the passes of the place. Raises ConfigError for any other form.
     """
     global _any
     for spec in specs:

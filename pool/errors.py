@@ -1,4 +1,4 @@
-"""Errors that end a command, and the exit code each means. A user sees one line, never a traceback."""
+"""Defines the errors that end a command, and the exit code of each. The user sees one line, never a traceback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from loader.errors import SPACE_ERRORS, CommandError, one_line
 from loader.exit_codes import EXIT_RESOURCES, EXIT_UNAVAILABLE, EXIT_USAGE
 
-# of a disk or a mount that may come back
+# errors of a disk or a mount that may come back
 AWAY_ERRORS = (
     errno.ENOENT,
     errno.EIO,
@@ -21,16 +21,20 @@ AWAY_ERRORS = (
 
 
 class PoolError(CommandError):
-    """The base of the pool's errors; another exit code may be given."""
+    """Ends a command with one line for the user. Base of the pool's errors."""
 
     def __init__(self, reason: str, exit_code: int | None = None) -> None:
+        """Makes an error with a line for the user, `reason`. `exit_code`: replaces that of the class."""
         super().__init__(reason)
         if exit_code is not None:
             self.exit_code = exit_code
 
 
 class ConfigError(PoolError):
-    """The config or the command line: names the key and what is allowed. One line, whatever it quotes."""
+    """Reports a mistake in the config or on the command line: the key, and what is allowed.
+
+    The reason is made one line, whatever it quotes.
+    """
 
     exit_code = EXIT_USAGE
 
@@ -39,45 +43,49 @@ class ConfigError(PoolError):
 
 
 class UnavailableError(ConfigError):
-    """Something that the config names is not there now, or in use: another start may find it, with the same config."""
+    """Reports that something the config names is not there now, or is in use. The same config may work at another
+    start."""
 
     exit_code = EXIT_UNAVAILABLE
 
 
 def exit_code_of(error: OSError) -> int:
-    """The exit code for a path of the config: the disk is full, or away for a while, or the config is at fault."""
+    """Returns the exit code for an error at a path of the config: EXIT_RESOURCES for a full disk, EXIT_UNAVAILABLE for
+    one that may come back, else EXIT_USAGE."""
     if error.errno in SPACE_ERRORS:
         return EXIT_RESOURCES
     return EXIT_UNAVAILABLE if error.errno in AWAY_ERRORS else EXIT_USAGE
 
 
 class RunError(PoolError):
-    """The run could not go on: names the process, what happened to it, and what to do."""
+    """Reports why a run could not go on: the process, what happened to it, and what to do."""
 
 
 class ResourceError(RunError):
-    """Too little of what the machine has: names how much, of what, and the setting that takes less."""
+    """Reports that the machine has too little of something: how much is needed, of what, and the setting that takes
+    less."""
 
     exit_code = EXIT_RESOURCES
 
 
 class LostDeviceError(RunError):
-    """A device of the run can't be used any more: names it, or those that it may be. The run may go on with
-    the others."""
+    """Reports that a device of the run can't be used any more. The run may go on with other devices."""
 
     def __init__(self, reason: str, suspects: Sequence[str]) -> None:
-        """`suspects`: the device by its name in the run, or those that it may be."""
+        """Makes an error about a device. `suspects`: its name in the run, or several if it is not known which of them
+        failed."""
         super().__init__(reason)
         self.suspects = tuple(suspects)
 
 
 class CheckpointError(PoolError):
-    """A checkpoint is missing, damaged or does not fit: names the file."""
+    """Reports a checkpoint that is missing, damaged or does not fit. Names the file."""
 
 
 class DamagedCheckpointError(CheckpointError):
-    """Its bytes are not those that were written: a resume goes back to an older one."""
+    """Reports a checkpoint whose bytes have changed since they were written. A resumed run then takes an older
+    checkpoint."""
 
 
 class ProtocolError(PoolError):
-    """Bytes that are no well-formed message: names the kind and the field (I8)."""
+    """Reports bytes that are no well-formed message: the kind of message and the field (I8)."""

@@ -1,10 +1,10 @@
-"""The run's fingerprint: everything that changes the bits that processes compute.
+"""Computes the run's fingerprint: everything that changes the bits that processes compute.
 
-The planner makes the reference. Each process that computes compares its own fingerprint with it at its start: a worker
-that would give other bits than the others must not take part (I2).
+The planner makes the reference. Each process that computes compares its own fingerprint with the reference at its
+start, because a worker that would compute other bits than other workers must not take part (I2).
 
-Not part of it, because they do not change bits: the number of workers, which devices of one kind they have, how threads
-wait for one another, and the instruction set that our native code chose.
+The fingerprint leaves out what does not change bits: the number of workers, which devices of one kind they have, how
+threads wait for one another, and the instruction set that our native code chose.
 """
 
 from __future__ import annotations
@@ -57,8 +57,11 @@ def reference(
     *,
     steps_on: Sequence[str] = (),
 ) -> dict[str, str]:
-    """The fingerprint of a run; `constants`: digests of each member's tensors that are no weights, by path; `steps_on`:
-    accelerators of an optimizer that gives other bits there than on a CPU."""
+    """Returns the fingerprint of a run, by name of each entry.
+
+    `constants`: for each member (network of the run) digests of its tensors that are no weights, by path; `steps_on`:
+    accelerators on which the optimizer steps, if it gives other bits there than on a CPU.
+    """
     kinds = (device_kind(parse_device(spec), config.num_worker_threads(spec, len(devices))) for spec in devices)
     return {
         **_process(),
@@ -78,20 +81,24 @@ def reference(
 
 
 def _steps_on(devices: Sequence[str]) -> dict[str, str]:
-    """Names the kind of the devices; all of them if they differ, as it matters then which piece lies on which."""
+    """Returns an entry that names the kind of the devices on which the optimizer steps.
+
+    If the kinds differ all devices are named, since it matters then which part of the weights lies on which device.
+    """
     kinds = [device_kind(parse_device(spec), threads=0) for spec in devices]
     return {STEPS_ON: "; ".join(kinds if len(set(kinds)) > 1 else kinds[:1])} if kinds else {}
 
 
 def _dense_products(config: Config, devices: tuple[str, ...]) -> dict[str, str]:
-    """Returns pool.dense_products if it is not the default, and devices of the run heed it."""
+    """Returns pool.dense_products as an entry, if it is not the default and if a device of the run uses it."""
     chosen = config.pool.dense_products
     heeds = any(parse_device(spec).is_accelerator for spec in devices)
     return {"dense products": chosen} if heeds and chosen != "float32" else {}
 
 
 def check_worker(fingerprint: Fingerprint, peer: Peer, device: Device) -> None:
-    """Checks a worker once its threads are set. Raises RunError if it would compute other bits than the run's."""
+    """Compares a worker's numerics with the run's fingerprint, once its threads are set. Raises RunError if it would
+    compute other bits."""
     _check(fingerprint, peer, _process())
     kind = device_kind(device, torch.get_num_threads())
     if kind not in fingerprint[DEVICES].split("; "):
@@ -99,12 +106,14 @@ def check_worker(fingerprint: Fingerprint, peer: Peer, device: Device) -> None:
 
 
 def check_coordinator(fingerprint: Fingerprint, peer: Peer) -> None:
-    """Checks the coordinator once its threads are set. Raises RunError as `check_worker`."""
+    """Compares the coordinator's numerics with the run's fingerprint, once its threads are set. Raises RunError if it
+    would compute other bits."""
     _check(fingerprint, peer, {**_process(), COORDINATOR_THREADS: str(torch.get_num_threads())})
 
 
 def check_steps_on(fingerprint: Fingerprint, peer: Peer, devices: Sequence[torch.device]) -> None:
-    """Checks the coordinator's devices once they are open. Raises RunError as `check_worker`."""
+    """Compares the devices of the coordinator with those of the run's fingerprint, once they are open. Raises RunError
+    if the optimizer would compute other bits."""
     if STEPS_ON in fingerprint:
         _check(fingerprint, peer, {STEPS_ON: UNKNOWN, **_steps_on([str(device) for device in devices])})
 
@@ -112,20 +121,20 @@ def check_steps_on(fingerprint: Fingerprint, peer: Peer, devices: Sequence[torch
 def check_members(
     fingerprint: Fingerprint, peer: Peer, members: Sequence[Member], dense_products: DenseProducts
 ) -> None:
-    """Checks a process that has made the members: their constants, and the settings of torch that their code may have
-    changed. Raises RunError as `check_worker`."""
+    """Compares members that a process has built with the run's fingerprint: their constants, and settings of torch that
+    their code may have changed. Raises RunError if the process would compute other bits."""
     own = _constants([digests(member.attributes) for member in members])
     _check(fingerprint, peer, {CONSTANTS: UNKNOWN, ARITHMETIC: UNKNOWN, **own, **_arithmetic(dense_products)})
 
 
 def _arithmetic(dense_products: DenseProducts) -> dict[str, str]:
-    """Returns nothing where they are torch's defaults."""
+    """Returns torch's settings of arithmetic as an entry, or nothing if all are torch's defaults."""
     unusual = unusual_arithmetic(dense_products)
     return {ARITHMETIC: unusual} if unusual else {}
 
 
 def _constants(of_members: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Returns nothing for a run that has none."""
+    """Returns the digests of the members' constants as one entry, or nothing if they have none."""
     texts = [
         f"{prefix(m, len(of_members))}{path} {digest}"
         for m, constants in enumerate(of_members)
@@ -135,7 +144,7 @@ def _constants(of_members: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def device_kind(device: Device, threads: int) -> str:
-    """Names what two devices have in common that give the same bits."""
+    """Names what devices have in common that compute the same bits. `threads`: of a worker on the CPU."""
     if device.is_accelerator:
         properties = torch.get_device_module(device.kind).get_device_properties(device.index)
         computing = computing_with(torch.device(device.torch_name))
@@ -144,7 +153,7 @@ def device_kind(device: Device, threads: int) -> str:
 
 
 def _process() -> dict[str, str]:
-    """Returns what is the same in all processes of a run."""
+    """Returns the entries that are the same in all processes of a run: torch, driver, CPU, environment, native code."""
     names = (name for name in sorted(os.environ) if name.startswith(_LIBRARIES) and name not in _ONLY_SPEED)
     return {
         "torch": f"{torch.__version__}, build {_digest(torch.__config__.show().encode())}",
@@ -156,6 +165,7 @@ def _process() -> dict[str, str]:
 
 
 def _check(fingerprint: Fingerprint, peer: Peer, own: Fingerprint) -> None:
+    """Compares a process's own entries with those of the fingerprint. Raises RunError for the first that differs."""
     for key, value in own.items():
         if value != fingerprint.get(key, UNKNOWN):
             raise _unlike(peer, key, value, fingerprint.get(key, UNKNOWN))
@@ -167,6 +177,7 @@ def _unlike(peer: Peer, key: str, own: str, planned: str) -> RunError:
 
 
 def _optimizer(optimizer: OptimizerConfig) -> str:
+    """Describes an optimizer: its name, the version of its package, and the arguments that choose an implementation."""
     package = optimizer.name.partition(".")[0]
     chosen = [f"{key}={optimizer.args[key]}" for key in IMPLEMENTATION if key in optimizer.args]
     if package == "pool":  # the native code's digest stands for it

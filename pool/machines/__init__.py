@@ -1,1 +1,2 @@
-"""A run on several machines: who is there, with which step they begin together, how they reach one another."""
+"""Coordinates a run on several machines: which take part, with which step they begin together, how they reach one
+another."""

@@ -1,4 +1,5 @@
-"""Addresses of machines: where the first one is reached, and at which of its own addresses a machine listens."""
+"""Finds network addresses for a run on several machines: where the first machine is reached, and where this one
+listens."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _IF_INET6 = Path("/proc/net/if_inet6")  # address, index, length of the prefix, 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A host's name or address, and a port. An IPv6 address has no brackets here."""
+    """Holds a host's name or address, and a port. An IPv6 address has no brackets in `host`."""
 
     host: str
     port: int
@@ -66,24 +67,28 @@ def is_ipv6(text: str) -> bool:
 
 
 def resolve(host: str) -> list[str]:
-    """Returns all addresses of a host, each once. IPv4 comes first: machines with and without IPv6 then choose the
-    same. Raises UnavailableError if the name has none now, ConfigError if it can't be a name."""
+    """Looks up all addresses of a host, each once.
+
+    IPv4 comes first, so that machines with and without IPv6 choose the same address. Raises UnavailableError if the
+    name has no address now, ConfigError if it can't be a name.
+    """
     try:
         answers = socket.getaddrinfo(host, PORT, type=socket.SOCK_DGRAM)
     except OSError as error:
         raise UnavailableError(f"--first: {host}: {error.strerror}") from None
-    except UnicodeError:  # an empty or a long part
+    except UnicodeError:  # the name has an empty part, or one that is too long
         raise ConfigError(f"--first: {host} is no name of a machine") from None
     answers.sort(key=lambda answer: answer[0] != socket.AF_INET)
     return list(dict.fromkeys(_numeric(answer[4]) for answer in answers))
 
 
 def own_address(interface: str | None, first: str, addresses: Sequence[str]) -> str:
-    """Returns the address at which the other machines reach this one.
+    """Chooses the address at which the other machines reach this one.
 
-    `interface`: the network interface that has it; None: the one from which the first of `addresses` is reached that
-    can be; they are those of `first`, the first machine. Raises ConfigError, of which UnavailableError if a network may
-    still come."""
+    `first`, `addresses`: the first machine's name and its addresses. `interface`: network interface whose address is
+    taken. If that is None, the address is taken from which the first reachable one of `addresses` is reached. Raises
+    ConfigError, of which UnavailableError if the network may still come up.
+    """
     if interface is not None:
         return _address_of_interface(interface, wants_ipv6=all(map(is_ipv6, addresses)))
     why = ""
@@ -100,7 +105,7 @@ def own_address(interface: str | None, first: str, addresses: Sequence[str]) -> 
             continue
         if not ip_address(own).is_loopback or first in ("localhost", address):
             return own
-    if own:  # a name that stands for this machine's loopback here, as in Debian's /etc/hosts
+    if own:  # the name resolves to this machine's loopback, as in Debian's /etc/hosts
         raise ConfigError(
             f"--first: {first} is {own} on this machine, where no other reaches it; give --interface, or the address "
             "of the first machine"
@@ -109,7 +114,7 @@ def own_address(interface: str | None, first: str, addresses: Sequence[str]) -> 
 
 
 def _source_address(address: str) -> str:
-    """Returns the own address from which another one is reached. Raises OSError."""
+    """Returns the address of this machine from which it reaches another address. Raises OSError if it doesn't."""
     family, _, _, _, target = socket.getaddrinfo(address, PORT, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as any_socket:
         any_socket.connect(target)  # sends nothing
@@ -125,6 +130,8 @@ def _numeric(address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, b
 
 
 def _address_of_interface(interface: str, *, wants_ipv6: bool) -> str:
+    """Returns the IPv4 or IPv6 address of a network interface. Raises ConfigError, of which UnavailableError if the
+    interface has none of that kind now."""
     names = [name for _, name in socket.if_nameindex()]
     if interface not in names:
         raise ConfigError(f"--interface: {interface} has no address; there are {', '.join(names)}")
@@ -135,6 +142,7 @@ def _address_of_interface(interface: str, *, wants_ipv6: bool) -> str:
 
 
 def _ipv4_address(interface: str) -> str | None:
+    """Returns the IPv4 address of a network interface, or None if it has none. Raises ConfigError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         try:
             request = struct.pack("256s", interface.encode()[:15])
@@ -147,7 +155,8 @@ def _ipv4_address(interface: str) -> str | None:
 
 
 def _ipv6_addresses(interface: str) -> Iterator[str]:
-    """Yields the addresses of an interface, those that only this link reaches last."""
+    """Yields the IPv6 addresses of a network interface. Link-local addresses, which only the same link reaches, come
+    last."""
     try:
         lines = [line.split() for line in _IF_INET6.read_text(encoding="ascii").splitlines()]
     except OSError:

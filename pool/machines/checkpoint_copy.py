@@ -1,7 +1,7 @@
-"""A checkpoint's way to a machine that has none in common with the others: file by file, in pieces.
+"""Copies a checkpoint from one machine to another, file by file, in blocks of PIECE_BYTES bytes.
 
-The machine that lacks it asks for a piece until it comes. The other one answers from its disk and keeps nothing of it
-(I5).
+The machine that lacks the checkpoint asks for a block until it comes. The machine that has it reads each block from its
+disk and keeps no state about the copy (I5).
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ Ask = Callable[[CheckpointRequest], tuple[CheckpointPiece, memoryview]]
 
 
 def read_piece(checkpoints: Path, request: CheckpointRequest) -> tuple[CheckpointPiece, bytes]:
-    """Returns what is asked for, or why that can't be read."""
+    """Reads the block of a checkpoint's file that another machine has asked for.
+
+    Returns the answer and the block's bytes. If they can't be read, the answer holds the reason and the bytes are
+    empty.
+    """
     checkpoint = step_path(checkpoints, request.step)
     try:
         if request.name not in (STATE, *read_state(checkpoint).files):
@@ -37,8 +41,11 @@ def read_piece(checkpoints: Path, request: CheckpointRequest) -> tuple[Checkpoin
 
 
 def copy_checkpoint(ask: Ask, checkpoints: Path, step: int) -> Path:
-    """Puts the checkpoint of a step among those of this machine: as a whole, or not at all. `ask`: returns the piece
-    that was asked for, and may raise. Raises CheckpointError, OSError."""
+    """Copies the checkpoint of a step from another machine into the folder `checkpoints`, as a whole or not at all.
+
+    `ask`: sends a request and returns the answer with the block's bytes; may raise. Returns the path of the copy.
+    Raises CheckpointError, OSError.
+    """
 
     def write(beside: Path) -> None:
         files.write_new(beside / STATE, _pieces(ask, step, STATE))
@@ -52,6 +59,7 @@ def copy_checkpoint(ask: Ask, checkpoints: Path, step: int) -> Path:
 
 
 def _pieces(ask: Ask, step: int, name: str) -> Iterator[memoryview]:
+    """Yields the bytes of a file of another machine's checkpoint, block by block. Raises CheckpointError."""
     offset = 0
     while True:
         piece, data = ask(CheckpointRequest(step, name, offset))

@@ -1,5 +1,8 @@
-"""The supervisor's connection to those of the other machines. That of the first machine keeps the books (`Chair`);
-every one, its own too, reports to it and takes its orders."""
+"""Connects this machine's supervisor to the supervisors of the other machines.
+
+Every supervisor, the first machine's too, reports to the first machine and follows its orders. The first machine's
+supervisor makes these orders (`Chair`).
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ from pool.protocol.machine_hub import MachineHub
 from pool.protocol.messages import CheckpointPiece, CheckpointPlace, CheckpointRequest, MachineOrders, MachineReport
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
 
-ASK_AGAIN = 2.0  # seconds until a piece of a checkpoint is asked for once more
-PAUSE = 5.0  # seconds: more than a busy supervisor takes from one look to the next
-NEXT_ADDRESS = 3.0  # seconds without a connection after which another address of the first machine is called
+ASK_AGAIN = 2.0  # seconds until a block of a checkpoint is requested again
+PAUSE = 5.0  # seconds: longer than a busy supervisor takes between two calls of `hear`
+NEXT_ADDRESS = 3.0  # seconds without a connection after which the first machine's next address is tried
 
 
 class _NotFinishedError(Exception):
-    """A copy is not to be finished."""
+    """Ends the copy of a checkpoint before it is complete."""
 
     def __init__(self, decision: Decision | None) -> None:
         super().__init__()
@@ -37,9 +40,14 @@ class _NotFinishedError(Exception):
 
 
 class MachineGroup:
+    """Exchanges reports, orders and checkpoints with the supervisors of the other machines."""
+
     def __init__(self, place: MachinePlace, first: Endpoint, addresses: Sequence[str]) -> None:
-        """`first`: where the first machine is reached; `addresses`: all that its name stands for. Raises
-        UnavailableError if this one is it and can't listen there."""
+        """Opens a port and connects to the first machine.
+
+        `place`: this machine's rank and settings; `first`: where the first machine is reached; `addresses`: all
+        addresses of its name. Raises UnavailableError if this is the first machine and it can't listen there.
+        """
         self.place = place
         self._context = zmq.Context[zmq.Socket[bytes]]()
         self._chair = Chair(place.machines) if place.machine == 0 else None
@@ -51,25 +59,26 @@ class MachineGroup:
             self._context.term()
             raise
         self._calls = _endpoints_to_call(first, addresses, place.host)
-        self._called = 0  # which of them
+        self._called = 0  # index of the endpoint that is tried now
         self._called_at = time.monotonic()
         if self._chair is None:
             self._hub.connect({Peer(MACHINE, 0): self._first})
         self.member = Member(secrets.token_hex(8), self._hub.address)
         self._again = SayAgain()
         self._said: MachineReport | None = None
-        self._reports: dict[int, MachineReport] = {}  # of the others, on the first machine
-        self._told: dict[int, MachineOrders | None] = {}  # to them; None: they have asked again
+        self._reports: dict[int, MachineReport] = {}  # newest report of each other machine, on the first machine
+        self._told: dict[int, MachineOrders | None] = {}  # newest orders for each machine; None: to be resent
         self._heard = self._looked = time.monotonic()
         self._checkpoints: Callable[[], Path] | None = None
-        self._piece: tuple[CheckpointPiece, memoryview] | None = None  # that has come last
+        self._piece: tuple[CheckpointPiece, memoryview] | None = None  # newest block of a checkpoint that was received
 
     def watch(self, poller: zmq.Poller) -> None:
-        """From now on the poller tells when `hear` has something to do."""
+        """Registers the connections with a poller, which then tells when to call `hear`."""
         self._hub.watch(poller)
 
     def hear(self) -> Decision | None:
-        """Takes what has come, says what has changed, or is to be said again; returns what is to be done."""
+        """Receives messages, and sends what has changed or has to be repeated. Returns what this machine has to do, or
+        None."""
         self._hub.look()
         now = time.monotonic()
         self._excuse_pause(now)
@@ -107,8 +116,10 @@ class MachineGroup:
         return None if orders is None else self.member.hear(orders)
 
     def _excuse_pause(self, now: float) -> None:
-        """After a pause of this machine (SIGSTOP, suspended, its plan was made) the others were not silent: nobody has
-        listened."""
+        """Leaves out a pause of this machine when silence is measured, since no message could be received meanwhile.
+
+        Pauses have many causes: SIGSTOP, a suspended machine, the time in which the run's plan was made.
+        """
         paused = now - self._looked
         self._looked = now
         if paused > PAUSE:
@@ -118,11 +129,12 @@ class MachineGroup:
 
     @property
     def _first(self) -> str:
-        """Returns the endpoint at which the first machine is called now."""
+        """Returns the endpoint at which this machine tries to reach the first machine now."""
         return self._calls[self._called]
 
     def _call_next_address(self, now: float) -> None:
-        """Calls the first machine at its next address, if there are more and no connection is made to this one."""
+        """Tries the next address of the first machine, if it has more and the current one gave no connection for a
+        while."""
         if self._hub.is_connected(0) or len(self._calls) == 1:
             self._called_at = now
         elif now - self._called_at > NEXT_ADDRESS:
@@ -132,20 +144,21 @@ class MachineGroup:
 
     @property
     def _where(self) -> str:
-        """Says what there is to compare if no connection is made: the address, besides the key and firewalls."""
+        """Returns in words where this machine listens or calls, for the user to compare if no connection is made."""
         return f"listens at {self._hub.address}" if self._chair is not None else f"calls machine 0 at {self._first}"
 
     @property
     def waits_for(self) -> str:
-        """The machines that are not heard, or can't hear, in words; empty: there are none."""
+        """Returns the names of the machines that are not received from, or can't be sent to. Empty if there are
+        none."""
         missing = named((0,)) if self.first_is_gone else named({*self.member.missing} - {self.place.machine})
         refused = {} if self._chair is None else self._chair.refused
         return f"{missing}, which can't take part: {'; '.join(refused.values())}" if missing and refused else missing
 
     @property
     def advice(self) -> str:
-        """Returns what to do about the machines that are waited for: of a connection that fails, its address and
-        port."""
+        """Returns what the user can do about the machines that are waited for, with address and port of a connection
+        that fails."""
         if self._chair is not None:
             return self._advice_of_first(self._chair)
         if not self.first_is_gone:
@@ -161,6 +174,7 @@ class MachineGroup:
         )
 
     def _advice_of_first(self, chair: Chair) -> str:
+        """Returns what the user can do, on the first machine."""
         deaf = chair.deaf(time.monotonic())
         if deaf:
             where = " and ".join(f"machine {machine} at {self._reports[machine].address}" for machine in deaf)
@@ -175,12 +189,13 @@ class MachineGroup:
 
     @property
     def first_is_gone(self) -> bool:
-        """The first machine, if that is another, is not heard any more."""
+        """Tells whether the first machine is another one and has been silent for PATIENCE seconds."""
         return self._chair is None and self.alone
 
     @property
     def alone(self) -> bool:
-        """No other machine is heard any more: the first one, on that any."""
+        """Tells whether no other machine was received from for PATIENCE seconds. The first machine listens to all
+        others, each of them to the first machine only."""
         return time.monotonic() - self._heard > PATIENCE
 
     def wait_for_step(
@@ -190,11 +205,15 @@ class MachineGroup:
         say: Callable[[str], object],
         timeout: float,
     ) -> Decision | None:
-        """Waits for the first decision, or until `given_up`; says for whom.
+        """Waits for the first decision about this machine, usually the step that all begin with, and shows what it
+        waits for.
 
-        `checkpoints`: the folder of them, from which others may copy, now and later, and into which what this machine
-        lacks is copied; `timeout`: seconds for which a machine is waited for once that was said. Raises
-        CheckpointError, OSError; RunError when the time is over."""
+        `checkpoints`: returns the folder of checkpoints, from which other machines may copy, now and later, and into
+        which a checkpoint is copied that this machine lacks. `given_up`: tells whether to stop waiting; then returns
+        None. `say`: shows a line to the user. `timeout`: seconds to wait for a machine after advice about it was shown.
+
+        Raises RunError when the time is over; CheckpointError, OSError.
+        """
         self._checkpoints = checkpoints
         poller = zmq.Poller()
         self.watch(poller)
@@ -221,9 +240,14 @@ class MachineGroup:
     def _copy(
         self, place: CheckpointPlace, checkpoints: Path, poller: zmq.Poller, given_up: Callable[[], bool]
     ) -> Decision | None:
-        """Copies a checkpoint, unless something is decided meanwhile, or another is to be copied."""
+        """Copies a checkpoint from another machine.
+
+        Returns None when the copy is complete. Stops early with the newest decision, or None, if there is a decision,
+        if another checkpoint is to be copied, or if `given_up` says so.
+        """
 
         def ask(request: CheckpointRequest) -> tuple[CheckpointPiece, memoryview]:
+            """Sends a request for a block until the answer comes. Raises _NotFinishedError if the copy has to stop."""
             again = 0.0
             while True:
                 if (now := time.monotonic()) >= again:
@@ -246,16 +270,16 @@ class MachineGroup:
         return None
 
     def of_generation(self, generation: int) -> MachinePlace:
-        """Returns the place, for a coordinator of that generation."""
+        """Returns this machine's place with the number of a generation, for that generation's coordinator."""
         return replace(self.place, generation=generation)
 
     def ends(self, why: str) -> None:
-        """The run is over here, and so everywhere."""
+        """Reports that the run is over on this machine, which ends it on all machines."""
         self.member.ends(why)
         self.hear()
 
     def close(self) -> None:
-        """Ends it; what was said may still leave for a moment."""
+        """Closes the connections. Messages sent before may still leave for half a second."""
         if self._context.closed:
             return
         self._hub.close(linger_ms=500)
@@ -264,15 +288,16 @@ class MachineGroup:
 
 @dataclass
 class _Wait:
-    """The wait for the first step, and what was said of it."""
+    """Holds the state of the wait for the first step, and what the user was shown of it."""
 
     began: float
-    said: str = ""  # for whom it waits
-    advice: str = ""  # that was given
-    advised: float | None = None  # when advice was given first since all machines were heard
+    said: str = ""  # the machines that the user was shown last
+    advice: str = ""  # the advice that was shown last
+    advised: float | None = None  # when advice was first shown since no machine was missing
 
     def lines(self, waits_for: str, advice: str, timeout: float, now: float) -> Iterator[str]:
-        """Yields what is to be said now: after a moment for whom, and when they should have been heard what to do."""
+        """Yields the lines to show now: after two seconds which machines are waited for, after PATIENCE seconds what to
+        do."""
         whom = waits_for or "the others"
         if whom != self.said and now - self.began > 2.0:
             self.said = whom
@@ -285,13 +310,16 @@ class _Wait:
             yield f"waiting up to {timeout:g} s for {waits_for}: {advice}"
 
     def is_over(self, timeout: float, now: float) -> bool:
-        """Tells whether machines were waited for so long since advice was given."""
+        """Tells whether more than `timeout` seconds have passed since advice about missing machines was first shown."""
         return self.advised is not None and now - self.advised > timeout
 
 
 def _endpoints_to_call(first: Endpoint, addresses: Sequence[str], own: str) -> list[str]:
-    """Returns what to connect to: the name, which ZeroMQ looks up anew at each try, and if it has several addresses in
-    the family of the own one each of these."""
+    """Returns the endpoints at which to try to reach the first machine.
+
+    The first is its name, which ZeroMQ looks up again at each try. If the name has several addresses of the family
+    (IPv4 or IPv6) of this machine's own address, each of them follows.
+    """
     family = [address for address in addresses if is_ipv6(address) == is_ipv6(own)]
     hosts = [first.host, *(family if len(family) > 1 else [])]
     return [f"tcp://{Endpoint(host, first.port)}" for host in dict.fromkeys(hosts)]

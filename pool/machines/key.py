@@ -1,7 +1,7 @@
-"""The key of a run on several machines: who has it may take part, and nobody else can read what they say.
+"""Makes and reads the key of a run on several machines, which authenticates and encrypts their messages.
 
-It is the secret half of a CURVE key pair (https://rfc.zeromq.org/spec/26/). All machines have the same: each proves to
-the others that it has it, and a stranger doesn't get as far as a first message.
+The key is the secret half of a CURVE key pair (https://rfc.zeromq.org/spec/26/). All machines have the same key. Each
+proves to the others that it has it, so a stranger can neither take part nor read a message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ LENGTH = 40  # characters of Z85
 
 
 def write_key(path: Path) -> None:
-    """Makes a file with a new key, that nobody else can read. Raises ConfigError if there is one already."""
+    """Writes a new key to a file that only its owner can read. Raises ConfigError if the file exists or can't be
+    written."""
     if not zmq.has("curve"):
         raise ConfigError("this libzmq was built without CURVE: install pyzmq's own wheel")
     _, secret = zmq.curve_keypair()
@@ -30,7 +31,8 @@ def write_key(path: Path) -> None:
 
 
 def read_key(path: Path) -> str:
-    """Returns the key in a file. Raises ConfigError if it is not there, of another user, or can be read by others."""
+    """Reads the key from a file. Raises ConfigError if the file does not exist, belongs to another user, can be read by
+    others, or holds no key."""
     try:
         text = read_secret(path, "--key", LENGTH)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Several machines of a run on one, to try: a supervisor each."""
+"""Runs several machines of a run as processes on one machine, to try them out: a supervisor each."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ from types import FrameType
 from pool.machines.key import write_key
 
 _HOST = "127.0.0.1"
-GRACE = 15.0  # seconds: more than machines wait for one that is silent
+GRACE = 15.0  # seconds: longer than machines wait for a silent one
 
 
 def run_all(machines: int, arguments: Sequence[str]) -> int:
-    """Runs `pool machines` with the arguments as each of the machines, and shows what the first one says, and the error
-    of another that fails alone. Returns the exit code of the first. A signal to stop is handed on to it."""
+    """Runs `pool machines` with the arguments once for each of `machines` machines, and waits for all to end.
+
+    Shows the output of the first machine, and the errors of another machine that fails alone. Signals to stop are
+    passed on to the first machine. Returns its exit code.
+    """
     with tempfile.TemporaryDirectory(prefix="pool-machines-") as folder:
         key = Path(folder) / "run.key"
         write_key(key)
         with socket.socket() as free:
             free.bind((_HOST, 0))
             port = free.getsockname()[1]
-        become = [sys.executable, "-m", "pool.process.become", str(os.getpid())]  # it ends with this process
+        become = [sys.executable, "-m", "pool.process.become", str(os.getpid())]  # the program ends with this process
         train = [*become, sys.executable, "-m", "pool", "machines"]
         place = ["--machines", str(machines), "--first", f"{_HOST}:{port}", "--key", str(key)]
         processes: list[subprocess.Popen[bytes]] = []
@@ -53,7 +56,7 @@ def run_all(machines: int, arguments: Sequence[str]) -> int:
         before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             failed = _first_to_fail(processes)
-            if failed is not None and not _all_end(processes, GRACE):  # elsewhere one would start it again
+            if failed is not None and not _all_end(processes, GRACE):  # on real machines the user would start it again
                 if failed > 0:
                     sys.stderr.write(f"machine {failed}: {errors[failed].read_text()}")
                 for process in processes:
@@ -66,7 +69,8 @@ def run_all(machines: int, arguments: Sequence[str]) -> int:
 
 
 def _first_to_fail(processes: Sequence[subprocess.Popen[bytes]]) -> int | None:
-    """Waits until one has ended with an error, or all have ended."""
+    """Waits until a process has ended with an error, or all have ended. Returns the index of the one that failed, or
+    None."""
     left = dict(enumerate(processes))
     while left:
         _wait_for_one(left.values(), None)
@@ -77,6 +81,7 @@ def _first_to_fail(processes: Sequence[subprocess.Popen[bytes]]) -> int | None:
 
 
 def _all_end(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> bool:
+    """Waits until all processes have ended, at most `seconds`. Returns whether they have."""
     deadline = time.monotonic() + seconds
     while left := [process for process in processes if process.poll() is None]:
         if (rest := deadline - time.monotonic()) <= 0:
@@ -86,7 +91,7 @@ def _all_end(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> bo
 
 
 def _wait_for_one(processes: Iterable[subprocess.Popen[bytes]], seconds: float | None) -> None:
-    """Waits until one of them has ended, or so long."""
+    """Waits until at least one of the processes has ended, at most `seconds`. None: without a limit."""
     with contextlib.ExitStack() as stack:
         descriptors = [os.pidfd_open(process.pid) for process in processes]
         for descriptor in descriptors:

@@ -1,5 +1,7 @@
-"""One machine's part in a run on several, as its supervisor knows it: what it reports to the first machine, and what
-follows from the orders of that. Pure: no sockets, no clock."""
+"""Holds one machine's part in a run on several machines: its report to the first machine, and what follows from orders.
+
+Uses no sockets and no clock.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pool.protocol.messages import CheckpointPlace, Fact, MachineAddress, Machin
 
 @dataclass(frozen=True)
 class Begin:
-    """Start a coordinator that begins with this step."""
+    """Orders this machine to start a coordinator that begins with `step`."""
 
     generation: int
     step: int
@@ -19,21 +21,22 @@ class Begin:
 
 @dataclass(frozen=True)
 class Break:
-    """End the coordinator: its generation can't go on."""
+    """Orders this machine to end its coordinator, because the coordinator's generation (shared life of all) can't go
+    on."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Refused:
-    """This machine can't take part."""
+    """Tells that this machine can't take part in the run."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Over:
-    """The run is over on all machines; `why`: empty if nothing is left to do."""
+    """Tells that the run is over on all machines. `why`: empty if all steps are done."""
 
     why: str
 
@@ -42,34 +45,44 @@ Decision = Begin | Break | Refused | Over
 
 
 class Member:
+    """Builds this machine's report from events, and turns the first machine's orders into decisions."""
+
     def __init__(self, life: str, address: str) -> None:
-        """`life`: of this supervisor; `address`: where it is reached."""
+        """Begins with an empty report. `life`: random id of this supervisor; `address`: where other machines reach
+        it."""
         self.report = MachineReport(life, address, ())
-        self.coordinators: tuple[MachineAddress, ...] = ()  # of the generation that lives here
-        self.missing: tuple[int, ...] = ()  # machines that the others wait for
-        self.lacks: CheckpointPlace | None = None  # what is to be copied here, so that all can begin
+        self.coordinators: tuple[MachineAddress, ...] = ()  # of the generation that runs here
+        self.missing: tuple[int, ...] = ()  # silent machines, for which the other machines wait
+        self.lacks: CheckpointPlace | None = None  # checkpoint to copy to this machine before all can begin
 
     @property
     def generation(self) -> int:
-        """Returns that of the coordinator that lives here, or is being started; 0: there is none."""
+        """Returns the generation of the coordinator that runs on this machine or is being started, 0 if there is
+        none."""
         return self.report.generation
 
     def knows(self, facts: Sequence[Fact]) -> None:
-        """Something more has to be the same on all machines."""
+        """Adds facts to the report, which must be the same on all machines."""
         self.report = replace(self.report, facts=(*self.report.facts, *facts))
 
     def can_begin(self, steps: Sequence[int], *, copies: bool = False) -> None:
-        """A coordinator, which is not there yet, can begin with any of these steps: 0, or a checkpoint. `copies`: with
-        another machine's checkpoint too."""
+        """Reports the steps with which a coordinator could begin on this machine, while none runs: 0, or steps of
+        checkpoints.
+
+        `copies`: this machine may copy a checkpoint from another one if they have no step in common.
+        """
         self.report = replace(self.report, steps=tuple(steps), saved=_checkpoints(steps), copies=copies)
 
     def reached_at(self, coordinator: str) -> None:
-        """The coordinator is up."""
+        """Reports that the coordinator runs, and the address at which it is reached."""
         self.report = replace(self.report, coordinator=coordinator)
 
     def lost(self, steps: Sequence[int], saved: Sequence[int], *, finished: bool = False) -> None:
-        """The coordinator is dead; the next one can begin with any of these steps, of which those `saved` have a
-        checkpoint. `finished`: it has done all."""
+        """Reports that the coordinator is dead.
+
+        `steps`: with which the next one can begin; `saved`: the steps among these that have a checkpoint; `finished`:
+        all steps were done.
+        """
         lost = max(self.report.lost, self.report.generation)
         self.report = replace(
             self.report,
@@ -83,12 +96,15 @@ class Member:
         )
 
     def ends(self, why: str) -> None:
-        """The run is over here."""
+        """Reports that the run is over on this machine, and why."""
         self.report = replace(self.report, ended=why)
 
     def hear(self, orders: MachineOrders) -> Decision | None:
-        """Takes the newest orders; they are repeated until what they say is done."""
-        if orders.life != self.report.life:  # a dead supervisor's
+        """Applies the newest orders. Returns what this machine has to do, or None if nothing is to be done.
+
+        The first machine repeats its orders until the report shows that they are carried out.
+        """
+        if orders.life != self.report.life:  # orders for a dead supervisor, this one's predecessor
             return None
         self.missing, self.lacks = orders.missing, orders.lacks
         if orders.refused:
@@ -101,7 +117,7 @@ class Member:
         if orders.broken or orders.generation > mine > 0:
             if mine:
                 return Break(orders.broken or "the others have begun anew")
-            if orders.generation > self.report.lost:  # what has not begun here does not begin any more
+            if orders.generation > self.report.lost:  # a generation that has not begun here will not begin any more
                 self.report = replace(self.report, lost=orders.generation)
             return None
         if not mine and orders.generation > self.report.lost:
@@ -114,5 +130,5 @@ class Member:
 
 
 def _checkpoints(steps: Sequence[int]) -> tuple[int, ...]:
-    """Returns those with a checkpoint: a run that has none yet begins with 0."""
+    """Returns the steps that have a checkpoint: all but 0, with which a run begins that has none yet."""
     return tuple(filter(None, steps))

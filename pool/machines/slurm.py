@@ -1,4 +1,4 @@
-"""Slurm's lists of hosts, as SLURM_JOB_NODELIST has them: `gpu[03-05,7],rack[0-1]_blade[0-1]-ib`."""
+"""Expands Slurm's lists of hosts, as SLURM_JOB_NODELIST has them: `gpu[03-05,7],rack[0-1]_blade[0-1]-ib`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ _RANGE = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+)(?::(?P<step>\d+))?)?", re.
 
 
 def expand_hosts(node_list: str) -> Iterator[str]:
-    """Yields the hosts of a list in order, as `scontrol show hostnames` does; of several brackets in a name the last
-    counts fastest. Raises ValueError for what is no such list, when it comes to it."""
+    """Yields the hosts of a list in order, as `scontrol show hostnames` does.
+
+    If a name has several brackets, the last one counts fastest. Raises ValueError on reaching a part that can't be
+    parsed.
+    """
     for name in _split_outside_brackets(node_list):
         yield from _expand_name(name)
 
 
 def _split_outside_brackets(node_list: str) -> Iterator[str]:
-    """Yields what stands between the commas that are in no bracket."""
+    """Yields the parts of a list between the commas that are outside brackets."""
     begin, depth = 0, 0
     for at, letter in enumerate(node_list):
         depth += {"[": 1, "]": -1}.get(letter, 0)

@@ -1,6 +1,7 @@
-"""A machine's place in a run, from what its user, or what started it there, has said.
+"""Finds this machine's place in a run on several, from the command line and from the launcher's environment.
 
-Number, index and first machine are taken from torchrun's, Slurm's or Kubernetes' environment if they are not given.
+Options that are not given are taken from the environment of torchrun, Slurm or Kubernetes: the number of machines, the
+index of this one, and the first machine.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pool.machines.key import read_key
 from pool.machines.place import MachinePlace
 from pool.machines.slurm import expand_hosts
 
-# of machines on which torchrun or srun has started this command, not of a job alone
+# variables with the number of machines on which torchrun or srun has started this command, not just of a job
 _STARTED_NUMBERS = ("GROUP_WORLD_SIZE", "SLURM_STEP_NUM_NODES")
 # `srun` may start a step on some of a job's nodes: SLURM_NODEID counts those.
 _SLURM_NUMBERS = ("SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES")
@@ -25,19 +26,21 @@ _SLURM_LISTS = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
 
 @dataclass(frozen=True)
 class Given:
-    """The options of the command line; None: not given."""
+    """Holds the options of the command line. None: not given."""
 
     machines: int | None = None
     machine: int | None = None
     first: str | None = None  # HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT
     interface: str | None = None
     key: Path | None = None
-    port: int | None = None  # at which the supervisor listens; the coordinator at the next one
+    port: int | None = None  # port at which the supervisor listens; the coordinator takes the next one
 
 
 def join(given: Given, environment: Mapping[str, str]) -> MachineGroup:
-    """Connects to the other machines of the run. Raises ConfigError, of which UnavailableError if the port is in
-    use."""
+    """Checks the options and connects to the other machines of the run.
+
+    Raises ConfigError, of which UnavailableError if the port is in use.
+    """
     launched = _launched(environment)
     machines = launched.machines if given.machines is None else given.machines
     machine = launched.machine if given.machine is None else given.machine
@@ -75,7 +78,8 @@ def join(given: Given, environment: Mapping[str, str]) -> MachineGroup:
 
 
 def check_starts_alone(environment: Mapping[str, str]) -> None:
-    """Raises ConfigError for a run of one machine which a launcher starts on several: all would train the same."""
+    """Refuses a run on one machine that a launcher starts on several, since each would train the same. Raises
+    ConfigError."""
     for name in _STARTED_NUMBERS:
         number = environment.get(name, "")
         if number.isdecimal() and int(number) > 1:
@@ -86,7 +90,7 @@ def check_starts_alone(environment: Mapping[str, str]) -> None:
 
 
 def lone_machine_line(environment: Mapping[str, str]) -> str:
-    """Returns a line for a run of one machine that was started on several; empty if it was not."""
+    """Returns a warning if a run on one machine was started on several, else an empty string."""
     launched = _count_launched(environment)
     if launched < 2:
         return ""
@@ -97,7 +101,8 @@ def lone_machine_line(environment: Mapping[str, str]) -> str:
 
 
 def _count_launched(environment: Mapping[str, str]) -> int:
-    """Returns the number of machines that torchrun or Slurm has started; 1 if none says more."""
+    """Returns the number of machines on which torchrun or Slurm has started this command, or 1 if the environment has
+    none."""
     for name in ("GROUP_WORLD_SIZE", *_SLURM_NUMBERS, "SLURM_NNODES"):
         if (text := environment.get(name, "")).isdecimal():
             return int(text)
@@ -105,7 +110,8 @@ def _count_launched(environment: Mapping[str, str]) -> int:
 
 
 def _launched(environment: Mapping[str, str]) -> Given:
-    """Returns what torchrun, Slurm or Kubernetes says. Raises ConfigError for torchrun's elastic mode."""
+    """Reads this machine's options from the environment of torchrun, Slurm or Kubernetes. Raises ConfigError for
+    torchrun's elastic mode, and for several processes on a machine."""
     if "GROUP_RANK" in environment and "GROUP_WORLD_SIZE" in environment:
         if environment.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0":
             raise ConfigError(
@@ -126,7 +132,8 @@ def _launched(environment: Mapping[str, str]) -> Given:
 
 
 def _first_of_slurm(environment: Mapping[str, str]) -> str | None:
-    """Returns the host of the step's, or the job's, first node; None if Slurm names none. Raises ConfigError."""
+    """Returns the host name of the first node of Slurm's step, or of its job. None if Slurm names none. Raises
+    ConfigError."""
     name = next((name for name in _SLURM_LISTS if environment.get(name)), None)
     if name is None:
         return None

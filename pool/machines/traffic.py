@@ -1,7 +1,8 @@
-"""The bytes that a step sends between machines, and the time they take. Pure.
+"""Computes the bytes that a step sends between machines, and the time they take.
 
-Each machine sends each of the others what its share adds up to: of a table the rows that its batches touch, of
-everything else all numbers. So with M machines it sends (M - 1) times a gradient, and receives as much meanwhile.
+Each machine sends to each of the others the gradients of its share of the step: of a table the rows that its batches
+touch, of any other parameter all numbers. So with M machines each sends (M - 1) times a gradient, and receives as much
+at the same time.
 """
 
 from __future__ import annotations
@@ -12,34 +13,38 @@ from pool.exchange.groups import Groups
 from pool.exchange.plan import Plan
 from pool.kernels.tree import join_into_nodes
 
-_ROW_NUMBER = 4  # bytes
+_ROW_NUMBER = 4  # bytes of a row's number
 
 
 @dataclass(frozen=True)
 class _Place:
+    """Stands for the gradients of one group, by its index in the step."""
+
     place: int
 
 
 @dataclass(frozen=True)
 class StepTraffic:
-    """Bytes of one step, at most: if the batches of a share touch all rows."""
+    """Holds the bytes that one machine sends to another in a step. An upper bound: the batches of a share may touch all
+    rows."""
 
-    table: int  # numbers of tables' rows, and their row numbers
-    dense: int  # all else
+    table: int  # rows of tables, with their row numbers
+    dense: int  # all other parameters
     machines: int
 
     @property
     def sent(self) -> int:
-        """Returns the bytes that one machine sends, to all others."""
+        """Returns the bytes that one machine sends to all others in a step."""
         return (self.machines - 1) * (self.table + self.dense)
 
     def seconds(self, gigabits: float) -> float:
-        """Returns the time that takes at this rate, both ways at once."""
+        """Returns the seconds that a machine's sending takes at a rate in Gbit/s, while it receives at the same
+        rate."""
         return self.sent * 8 / (gigabits * 1e9)
 
 
 def step_traffic(plan: Plan, groups: Groups, machines: int) -> StepTraffic:
-    """Returns the traffic of a step; of machines with shares of different size that of the one that sends most."""
+    """Computes the traffic of a step. If the machines have shares of different size, the one that sends most counts."""
     most = max(
         len(join_into_nodes([_Place(place) for place in share], share))
         for share in (groups.share(machine, machines) for machine in range(machines))

@@ -1,1 +1,2 @@
-"""How a process of a run is started, gets its settings, and ends with the supervisor. Free of torch and of roles."""
+"""Starts the processes of a run, gives each its settings, and ends each with the supervisor. Free of torch and of
+roles."""

@@ -1,6 +1,7 @@
 """Becomes another program that dies with the supervisor: `python -m pool.process.become PID PROGRAM ARGUMENT...`.
 
-The kernel keeps that promise through exec. A program that can't be run is said in one line.
+PID is the supervisor's. The kernel kills the program when the supervisor dies, and keeps that promise through exec. If
+the program can't be run, one line on stderr says why.
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ NOT_RUN = 127  # exit code, as a shell has it
 
 
 def main(arguments: list[str]) -> NoReturn:
+    """Replaces this process by a program that the kernel kills when the parent dies.
+
+    `arguments`: process id of the parent, then the program and its arguments. Exits with code 127 if the program can't
+    be run.
+    """
     parent, *command = arguments
     die_with_parent(int(parent))
     try:

@@ -1,4 +1,4 @@
-"""Documents that processes send once, as JSON: the one converter for dataclasses, settings and paths in them."""
+"""Converts dataclasses, settings and paths to JSON and back, for documents that one process sends another once."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ T = TypeVar("T")
 
 
 def to_json(value: object) -> bytes:
-    """Encodes dataclasses, settings, paths, mappings, and plain data in them; `from_json` is its inverse."""
+    """Encodes dataclasses, settings, paths and mappings, with plain data in them, as JSON. `from_json` is the inverse.
+    Raises TypeError for any other object."""
     return json.dumps(value, default=_plain).encode()
 
 
 def from_json(kind: TypeAdapter[T], text: bytes) -> T:
-    """Python's own parser: it takes infinities, and names of files that are no UTF-8."""
+    """Decodes JSON into the type of `kind`, and checks it. Raises ValueError for text that does not fit.
+
+    Python's own parser is used, since it accepts infinities, and file names that are not valid UTF-8.
+    """
     return kind.validate_python(json.loads(text))
 
 
 def _plain(value: object) -> Any:
+    """Returns the JSON form of an object that Python's encoder does not know."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, Path):

@@ -1,6 +1,6 @@
-"""Why a process ends by an exception: in one line for its user, with the place in the user's own code.
+"""Describes the exception that ends a process, in one line for the user, with the place in the user's own code.
 
-The line is what `Failure` carries from a dying process to the supervisor, through its lifeline. Free of torch.
+A dying process sends this line as a `Failure` through its lifeline (socket to the supervisor). Free of torch.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (\S+)$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason that a process gives when it ends."""
+    """Holds the reason that a process gives the supervisor when an exception ends it."""
 
-    reason: str  # one line
-    exit_code: int  # of the run, if this ends it
-    started: bool  # it had got ready
-    signature: str = ""  # type and place of an exception; empty: a restart would certainly raise it again
-    lost: tuple[str, ...] = ()  # the device that can't be used any more, or those that it may be
-    of_worker: bool = False  # in the coordinator's process
+    reason: str  # one line for the user
+    exit_code: int  # exit code of the run, if the failure ends it
+    started: bool  # the process had got ready before
+    signature: str = ""  # type and place of an exception; empty: the same error would come after a restart
+    lost: tuple[str, ...] = ()  # the device that can't be used any more, or several of which one can't
+    of_worker: bool = False  # the worker failed that runs in the coordinator's process
 
     def to_bytes(self) -> bytes:
+        """Encodes the failure as JSON."""
         return to_json(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Failure | None:
-        """None for anything that is no failure: the user's code could reach the socket too."""
+        """Decodes a failure. Returns None for any other bytes, which the user's code could have written to the
+        socket."""
         try:
             return _FAILURE.validate_json(data, strict=True)
         except ValueError:
@@ -48,7 +50,11 @@ _FAILURE = TypeAdapter(Failure)
 
 
 def failure_of(error: BaseException, *, started: bool) -> Failure:
-    """A PoolError or DataError is for its user to mend; any other exception may not come again after a restart."""
+    """Describes an exception that ends a process. `started`: whether the process had got ready.
+
+    A PoolError or DataError is for the user to mend, so it has no signature. Any other exception may not come again
+    after a restart: it gets its type and place as a signature, to be compared with the next one.
+    """
     if isinstance(error, PoolError | DataError):
         code = error.exit_code if isinstance(error, PoolError) else EXIT_DATA
         reason = shortened(text_of(error), LONGEST_REASON)
@@ -57,11 +63,14 @@ def failure_of(error: BaseException, *, started: bool) -> Failure:
 
 
 def crash_place(log: str) -> str:
-    """Returns the innermost line, torch's apart, that a process ran when a SIGSEGV struck it, from what Python's
-    faulthandler has written; empty if there is none.
+    """Finds the line of Python code that was running when a SIGSEGV struck a process.
 
-    One of torch's own threads may be struck, which runs no Python: then no thread is the current one, and the main
-    thread, which comes last, waits for it. If two are struck at once, the process may die before anything is written.
+    `log`: text in which Python's faulthandler has written the stack of every thread. Returns function, file and line of
+    the innermost frame outside torch, or an empty string if there is none.
+
+    One of torch's own threads may be struck, which runs no Python. Then no thread is marked as the current one, and the
+    main thread is taken, which comes last in the text and waits for torch's thread. If two threads are struck at once,
+    the process may die before anything is written.
     """
     dumps = _THREAD.findall(log) if _SEGMENTATION_FAULT in log else []
     current = [frames for thread, frames in dumps if thread == "Current thread"]

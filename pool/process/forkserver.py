@@ -1,9 +1,12 @@
-"""The process that all others of a run are forked from: `python -m pool.process.forkserver LIFELINE PARENT INCARNATION
-IMPORTED [CRASH_POINT ...]`, a descriptor, the supervisor's pid, its incarnation, and modules to import, with commas.
+"""Runs the fork server, from which all other processes of a run are forked.
 
-It imports everything that takes long and nothing of the user's, opens no device and starts no thread. So a process
-starts within milliseconds, and all processes share the memory of code and modules. It forks twice: the process between
-ends at once, and the kernel gives the orphan to the supervisor, which is the subreaper.
+Command line: `python -m pool.process.forkserver LIFELINE PARENT INCARNATION IMPORTED [CRASH_POINT ...]`. LIFELINE is
+the descriptor of a socket to the supervisor, PARENT the supervisor's pid, INCARNATION the number of this start of the
+fork server, IMPORTED the names of modules to import, with commas.
+
+The fork server imports everything that takes long and nothing of the user's, opens no device and starts no thread. So a
+process starts within milliseconds, and all processes share the memory of code and modules. It forks twice: the process
+between ends at once, and the kernel gives the orphan to the supervisor, which is the subreaper.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ _IMPORTED = (
 
 
 def main() -> None:
+    """Imports the modules, reports its pid, then forks one process for each request until the supervisor dies."""
     channel, parent = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     lifeline.die_with_parent(parent)
     prctl.show_as(FORKSERVER)
@@ -42,7 +46,7 @@ def main() -> None:
     for name in (*_IMPORTED, *filter(None, sys.argv[4].split(","))):
         importlib.import_module(name)
     start.prepare()
-    gc.freeze()  # or every collection of a child copies the pages of all objects there are
+    gc.freeze()  # else every collection in a child would copy the pages of all objects
     crash_point("forkserver.before_ready")
     lifeline.say(channel, os.getpid())
     while True:
@@ -61,7 +65,10 @@ def main() -> None:
 
 
 def _fork() -> int | None:
-    """The new process's pid, the errno as a negative number if there is none; in the new process None."""
+    """Forks a process whose parent is the supervisor, by forking twice.
+
+    Returns the pid of the new process, or the negative errno if it can't be forked. In the new process returns None.
+    """
     reading, writing = os.pipe()
     between = _forked()
     if between == 0 and (answer := _forked()) != 0:
@@ -77,7 +84,7 @@ def _fork() -> int | None:
 
 
 def _forked() -> int:
-    """os.fork; the errno as a negative number if that fails."""
+    """Calls os.fork. Returns the negative errno if that fails."""
     try:
         return os.fork()
     except OSError as error:

@@ -1,10 +1,11 @@
-"""The socket pair between the supervisor and each of its children.
+"""Exchanges start documents, failures and requests over the lifeline: a socket pair between the supervisor and a child.
 
-Through it a child gets its start document (`pool.process.start`), with the descriptors of its log, the run folder and
-its memory, and another run folder if that was deleted; its end is the news that the supervisor is dead, which the
-kernel also tells by signal. A child that ends by an exception leaves its `Failure` here: what lies in a socket outlives
-its sender and needs no reader, so it is complete when the death is seen. The fork server is sent such sockets through
-its own, one for each process to fork, and says the pid. Free of torch.
+Through its lifeline a child receives its start document (`pool.process.start`), with the descriptors of its log, of the
+run folder and of its shared memory, and a new run folder if the old one was deleted. When the lifeline closes, the
+child knows that the supervisor is dead, which the kernel also tells by a signal. A child that an exception ends leaves
+its `Failure` in the lifeline. What lies in a socket outlives its sender and needs no reader, so the failure is complete
+when the death is seen. The fork server receives the child's end of such a pair through its own lifeline for each
+process that it has to fork, and sends back the pid. Free of torch.
 """
 
 from __future__ import annotations
@@ -25,18 +26,21 @@ from pool.run_folder.access import inside
 
 _MOST_DESCRIPTORS = 253  # the kernel's limit of one message
 _NOTE = b"note"
-_NUMBER = 32  # bytes that hold one, in digits
-_FAILURE = 1 << 16  # bytes of one at most
+_NUMBER = 32  # longest number, in bytes of decimal digits
+_FAILURE = 1 << 16  # longest failure, in bytes
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """The supervisor's end and the child's."""
+    """Makes a lifeline. Returns the supervisor's end and the child's."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
 
 
 def send(channel: socket.socket, start: Start, log: int, folder: int, descriptors: Sequence[int]) -> None:
-    """Sends a child what it is started with; `folder`: the run's. `start.segments` and `.bells` hold positions in
-    `descriptors`. Does nothing if the child is dead."""
+    """Sends a child its start document and its descriptors. Does nothing if the child is dead.
+
+    `log`, `folder`: descriptors of the child's log and of the run folder. `start.segments` and `start.bells` hold
+    positions in `descriptors`.
+    """
     document = _memory_file(start.to_json())
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -46,14 +50,18 @@ def send(channel: socket.socket, start: Start, log: int, folder: int, descriptor
 
 
 def send_folder(channel: socket.socket, folder: int) -> None:
-    """The run folder is another one now. Does nothing if the child is dead or does not read."""
+    """Sends a child the descriptor of a new run folder, which replaces the old one. Does nothing if the child is dead
+    or does not read."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
         socket.send_fds(channel, [_NOTE], [folder], socket.MSG_DONTWAIT)
 
 
 def receive(channel: socket.socket, folder: int | None = None) -> tuple[Start, int]:
-    """Waits for this process's start document; returns it and the descriptor of the run folder, which is `folder` if
-    the process has it already, with another document. From then on the process's output goes to its log."""
+    """Waits for this process's start document, and sends the process's output to its log from then on.
+
+    `folder`: descriptor of the run folder, if the process got it with an earlier document. Returns the start document
+    and the descriptor of the run folder. Ends the process if the supervisor is dead.
+    """
     descriptors = _take(channel, _MOST_DESCRIPTORS)
     if not descriptors:
         _die()
@@ -72,14 +80,14 @@ def receive(channel: socket.socket, folder: int | None = None) -> tuple[Start, i
 
 
 def answer(channel: socket.socket, data: bytes) -> None:
-    """Sends the planner's answer, of any length."""
+    """Sends the planner's answer, of any length, to the supervisor."""
     document = _memory_file(data)
     socket.send_fds(channel, [_NOTE], [document])
     os.close(document)
 
 
 def take_answer(channel: socket.socket) -> bytes | None:
-    """Once the channel is readable: the answer, None if the child is dead instead."""
+    """Receives the planner's answer once the channel is readable. Returns None if the planner is dead instead."""
     descriptors = _take(channel, 1)
     if not descriptors:
         return None
@@ -88,14 +96,17 @@ def take_answer(channel: socket.socket) -> bytes | None:
 
 
 def leave(channel: socket.socket, failure: Failure) -> None:
-    """Leaves why this process ends, for `left`. Never waits; does nothing if there is no room or no channel."""
+    """Sends the reason why this process ends, which the supervisor reads by `left`. Never waits. Does nothing if there
+    is no room in the socket or no socket."""
     with contextlib.suppress(OSError):
         channel.send(failure.to_bytes(), socket.MSG_DONTWAIT)
 
 
 def left(channel: socket.socket) -> Failure | None:
-    """The failure that a dead child has left; None if there is none. Never waits: a process that it has forked may
-    still have the other end."""
+    """Receives the failure that a dead child has sent by `leave`. Returns None if there is none.
+
+    Never waits, because a process that the child has forked may still hold the child's end open.
+    """
     try:
         return Failure.from_bytes(channel.recv(_FAILURE, socket.MSG_DONTWAIT))
     except OSError:
@@ -103,13 +114,17 @@ def left(channel: socket.socket) -> Failure | None:
 
 
 def request(channel: socket.socket, theirs: socket.socket) -> None:
-    """Asks the fork server for a process that has the other end of a pair. Does nothing if it is dead."""
+    """Asks the fork server to fork a process. Does nothing if the fork server is dead.
+
+    `theirs`: the child's end of a new lifeline, which the new process gets.
+    """
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         socket.send_fds(channel, [_NOTE], [theirs.fileno()])
 
 
 def take_request(channel: socket.socket) -> socket.socket:
-    """Waits for the next; this process ends with the supervisor."""
+    """Waits in the fork server for the next request. Returns the lifeline of the process to fork. Ends the fork server
+    if the supervisor is dead."""
     descriptors = _take(channel, 1)
     if not descriptors:
         _die()
@@ -117,12 +132,14 @@ def take_request(channel: socket.socket) -> socket.socket:
 
 
 def say(channel: socket.socket, number: int) -> None:
-    """Sends a fork server's next number: its own pid once it is ready, then each new process's, or -errno."""
+    """Sends a number from the fork server to the supervisor: first its own pid once it is ready, then for each request
+    the pid of the new process, or -errno."""
     channel.send(str(number).encode())
 
 
 def take_number(channel: socket.socket) -> int | None:
-    """Once the channel is readable: the number, None if the fork server is dead instead."""
+    """Receives a number of the fork server once the channel is readable. Returns None if the fork server is dead
+    instead."""
     try:
         return int(channel.recv(_NUMBER) or 0) or None
     except ConnectionResetError:
@@ -130,16 +147,21 @@ def take_number(channel: socket.socket) -> int | None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Has the kernel kill this process when the supervisor dies; ends now if it is dead already."""
+    """Has the kernel kill this process when the supervisor dies. Ends the process now if the supervisor is dead
+    already.
+
+    `parent`: the supervisor's pid.
+    """
     prctl.die_with_parent()
     if os.getppid() != parent:
         os._exit(EXIT_FAILED)
 
 
 def forks_die_with_this_process() -> None:
-    """Processes that this one forks in its main thread (a task's helpers) die with it, since they share its memory.
+    """Has the kernel kill processes that this process forks (a task's helpers) when it dies, since they share its
+    memory.
 
-    Not of other threads: what they fork would die with the thread.
+    Covers forks in the main thread only: what another thread forks would die with that thread.
     """
     me, parent = os.getpid(), 0
 
@@ -156,8 +178,11 @@ def forks_die_with_this_process() -> None:
 
 
 def die_with(channel: socket.socket, folder: int) -> None:
-    """A thread that ends this process when the socket closes: a fallback if PR_SET_PDEATHSIG was cleared. Until then
-    `folder` becomes each run folder that the supervisor sends."""
+    """Starts a thread that ends this process when its lifeline closes, in case PR_SET_PDEATHSIG was cleared.
+
+    Until then the thread also replaces `folder`, the descriptor of the run folder, by each one that the supervisor
+    sends.
+    """
 
     def wait() -> None:
         with contextlib.suppress(OSError):
@@ -170,7 +195,10 @@ def die_with(channel: socket.socket, folder: int) -> None:
 
 
 def _take(channel: socket.socket, most: int) -> list[int]:
-    """The descriptors of the next note; none if the other end is gone, also if it had not read all that we said."""
+    """Receives the descriptors of the next message.
+
+    Returns an empty list if the sender has closed the socket, even if messages of this process were unread then.
+    """
     try:
         note, descriptors, _, _ = socket.recv_fds(channel, len(_NOTE), most, socket.MSG_CMSG_CLOEXEC)
     except ConnectionResetError:
@@ -183,7 +211,7 @@ def _die() -> None:
 
 
 def _memory_file(data: bytes) -> int:
-    """A descriptor that `data` can be read from, once."""
+    """Returns the descriptor of an anonymous file that holds `data`, to be read once."""
     fd = os.memfd_create("start", os.MFD_CLOEXEC)
     try:
         rest = memoryview(data)

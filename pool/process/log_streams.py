@@ -1,5 +1,8 @@
-"""Standard output and standard errors of a process whose log is on a disk that may be full: what the disk does not take
-is lost, and nobody who prints hears of it. Else a `print` in a task's code would end the run."""
+"""Replaces standard output and standard error of a process by streams that survive a full disk.
+
+Text for which the disk has no room is lost, and nobody who prints gets an error. Else a `print` in a task's code would
+end the run.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class _Log(io.FileIO):
+    """Writes to a descriptor and drops what the disk has no room for."""
+
     def write(self, data: Buffer) -> int:
+        """Writes bytes. Returns their number even if the disk is full and they are lost. Raises OSError for any other
+        reason."""
         try:
             return super().write(data)
         except OSError as error:
@@ -24,7 +31,10 @@ class _Log(io.FileIO):
 
 
 def lose_what_has_no_room() -> None:
-    """Replaces `sys.stdout` and `sys.stderr`, which nothing must have been written to that still waits."""
+    """Replaces `sys.stdout` and `sys.stderr` by streams that drop text when the disk is full.
+
+    Nothing that was written to the old streams may still wait in their buffers.
+    """
     for descriptor, name in ((1, "stdout"), (2, "stderr")):
         before = getattr(sys, name)
         stream = io.TextIOWrapper(

@@ -1,4 +1,5 @@
-"""The planner's answer: what the supervisor can't find out without torch, or why the run is impossible."""
+"""Defines the planner's answer to the supervisor: facts that need torch to be found, or the reason why the run is
+impossible."""
 
 from __future__ import annotations
 
@@ -18,51 +19,58 @@ from pool.protocol.messages import Purpose
 
 @dataclass(frozen=True)
 class LearningRates:
-    """Learning rates of the steps that a run has to do, as the schedule alone makes them."""
+    """Holds learning rates of the steps that a run still has to do, as the schedule alone makes them."""
 
     first: float
     middle: float
     last: float
-    low_from: int | None = None  # the step from which it is below a millionth of the highest before it, if it falls so
+    low_from: int | None = None  # first step whose rate is below a millionth of the highest before, if there is one
 
 
 @dataclass(frozen=True)
 class Planned:
-    """The planner's findings, which the supervisor makes the documents of all other processes from
-    (`pool.supervisor.prepare.run_plan`)."""
+    """Holds the planner's findings about a run.
+
+    The supervisor makes the start documents of all other processes from them (`pool.supervisor.prepare.run_plan`).
+    """
 
     schema: BatchSchema
-    plans: tuple[Plan, ...]  # of each member
-    measured: Measured  # by the task, in validations
-    num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
-    devices: tuple[str, ...]  # one a worker, `auto` resolved
-    device_names: tuple[str, ...]  # what each of them is, for people
-    state_nbytes: int  # of weights and optimizer state: one snapshot
-    fingerprint: Mapping[str, str]  # of what the run's bits depend on
-    on_meta: bool = False  # models are built without numbers: they are too large for every process to draw them
+    plans: tuple[Plan, ...]  # plan of each member's parameters
+    measured: Measured  # what the task measures in validations
+    num_chunks: Mapping[Purpose, int]  # number of chunks of each stream whose chunks have checksums
+    devices: tuple[str, ...]  # one for each worker, with `auto` resolved
+    device_names: tuple[str, ...]  # description of each device, for people
+    state_nbytes: int  # bytes of a snapshot: weights and optimizer state
+    fingerprint: Mapping[str, str]  # everything that the bits of the run's results depend on
+    on_meta: bool = False  # models are so large that processes build them on torch's meta device, without numbers
     rates: tuple[LearningRates | None, ...] = ()  # of each member; None: the schedule has too many steps to compute it
-    about_devices: tuple[str, ...] = ()  # lines for the user: what `auto` is here, devices that are not used
-    missing: str = ""  # why the run can't be on this machine, which lacks devices: of a run that is only checked
+    about_devices: tuple[str, ...] = ()  # lines for the user: what `auto` chose, which devices are not used
+    missing: str = ""  # devices that this machine lacks, of a run that is only checked; empty: none
     exchange: Exchange = HOST
     cards: tuple[Card, ...] = ()  # the GPUs among `devices`, each once
 
     @property
     def plan(self) -> Plan:
-        """The plan of all members' parameters."""
+        """Returns the plan of the parameters of all members (networks that are trained together)."""
         return joined(self.plans)
 
     def card(self, device: str) -> Card | None:
+        """Returns the facts about a GPU, by the device's name, or None if the device is no GPU of this run."""
         return next((card for card in self.cards if card.device == device), None)
 
 
 @dataclass(frozen=True)
 class Accepted:
+    """Tells that the run is possible, with the planner's findings."""
+
     planned: Planned
-    sizes: Mapping[Purpose, tuple[int, ...]]  # bytes of each file that are read
+    sizes: Mapping[Purpose, tuple[int, ...]]  # number of bytes that are read of each file
 
 
 @dataclass(frozen=True)
 class Refused:
+    """Tells why the run is impossible."""
+
     error: str  # one line for the user
     exit_code: int
 

@@ -1,4 +1,4 @@
-"""Calls of prctl(2), which Python does not have."""
+"""Calls prctl(2), for which Python has no function."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
-    """A signal when the parent dies, or the thread of it that started this process; says nothing of one that is dead
-    already. Raises OSError."""
+    """Has the kernel send this process a signal when its parent dies, or the parent's thread that started it. Raises
+    OSError.
+
+    Nothing is sent if the parent is dead already.
+    """
     _prctl(_SET_PDEATHSIG, number)
 
 
 def adopt_orphans(*, wanted: bool = True) -> None:
-    """Orphans among this process's descendants become its children, or no longer. Raises OSError."""
+    """Makes this process the new parent of its descendants whose own parent dies, or ends that (`wanted`). Raises
+    OSError."""
     _prctl(_SET_CHILD_SUBREAPER, int(wanted))
 
 
@@ -29,6 +33,7 @@ def show_as(name: str) -> None:
 
 
 def _prctl(option: int, argument: int | bytes) -> None:
+    """Calls prctl with one argument. Raises OSError."""
     value = argument if isinstance(argument, bytes) else ctypes.c_ulong(argument)
     if _LIBC.prctl(option, value, ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
         raise OSError(ctypes.get_errno(), f"prctl {option}: {os.strerror(ctypes.get_errno())}")

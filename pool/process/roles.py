@@ -1,9 +1,12 @@
-"""The life of every forked process: read its start document, arrange to die with the supervisor, run its role, end.
+"""Runs every forked process from its fork to its exit.
 
-With `Exchange.one_process` the coordinator's process plays the only worker, too. The worker has the main thread, as in
-a process of its own, the coordinator another one. Whichever ends, by itself or by an exception, ends the process. What
-a task draws from is the process's; that changes no bits, since the coordinator calls a task's code (`initialize`,
-`after_step`, metrics) only while its one worker has no batch in work.
+The process reads its start document, arranges to die with the supervisor, runs its role (planner, feeder, worker or
+coordinator), and ends.
+
+With `Exchange.one_process` the coordinator's process also runs the only worker. The worker has the main thread, as in a
+process of its own, and the coordinator another thread. If either ends, by itself or by an exception, the process ends.
+Both draw from the random generators of one process. That changes no bits, since the coordinator calls a task's code
+(`initialize`, `after_step`, metrics) only while its one worker has no batch in work.
 """
 
 from __future__ import annotations
@@ -43,17 +46,17 @@ _ROLES = {
     PLANNER: "pool.planner.planner",
     WORKER: "pool.worker.assembly",
 }
-_PATIENCE = 1.0  # seconds
+_PATIENCE = 1.0  # seconds that one role waits for the other to report the cause of an error first
 
 
 def play(channel: socket.socket, parent: int) -> NoReturn:
-    """Runs a process that has just been forked; `parent`: the supervisor's pid."""
+    """Runs the role of a process that has just been forked, then exits. `parent`: the supervisor's pid."""
     os.setpgid(0, 0)
     start, folder = lifeline.receive(channel)
     worker: Start | None = None
     if isinstance(start, CoordinatorStart) and start.exchange.one_process:
         worker, _ = lifeline.receive(channel, folder)
-    lifeline.die_with_parent(parent)  # it is the parent by now: a process is sent its document after it was adopted
+    lifeline.die_with_parent(parent)  # it is the parent by now: documents are sent after adoption
     logging.raiseExceptions = False  # if the log can't be written, that can't be logged either
     lose_what_has_no_room()
     code = EXIT_FAILED
@@ -72,7 +75,7 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
 
 
 def _plan(start: Start, channel: socket.socket) -> int:
-    """Runs the planner: one answer. Returns the exit code."""
+    """Runs the planner and sends its one answer. Returns the exit code."""
     try:
         answer: Answer = _own_role(start).run(start)
     except BaseException as error:
@@ -85,8 +88,12 @@ def _plan(start: Start, channel: socket.socket) -> int:
 def _live(
     channel: socket.socket, begin: Callable[[], Callable[[], object]], *, of_worker: bool = False, patience: float = 0.0
 ) -> int:
-    """Calls `begin`, then the function that this returns. Returns the exit code. `of_worker`: it plays the worker in
-    the coordinator's process; `patience`: seconds in which the other one may be first to say what both fail by."""
+    """Runs a role: calls `begin`, then the function that `begin` returns. Returns the exit code.
+
+    An exception is sent to the supervisor. `of_worker`: the role is the worker in the coordinator's process.
+    `patience`: seconds to wait after a RuntimeError before it is sent, so that the process's other role can be first to
+    report an error that both have met.
+    """
     started, me = False, os.getpid()
     try:
         go_on = begin()
@@ -97,7 +104,7 @@ def _live(
         failure = replace(failure, reason=shown(failure.reason), of_worker=of_worker)  # descriptors have other numbers
         if failure.signature:
             _log(error)
-        if os.getpid() == me:  # else a task has forked: that is not this process's end
+        if os.getpid() == me:  # else this is a fork that a task made, and not the role's process
             time.sleep(patience if isinstance(error, RuntimeError) else 0.0)
             lifeline.leave(channel, failure)
         return EXIT_FAILED
@@ -105,9 +112,11 @@ def _live(
 
 
 def _live_together(start: Start, worker: Start, channel: socket.socket, folder: int) -> int:
-    """Plays the worker here and the coordinator in a thread. They begin one after the other: both make models, for
-    which tasks draw."""
-    lent: Future[Any] = Future()  # the memory of the device that the worker uses
+    """Runs the worker in this thread and the coordinator in another one. Returns the exit code.
+
+    They begin one after the other, because both build models, for which tasks draw random numbers.
+    """
+    lent: Future[Any] = Future()  # device memory that the coordinator exports to the worker
     coordinator_begun, worker_begun = threading.Event(), threading.Event()
 
     def coordinate(role: ModuleType) -> NoReturn:
@@ -132,6 +141,7 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
 
 
 def _end(code: int) -> NoReturn:
+    """Writes buffered output and exits without cleaning up."""
     try:
         logging.shutdown()
         sys.stdout.flush()
@@ -139,12 +149,14 @@ def _end(code: int) -> NoReturn:
     except BaseException as error:
         _log(error)
     finally:
-        os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
+        os._exit(code)  # there is nothing to clean up (I6), and torch's own cleanup takes long
 
 
 def _role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
-    """Makes this the process of a role that lives as long as the run; returns its module. `folder`: descriptor of
-    the run folder."""
+    """Prepares this process for a role that lives as long as the run. Returns the role's module.
+
+    `folder`: descriptor of the run folder.
+    """
     lifeline.die_with(channel, folder)
     logging.basicConfig(
         level=logging.INFO, format=f"%(asctime)s {start.peer.role} {start.peer.index} %(levelname)s %(message)s"
@@ -153,7 +165,8 @@ def _role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
 
 
 def _own_role(start: Start) -> ModuleType:
-    prctl.show_as(str(start.peer))  # the command line is the fork server's
+    """Sets the process's name, crash points and devices for its role. Returns the role's module."""
+    prctl.show_as(str(start.peer))  # the command line still shows the fork server's
     crash_points.arm(start.crash_points, start.peer)
     add_devices(start.device_module)
     lifeline.forks_die_with_this_process()
@@ -165,6 +178,6 @@ def _module(start: Start) -> ModuleType:
 
 
 def _log(error: BaseException) -> None:
-    """All of it, as far as it can be printed and the log be written."""
+    """Prints the whole traceback of an error, as far as it can be printed and the log can be written."""
     with contextlib.suppress(BaseException):
         traceback.print_exception(error)

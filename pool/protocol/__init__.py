@@ -1,1 +1,1 @@
-"""The messages that processes may send each other, and how they become bytes."""
+"""Defines the messages that processes of a run send each other, encodes them, and connects the processes by sockets."""

@@ -1,8 +1,9 @@
-"""Addresses of the hubs of a run: abstract sockets of the kernel, one for each incarnation of a hub.
+"""Makes the addresses of a run's hubs (sockets that others connect to): abstract sockets of the kernel.
 
-Abstract sockets have no file that could be deleted, moved or left behind, and no path that could be too long. Any local
-user may connect; the channel accepts messages by uid and pid. A name is a hash with a key that only the run's processes
-know: otherwise another user could take the name of a successor in advance.
+Each incarnation (one process from start to end) of a hub has an address of its own. Abstract sockets have no file that
+could be deleted, moved or left behind, and no path that could be too long. Any local user may connect; the channel
+accepts messages by uid and pid. A name is a hash with a key that only the run's processes know, because otherwise
+another user could take the name of a successor in advance.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ _KEY_BYTES = 32
 
 
 def new_key() -> str:
-    """Returns a new key, for a run that begins."""
+    """Returns a random key, in hexadecimal digits, for the addresses of a new run."""
     return secrets.token_hex(_KEY_BYTES)
 
 
 def address(key: str, hub: Peer) -> str:
-    """Returns a hub's address in the form that zmq takes."""
+    """Returns the zmq address of a hub, from the run's key."""
     return f"ipc://@{_name(key, f'{hub.role}-{hub.index}-{hub.incarnation}')}"
 
 
 def memory_address(key: str, coordinator: Peer) -> str:
-    """Returns the address of the socket at which a coordinator lends memory of its device, in the form that Python
-    takes."""
+    """Returns the socket address at which a coordinator exports its device's memory, in the form that Python's sockets
+    take."""
     return f"\0{_name(key, f'memory-{coordinator.incarnation}')}"
 
 

@@ -1,7 +1,7 @@
-"""Decides which messages count. Pure: no sockets.
+"""Decides which messages a socket accepts, without sockets of its own.
 
-A message counts if its sender is alive, if it is addressed to this incarnation, and if no later message of that sender
-has been received. All others are dropped (I5).
+A message is accepted if its sender is alive, if it is addressed to this incarnation (this process, not an earlier one
+of the same role), and if no later message of that sender was received. All others are dropped (I5).
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from pool.protocol.messages import Roster
 
 
 class Admission:
-    """The state of one socket: the peers that count there, and the newest message of each."""
+    """Holds the state of one socket: the peers whose messages are accepted, and the newest sequence number of each."""
 
     def __init__(self, me: Peer, alive: Iterable[Peer] = ()) -> None:
         self._me = me
         self._newest = dict.fromkeys(alive, 0)
 
     def set_alive(self, peers: Iterable[Peer]) -> None:
-        """Sets whose messages count from now on."""
+        """Sets the peers whose messages are accepted from now on."""
         self._newest = {peer: self._newest.get(peer, 0) for peer in peers}
 
     def refusal(self, envelope: Envelope) -> str:
-        """Why a message does not count; empty if it does."""
+        """Returns the reason to drop a message, or an empty string if the message is accepted. An accepted message
+        becomes the newest of its sender."""
         sender = envelope.sender
         if sender not in self._newest:
             return f"{type(envelope.message).__name__} from {sender}, which is not alive"
@@ -38,7 +39,7 @@ class Admission:
 
 
 def next_incarnation(peer: Peer, roster: Roster) -> Peer | None:
-    """The successor of `peer`, if the roster has one."""
+    """Returns the restarted process that replaces `peer`, or None if the roster has none."""
     for entry in roster.alive:
         other = Peer(entry.role, entry.index, entry.incarnation)
         if other.place == peer.place and other.incarnation > peer.incarnation:

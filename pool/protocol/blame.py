@@ -1,4 +1,7 @@
-"""Deaths of workers in batches: what coordinators know of them, and their successors are told."""
+"""Counts deaths of workers by the batch that they were computing, to find batches that can't be computed.
+
+Coordinators keep these deaths, and the supervisor hands them on to a restarted coordinator.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from dataclasses import dataclass
 
 from pool.protocol.messages import Purpose
 
-DEADLY = 3  # deaths of workers that held a batch, after which it is bad
-RAISED = 2  # exceptions of the task's code in a batch, each in another incarnation, after which it is bad
+DEADLY = 3  # this many deaths of workers that were computing a batch make the batch bad
+RAISED = 2  # this many exceptions of the task's code, in different processes, make the batch bad
 
 
 @dataclass(frozen=True)
 class DeathInBatch:
-    """A worker died while it computed a batch."""
+    """Records that a worker died while it computed a batch."""
 
     purpose: Purpose
     step: int
@@ -22,11 +25,13 @@ class DeathInBatch:
 
     @property
     def key(self) -> tuple[Purpose, int, int]:
+        """Returns what identifies the batch: purpose, step, batch number."""
         return self.purpose, self.step, self.batch
 
 
 def verdict(deaths: Collection[DeathInBatch]) -> str:
-    """Why a batch with these deaths can't be computed; empty if it may be tried again."""
+    """Decides whether a batch may be computed again after these deaths of workers. Returns the reason if it may not,
+    else an empty string."""
     raised = [death.raised for death in deaths if death.raised]
     if len(raised) >= RAISED:
         return f"it failed {RAISED} times, in different processes: {raised[-1]}"

@@ -1,8 +1,11 @@
-"""Sockets: a Hub that others connect to, and a Link to one. Nothing else in the project sees zmq sockets.
+"""Wraps the sockets between the processes of one machine: a Hub that others connect to, and a Link that connects to a
+hub.
 
-A hub is a ROUTER, a link a DEALER, both over abstract ipc:// addresses (`address`). Sending never blocks. Both accept
-messages only from peers that are alive, in each peer's order, and only from this user and the pid that the supervisor
-has named (the kernel tells both). All others are counted, logged once a minute, and dropped.
+A hub is a ROUTER socket, a link a DEALER socket, both over abstract ipc:// addresses (`pool.protocol.address`). No
+other module sees the zmq sockets of these channels. Sending never blocks. Both accept messages only from peers
+(processes by role, index and incarnation) that are alive, in each peer's order, from this user, and from the pid that
+the supervisor has named; the kernel tells user and pid. All other messages are counted, logged once a minute, and
+dropped.
 """
 
 from __future__ import annotations
@@ -23,12 +26,13 @@ from pool.protocol.messages import Message, Roster
 
 log = logging.getLogger(__name__)
 
-HIGH_WATER = 10_000  # messages; reaching it is a bug, not a condition
+HIGH_WATER = 10_000  # messages in a queue; a full queue is a bug, not a state to handle
 LOG_SECONDS = 60.0  # between two lines about dropped messages
-LINGER_MS = 500  # at an orderly end; a killed process lingers not at all
+LINGER_MS = 500  # to send what is queued at an orderly end
 
 
 def _prepare(socket: zmq.Socket[bytes]) -> None:
+    """Sets the options that hubs and links have in common: limits of queues and messages, no waiting at close."""
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.SNDHWM, HIGH_WATER)
     socket.setsockopt(zmq.RCVHWM, HIGH_WATER)
@@ -37,14 +41,17 @@ def _prepare(socket: zmq.Socket[bytes]) -> None:
 
 
 def _sender(frame: zmq.Frame) -> tuple[int, int]:
-    """Uid and pid of the other end, as the kernel said them (SO_PEERCRED): libzmq's Peer-Address is
-    `localhost:uid:gid:pid`."""
+    """Returns user id and process id of the process that sent a frame.
+
+    The kernel vouches for both (SO_PEERCRED). libzmq passes them on in Peer-Address, `localhost:uid:gid:pid`.
+    """
     _, uid, _, pid = str(frame.get("Peer-Address")).rsplit(":", 3)
     return int(uid), int(pid)
 
 
 def _forged(frame: zmq.Frame, envelope: Envelope, pid: int) -> str:
-    """Why a message is not of the process `pid` of this user; empty if it is."""
+    """Checks that a message comes from the process `pid` of this user. Returns the reason to drop it, or an empty
+    string."""
     sender = _sender(frame)
     if sender == (os.geteuid(), pid):
         return ""
@@ -53,13 +60,14 @@ def _forged(frame: zmq.Frame, envelope: Envelope, pid: int) -> str:
 
 
 class Drops:
-    """Messages that were dropped: all are counted, one is logged a minute."""
+    """Counts dropped messages and logs at most one a minute."""
 
     def __init__(self) -> None:
         self.count = 0
         self._next_log = 0.0
 
     def add(self, why: str) -> None:
+        """Counts a dropped message, with the reason for the log."""
         self.count += 1
         if (now := time.monotonic()) >= self._next_log:
             self._next_log = now + LOG_SECONDS
@@ -67,14 +75,15 @@ class Drops:
 
 
 def _first_sequence() -> int:
-    """Later than every number of an earlier socket of the same process."""
+    """Returns a sequence number that is higher than any of an earlier socket of the same process."""
     return time.monotonic_ns()
 
 
 def _waiting(
     socket: zmq.Socket[bytes], num_frames: int, drops: Drops
 ) -> Iterator[tuple[Sequence[zmq.Frame], Envelope]]:
-    """Yields the messages that are waiting, without blocking: frames, and the envelope in the last of them."""
+    """Yields the messages in a socket's queue without blocking: the frames, and the envelope decoded from the last
+    frame."""
     while True:
         try:
             frames = socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -91,10 +100,10 @@ def _waiting(
 
 
 class Hub:
-    """The bound end: one per address, many peers."""
+    """Receives from and sends to many peers that connect to one address."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], key: str, me: Peer) -> None:
-        """`key`: of the run's addresses."""
+        """Binds a socket to the address of `me`. `key`: secret from which the run's addresses are made."""
         self.me = me
         self.drops = Drops()
         self._admission = Admission(me)
@@ -109,17 +118,17 @@ class Hub:
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
-        """The descriptor for a poller; readable when `receive` has something."""
+        """Returns the socket for a poller. It is readable when `receive` has a message."""
         return self._socket
 
     def set_alive(self, peers: Mapping[Peer, int]) -> None:
-        """Whose messages count from now on, and the pid of each."""
+        """Sets the peers whose messages are accepted from now on, with the process id of each."""
         self._admission.set_alive(peers)
         self._pids = dict(peers)
         self._routes = {peer: route for peer, route in self._routes.items() if peer in peers}
 
     def receive(self) -> Iterator[tuple[Peer, Message]]:
-        """All messages that are waiting, without blocking."""
+        """Yields all queued messages with their senders, without blocking."""
         for frames, envelope in _waiting(self._socket, 2, self.drops):
             sender = envelope.sender
             forged = _forged(frames[1], envelope, self._pids[sender]) if sender in self._pids else ""
@@ -130,7 +139,10 @@ class Hub:
                 yield sender, envelope.message
 
     def send(self, peer: Peer, message: Message) -> bool:
-        """False if the peer has sent nothing yet or is gone; state is resent when it is back."""
+        """Sends a message to a peer, without blocking. Returns False if the peer has sent nothing yet or is gone.
+
+        A message that is not sent is not queued: the caller sends the whole state again later.
+        """
         route = self._routes.get(peer)
         if route is None:
             return False
@@ -144,16 +156,21 @@ class Hub:
         return True
 
     def close(self) -> None:
+        """Closes the socket after sending what is queued, within LINGER_MS."""
         self._socket.close(LINGER_MS)
 
 
 class Link:
-    """The connecting end."""
+    """Exchanges messages with one hub."""
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], key: str, me: Peer, other: Peer, other_pid: int | None
     ) -> None:
-        """`other_pid`: None until a roster names it; until then no message is received."""
+        """Connects `me` to the hub of `other`.
+
+        `key`: secret from which the run's addresses are made; `other_pid`: process id of the hub's process. While that
+        is None no message is accepted; `follow` sets it from a roster.
+        """
         self.me = me
         self.other = other
         self._other_pid = other_pid
@@ -171,11 +188,12 @@ class Link:
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
-        """The descriptor for a poller; readable when `receive` has something."""
+        """Returns the socket for a poller. It is readable when `receive` has a message."""
         return self._socket
 
     def follow(self, roster: Roster) -> bool:
-        """Turns to the next incarnation of the other end; True if the roster has one."""
+        """Connects to the hub's successor if the roster has one, and notes the process id of the hub. Returns whether
+        there was a successor."""
         successor = next_incarnation(self.other, roster)
         if successor is not None:
             self._socket.disconnect(address(self._key, self.other))
@@ -186,7 +204,7 @@ class Link:
         return successor is not None
 
     def receive(self) -> Iterator[Message]:
-        """All messages that are waiting, without blocking."""
+        """Yields all queued messages of the hub, without blocking."""
         for frames, envelope in _waiting(self._socket, 1, self.drops):
             if self._other_pid is None:
                 self.drops.add(f"{type(envelope.message).__name__} before a roster said which process {self.other} is")
@@ -196,7 +214,8 @@ class Link:
                 yield envelope.message
 
     def send(self, message: Message) -> bool:
-        """False if it can't be queued; the next message repeats the state."""
+        """Sends a message to the hub, without blocking. Returns False if the queue is full; the next message repeats
+        the state."""
         self._sent += 1
         try:
             self._socket.send(encode(Envelope(self.me, self.other, self._sent, message)), zmq.NOBLOCK)
@@ -205,5 +224,5 @@ class Link:
         return True
 
     def close(self) -> None:
-        """Sends what is queued, within LINGER_MS."""
+        """Closes the socket after sending what is queued, within LINGER_MS."""
         self._socket.close(LINGER_MS)

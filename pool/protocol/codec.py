@@ -1,7 +1,7 @@
-"""Messages to bytes and back: msgpack arrays, every field checked, one error type (I7, I8).
+"""Encodes messages as msgpack arrays and decodes them with a check of every field (I7, I8).
 
-An envelope is [kind, sender, addressee, sequence, fields]. What can't be decoded raises ProtocolError
-with the kind and the field; the channel counts and drops it.
+An envelope is the array [kind, sender, addressee, sequence, fields]. Bytes that can't be decoded raise ProtocolError,
+which names the kind and the field. The receiving socket (`pool.protocol.channel`) counts and drops such messages.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from pool.errors import ProtocolError
 from pool.protocol import messages
 from pool.protocol.identity import Peer
 
-MAX_BYTES = 1 << 20  # of one message
+MAX_BYTES = 1 << 20  # longest message
 MAX_STRING = 1 << 13
-MAX_ITEMS = 1 << 14  # of one list
+MAX_ITEMS = 1 << 14  # longest list
 MAX_INT = 1 << 63
 
-Where = tuple[Any, str | int]  # of a value: where that is which holds it, and its name or index there
+Where = tuple[Any, str | int]  # position of a value: that of its container, then its name or index in the container
 Checker = Callable[[Any, Where], Any]
 Fields = Callable[[Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """A message with its sender, its addressee, and its number among the sender's messages to it."""
+    """Joins a message with its sender, its addressee, and its sequence number among the sender's messages to that
+    addressee."""
 
     sender: Peer
     addressee: Peer
@@ -41,7 +42,7 @@ class Envelope:
 
 
 def encode(envelope: Envelope) -> bytes:
-    """Raises ProtocolError if the message is longer than a receiver would accept."""
+    """Encodes an envelope as bytes. Raises ProtocolError if the message is longer than a receiver would accept."""
     kind = type(envelope.message).__name__
     body = (kind, envelope.sender, envelope.addressee, envelope.sequence, envelope.message)
     data: bytes = msgpack.packb(body, default=_fields, use_bin_type=True)
@@ -51,7 +52,7 @@ def encode(envelope: Envelope) -> bytes:
 
 
 def decode(data: bytes) -> Envelope:
-    """The inverse of `encode`. Raises ProtocolError for anything else."""
+    """Decodes the bytes that `encode` makes and checks every field. Raises ProtocolError for any other bytes."""
     if len(data) > MAX_BYTES:
         raise ProtocolError(f"message of {len(data)} bytes is longer than {MAX_BYTES}")
     try:
@@ -82,13 +83,15 @@ def decode(data: bytes) -> Envelope:
 
 
 def _fields(value: Any) -> tuple[Any, ...]:
-    """Returns what msgpack writes in a dataclass's place. Raises TypeError for anything else."""
+    """Returns the values of a dataclass's fields, which msgpack writes as an array. Raises TypeError for any other
+    object."""
     cls: Any = type(value)
     return _fields_of(cls)(value)
 
 
 @functools.cache
 def _fields_of(cls: Any) -> Fields:
+    """Returns a function that reads all fields of an instance of this dataclass as a tuple."""
     names = [field.name for field in dataclasses.fields(cls)]
     read: Fields = attrgetter(*names)
     return read if len(names) > 1 else lambda value: (read(value),)
@@ -99,6 +102,7 @@ def _wrong(value: Any, where: Where, expected: str) -> ProtocolError:
 
 
 def _in_words(where: Where) -> str:
+    """Returns the path of a value in its message, such as `WorkerOrders.assignments[0].step`."""
     outer, here = where
     if outer is None:
         return str(here)
@@ -146,6 +150,7 @@ def _check_optional(inner: Checker) -> Checker:
 
 
 def _check_dataclass(cls: type[Any]) -> Checker:
+    """Returns the function that checks the fields of a dataclass, in their order, and makes an instance."""
     hints = get_type_hints(cls)
     fields = [(field.name, _checker(hints[field.name])) for field in dataclasses.fields(cls)]
 
@@ -158,7 +163,8 @@ def _check_dataclass(cls: type[Any]) -> Checker:
 
 
 def _checker(hint: Any) -> Checker:
-    """The check of one field's type; the types that messages use are a closed set."""
+    """Returns the function that checks and converts decoded values of a type. Raises TypeError for a type that messages
+    may not use."""
     if hint is int:
         return _check_int
     if hint in (str, float, bool):

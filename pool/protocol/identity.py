@@ -1,4 +1,4 @@
-"""Identity of a process: role, index, incarnation."""
+"""Identifies a process of a run by role, index and incarnation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ SUPERVISOR = "supervisor"
 COORDINATOR = "coordinator"
 FEEDER = "feeder"
 WORKER = "worker"
-MACHINE = "machine"  # its supervisor, or its coordinator, for their like on other machines
-PLANNER = "planner"  # says nothing over sockets; nor does the fork server
+MACHINE = "machine"  # a machine's supervisor or coordinator, as its counterparts on other machines see it
+PLANNER = "planner"  # like the fork server it sends nothing over zmq sockets
 FORKSERVER = "forkserver"
 
 
 @dataclass(frozen=True, order=True)
 class Peer:
-    """One process, from fork to exit. A restart has the next incarnation; messages of earlier ones are dropped (I5)."""
+    """Identifies one process, from fork to exit.
+
+    A restarted process has the same role and index and the next incarnation. Messages of earlier incarnations are
+    dropped (I5).
+    """
 
     role: str
     index: int = 0
@@ -28,10 +32,10 @@ class Peer:
 
     @property
     def place(self) -> tuple[str, int]:
-        """The part of the identity that stays the same over restarts."""
+        """Returns role and index, which stay the same when the process is restarted."""
         return (self.role, self.index)
 
     @property
     def log(self) -> str:
-        """Name of the file for the output of all its incarnations."""
+        """Returns the name of the log file that all incarnations write to."""
         return f"{self.role}-{self.index}.log"

@@ -1,11 +1,12 @@
-"""The sockets between machines. Each process that speaks to its like on other machines has one `MachineHub`: it
-listens at a port of its own, and sends to theirs.
+"""Connects processes of different machines by encrypted TCP sockets.
 
-Everything is encrypted and authenticated by the run's key (CURVE): who does not have it is not heard. A message is an
-envelope, as between the processes of one machine, and behind it any number of frames with plain numbers.
+Supervisors exchange messages with supervisors, coordinators with coordinators. Each of these processes has one
+`MachineHub`, which listens at a port of its own and sends to the hubs of the other machines. The run's key encrypts and
+authenticates everything (CURVE), so nothing is received from a process without the key. A message is an envelope, as
+between the processes of one machine, followed by any number of frames with plain numbers.
 
-TCP delivers what it can. When a connection is made anew, all that the other one may not have is sent once more: what is
-kept (`MachineHub.keep`). Messages say the same if they come twice (I5).
+TCP may lose messages when a connection breaks. After a reconnection, all messages that the other machine may lack are
+sent again: those that `MachineHub.keep` has kept. Receiving a message twice changes nothing (I5).
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ log = logging.getLogger(__name__)
 
 Frames = Sequence[bytes | memoryview]
 
-_RECONNECT_MS = (50, 1000)  # first and longest pause
-_HEARTBEAT_MS = (2000, 10000)  # between two, and silence after which a connection is made anew
+_RECONNECT_MS = (50, 1000)  # first and longest pause before the next attempt to connect
+_HEARTBEAT_MS = (2000, 10000)  # between two heartbeats; silence after which the connection is made anew
 
 
 @dataclass
 class _Other:
-    """Another machine's hub."""
+    """Holds the connection to the hub of another machine."""
 
     peer: Peer
     address: str
@@ -46,8 +47,11 @@ class _Other:
 
 @dataclass
 class MachineHub:
-    """`key`: the run's; `host`: the address to listen at; `port`: 0: any that is free. `most_bytes`: of a frame.
-    Raises UnavailableError if the port can't be had."""
+    """Receives from all other machines at one port, and has a sending socket for each.
+
+    `key`: of the run; `host`: the address to listen at; `port`: 0 for any that is free; `most_bytes`: longest frame.
+    Raises UnavailableError if the port can't be had.
+    """
 
     context: zmq.Context[zmq.Socket[bytes]]
     key: str = field(repr=False)
@@ -60,7 +64,7 @@ class MachineHub:
         self._public = zmq.curve_public(self.key.encode())
         self._sent = 0
         self._others: dict[int, _Other] = {}
-        self._kept: dict[int, list[list[bytes | memoryview]]] = {}  # by what they are kept for
+        self._kept: dict[int, list[list[bytes | memoryview]]] = {}  # messages to resend, by the number given to `keep`
         self.drops = Drops()
         self._poller: zmq.Poller | None = None
         self._socket = self.context.socket(zmq.PULL)
@@ -77,7 +81,8 @@ class MachineHub:
             raise UnavailableError(f"can't listen at {at}:{self.port or 'any port'}: {why.lower()}") from None
 
     def watch(self, poller: zmq.Poller) -> None:
-        """From now on the poller, and no other, tells when `look` or `receive` has something to do."""
+        """Registers the hub's sockets with a poller, in place of an earlier one. The poller then tells when to call
+        `look` and `receive`."""
         self._forget_poller()
         self._poller = poller
         for socket in self._sockets:
@@ -85,7 +90,8 @@ class MachineHub:
 
     @property
     def _sockets(self) -> list[zmq.Socket[bytes]]:
-        """Returns those that are read: messages, and of each connection whether it is there."""
+        """Returns the sockets to poll: the one that receives messages, and for each connection one that reports when it
+        is made or lost."""
         return [self._socket, *(other.monitor for other in self._others.values())]
 
     def _forget_poller(self) -> None:
@@ -96,21 +102,21 @@ class MachineHub:
 
     @property
     def address(self) -> str:
-        """Returns where others reach this one."""
+        """Returns the endpoint at which other machines reach this hub."""
         return without_scope(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
 
     def is_connected(self, machine: int) -> bool:
-        """Tells whether another machine can be sent to, as far as `look` has seen."""
+        """Tells whether there is a connection to send to a machine, as of the last `look`."""
         return machine in self._others and self._others[machine].connected
 
     @property
     def unconnected(self) -> dict[int, str]:
-        """Returns where the others are called that can't be sent to, by their index."""
+        """Returns the endpoints of the machines to which there is no connection, by index of the machine."""
         return {index: other.address for index, other in self._others.items() if not other.connected}
 
     def connect(self, addresses: Mapping[Peer, str]) -> None:
-        """Names the others, by their index. One of a new incarnation, or at a new address, takes the place of the one
-        before."""
+        """Connects to the hubs of other machines, by their endpoints. A new incarnation or a new address replaces the
+        earlier connection of the same index."""
         for peer, given in addresses.items():
             address = with_scope_of(self.host, given)
             other = self._others.get(peer.index)
@@ -133,7 +139,7 @@ class MachineHub:
             socket.connect(address)
 
     def look(self) -> None:
-        """Sends what is kept to those that a connection was made to since the last call."""
+        """Notes which connections were made or lost. Sends all kept messages over each new connection."""
         for other in self._others.values():
             while other.monitor.poll(0):
                 other.connected = recv_monitor_message(other.monitor)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
@@ -143,8 +149,11 @@ class MachineHub:
                         self._send(other, frames)
 
     def keep(self, what: int, message: Message, frames: Frames = ()) -> None:
-        """Sends a message to all others, and keeps it for those that have no connection now, or lose it; until
-        `forget`. The frames' memory must not change before."""
+        """Sends a message to all other machines, and keeps it to send again after a reconnection, until `forget`.
+
+        `what`: number under which the message is kept, such as a step. The memory of the frames must not change while
+        they are kept.
+        """
         self._sent += 1
         kept = [encode(Envelope(self.me, self.me, self._sent, message)), *frames]
         self._kept.setdefault(what, []).append(kept)
@@ -153,18 +162,19 @@ class MachineHub:
                 self._send(other, kept)
 
     def forget(self, before: int) -> None:
-        """Nobody needs any more what was kept for anything before."""
+        """Drops the messages that were kept under numbers below `before`, which no machine needs any more."""
         for what in [what for what in self._kept if what < before]:
             del self._kept[what]
 
     def send(self, machine: int, message: Message, frames: Frames = ()) -> None:
-        """Sends a message to one of the others, if there is a connection; the next one makes up for it."""
+        """Sends a message to one machine if there is a connection. A lost message is not repeated: the next one makes
+        up for it."""
         if (other := self._others.get(machine)) is not None and other.connected:
             self._sent += 1
             self._send(other, [encode(Envelope(self.me, other.peer, self._sent, message)), *frames])
 
     def receive(self) -> Iterator[tuple[Peer, Message, list[memoryview]]]:
-        """All messages that are waiting, without blocking, each with the frames behind it."""
+        """Yields all queued messages without blocking: the sender, the message, and the frames that follow it."""
         while True:
             try:
                 envelope, *frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -178,7 +188,7 @@ class MachineHub:
             yield decoded.sender, decoded.message, [frame.buffer for frame in frames]
 
     def close(self, linger_ms: int = 0) -> None:
-        """`linger_ms`: in which what was sent may still leave."""
+        """Closes all sockets. `linger_ms`: milliseconds in which messages sent earlier may still leave."""
         self._forget_poller()
         for other in self._others.values():
             self._drop(other, linger_ms)
@@ -186,7 +196,8 @@ class MachineHub:
         self._socket.close(0)
 
     def _drop(self, other: _Other, linger_ms: int = 0) -> None:
-        if self._poller is not None:  # which would take a closed socket for standard input
+        """Closes the connection to another machine."""
+        if self._poller is not None:  # a poller would take a closed socket for standard input
             self._poller.unregister(other.monitor)
         other.socket.disable_monitor()
         other.monitor.close(0)
@@ -196,7 +207,7 @@ class MachineHub:
         try:
             other.socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
         except zmq.Again:
-            other.connected = False  # it is sent when there is a connection again
+            other.connected = False  # `look` sends kept messages when there is a connection again
 
     def _prepare(self, socket: zmq.Socket[bytes]) -> None:
         socket.setsockopt(zmq.LINGER, 0)

@@ -1,9 +1,10 @@
-"""Every message there is, by link.
+"""Defines every message that the processes of a run send one another, grouped by sender and receiver.
 
-Rules. Orders and reports carry the sender's whole state as far as the addressee needs it, not a change to it. So the
-next one makes up for a lost one, and a repeated one changes nothing (I5). Of one incarnation of a sender, a message
-with a higher sequence number replaces earlier ones. Numbers of each member (network that is trained) are tuples.
-Messages hold no bulk data, only which process owns which piece of shared memory (I4).
+Rules. Orders and reports carry the sender's whole state as far as the receiver needs it, not a change to that state. So
+the next message makes up for a lost one, and a repeated message changes nothing (I5). Messages of one incarnation (one
+process from its start to its end) have rising sequence numbers, and a later message replaces earlier ones. Numbers of
+each member (one of the networks that are trained together) are tuples. Messages hold no bulk data, only which process
+owns which part of shared memory (I4).
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ Saves = Literal["", "snapshot", "checkpoint"]
 
 @dataclass(frozen=True)
 class Hello:
-    """The sender is up and connected."""
+    """Tells that the sender has started and is connected."""
 
     pid: int
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """The sender is alive; its loop has not moved for `still` seconds (0 while it waits for something to do)."""
+    """Tells that the sender is alive and for how long its loop has not advanced: `still` seconds, 0 while it is
+    idle."""
 
     still: float
 
@@ -44,14 +46,15 @@ class Heartbeat:
 
 @dataclass(frozen=True)
 class MetricValue:
-    """A number of a validation or of a step that the task has, or of a net that the user's command has."""
+    """Holds a named number: a task's own metric of a validation or of a step, or a result of the user's command for a
+    net."""
 
     name: str
     values: tuple[float, ...]  # one a member
 
     @property
     def value(self) -> float:
-        """The median over members."""
+        """Returns the median over members."""
         return median_of(self.values)
 
 
@@ -60,7 +63,7 @@ class MetricValue:
 
 @dataclass(frozen=True)
 class NetNumbers:
-    """The numbers that the user's command prints for the nets of a step (`train.on_export`)."""
+    """Carries the numbers that the user's command printed for the nets exported at a step (`train.on_export`)."""
 
     step: int
     numbers: tuple[MetricValue, ...]
@@ -68,40 +71,44 @@ class NetNumbers:
 
 @dataclass(frozen=True)
 class NetNews:
-    """News of numbered nets, for the coordinator."""
+    """Tells the coordinator which exported nets are finished, and their numbers."""
 
-    numbers: tuple[NetNumbers, ...] = ()  # that it has not said it has (`RunReport.noted`)
-    settled: int = 0  # of nets of steps up to this, nothing is left to do
+    numbers: tuple[NetNumbers, ...] = ()  # of nets that the coordinator has not confirmed (`RunReport.noted`)
+    settled: int = 0  # up to this step all nets are finished
 
 
 @dataclass(frozen=True)
 class RosterEntry:
+    """Describes one living process in a roster."""
+
     role: str
     index: int
     incarnation: int
-    pid: int  # messages of any other process are not taken for its own
+    pid: int  # messages of any other pid under this name are dropped
 
 
 @dataclass(frozen=True)
 class MachineAddress:
-    """A machine's coordinator of the same generation."""
+    """Gives the address of another machine's coordinator, of the generation (shared life of all coordinators) of the
+    receiver."""
 
     machine: int
-    address: str  # where it is reached
-    finished: bool = False  # nothing is left to do there: it has ended
+    address: str  # of the coordinator
+    finished: bool = False  # the coordinator has done all steps and ended
 
 
 @dataclass(frozen=True)
 class Roster:
-    """The processes that are alive. A missing one is dead, not merely silent: its memory may be given away (I4)."""
+    """Lists the processes that are alive. A process that is missing is dead, not merely silent, so its memory may be
+    reused (I4)."""
 
     alive: tuple[RosterEntry, ...]
-    drain: bool  # finish the step, write a checkpoint, end
+    drain: bool  # the receiver has to finish the step, write a checkpoint and end
     nets: NetNews = NetNews()
     machines: tuple[MachineAddress, ...] = ()
 
     def pids(self) -> dict[Peer, int]:
-        """Returns the pids of all that are alive."""
+        """Returns the process id of every living process."""
         return {Peer(entry.role, entry.index, entry.incarnation): entry.pid for entry in self.alive}
 
 
@@ -110,53 +117,54 @@ class Roster:
 
 @dataclass(frozen=True)
 class Shares:
-    """The shares of the workers' time, as fractions of it; all 0 as long as nothing is known."""
+    """Splits the workers' time by activity, as fractions of the whole. All fractions are 0 until some time was
+    measured."""
 
     compute: float = 0.0  # forward and backward
     loader: float = 0.0  # waiting for batches
     reduce: float = 0.0  # waiting for weights while the coordinator adds gradients up
     optimizer: float = 0.0  # waiting for weights while it steps the optimizer
     machines: float = 0.0  # waiting for weights while all that is missing are other machines' shares of the step
-    weights: float = 0.0  # waiting for weights for any other reason: other batches of the step, messages
+    weights: float = 0.0  # waiting for weights for any other reason, such as other batches of the step
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """The state of a run that its user sees."""
+    """Reports the state of the run that the supervisor shows to the user."""
 
     step: int
     steps: int
     epoch: int
     samples_per_step: int
-    samples: int  # trained on since this process of the run began
-    seconds: float  # since the first step of this process
-    losses: tuple[float, ...]  # of the newest step, one a member, NaN if it is frozen; empty before the first
+    samples: int  # trained on since this coordinator started
+    seconds: float  # since the first step of this coordinator
+    losses: tuple[float, ...]  # of the newest step, one a member, NaN for a frozen one; empty before the first step
     validation_losses: tuple[float, ...]  # empty before the first validation
-    validation_step: int  # whose weights that is of
+    validation_step: int  # step whose weights were validated
     learning_rate: float  # the median over members
     shares: Shares
     computed: float  # seconds that workers have spent on batches they have finished, validation's too
     checkpoint: int  # step of the newest checkpoint, -1: none
     finished: bool
-    best_step: int = -1  # of the checkpoint that validated best, -1: none
-    best_value: float = math.nan  # its number by which it is the best
-    best_metric: str = "loss"  # the name of that number
+    best_step: int = -1  # step of the checkpoint that validated best, -1: none
+    best_value: float = math.nan  # the validation result that makes this checkpoint the best
+    best_metric: str = "loss"  # the name of `best_value`
     validation_metrics: tuple[MetricValue, ...] = ()  # the task's own, of the newest validation
     noted: int = -1  # the newest step whose nets' numbers are in the metrics
-    waits_for_nets: bool = False  # nothing is left to do but to note them
-    waits_for_disk: bool = False  # nothing is left to do but to write the last checkpoint, or metrics: there is no room
-    unwritten: int = 0  # lines of the metrics that are not in their file
-    address: str = ""  # where coordinators of other machines reach it
-    stopped_elsewhere: bool = False  # the run ends with its newest step because another machine was told to stop
+    waits_for_nets: bool = False  # all steps are done, and numbers of exported nets are still awaited
+    waits_for_disk: bool = False  # all steps are done, but the disk has no room for the last checkpoint or metrics
+    unwritten: int = 0  # lines of metrics that could not be written to the file yet
+    address: str = ""  # at which coordinators of other machines reach this coordinator
+    stopped_elsewhere: bool = False  # the run ends because another machine was told to stop
 
     @property
     def loss(self) -> float:
-        """The median over members; NaN: none yet."""
+        """Returns the loss of the newest step, the median over members. NaN before the first step."""
         return median_of(self.losses)
 
     @property
     def validation_loss(self) -> float:
-        """The median over members; NaN: none yet."""
+        """Returns the loss of the newest validation, the median over members. NaN before the first validation."""
         return median_of(self.validation_losses)
 
 
@@ -165,7 +173,7 @@ class RunReport:
 
 @dataclass(frozen=True)
 class Notice:
-    """A text that the run's user has to know though the run goes on, in one line."""
+    """Carries one line of text that the user has to know, though the run goes on."""
 
     text: str
 
@@ -175,15 +183,21 @@ class Notice:
 
 @dataclass(frozen=True)
 class StreamOrders:
-    """Batch k lies in slot k mod slots. Batches below `freed` are done with: their slots are the feeder's."""
+    """Tells the feeder from where to fill one stream and which slots (places of a batch in the ring) are free.
 
-    generation: int  # a new one begins at `start`, forgetting all that was filled before
+    Batch k lies in slot k modulo the number of slots. Batches below `freed` are no longer needed, so the feeder may
+    overwrite their slots.
+    """
+
+    generation: int  # a higher number tells the feeder to begin anew at `start` and to forget filled batches
     start: Cursor
     freed: int
 
 
 @dataclass(frozen=True)
 class FeederOrders:
+    """Carries the orders for the feeder's two streams: training, and validation if the run has one."""
+
     train: StreamOrders
     validation: StreamOrders | None
 
@@ -193,7 +207,11 @@ class FeederOrders:
 
 @dataclass(frozen=True)
 class StreamReport:
-    """Batches first .. first + len(cursors) - 2 are in their slots; batch first + i begins at cursors[i]."""
+    """Tells which batches of a stream are in their slots, and where in the data they begin.
+
+    Batches first to first + len(cursors) - 2 are in their slots. Batch first + i begins at cursors[i], so the last
+    cursor belongs to the next batch.
+    """
 
     generation: int
     first: int
@@ -202,6 +220,8 @@ class StreamReport:
 
 @dataclass(frozen=True)
 class FeederReport:
+    """Carries the state of the feeder's two streams. None stands for a stream without orders."""
+
     train: StreamReport | None
     validation: StreamReport | None
 
@@ -211,18 +231,23 @@ class FeederReport:
 
 @dataclass(frozen=True)
 class LeftOutData:
-    """Counts by kind of what `data.on_bad_data = "skip"` has left out of a chunk. The feeder sends it when it has first
-    read the chunk; receiving it again changes nothing."""
+    """Counts by kind the data that `data.on_bad_data = "skip"` has left out of one chunk.
+
+    The feeder sends this message when it has first read the chunk. Receiving the message again changes nothing.
+    """
 
     purpose: Purpose
-    chunk: int  # of all files of the stream
+    chunk: int  # index among the chunks of all files of the stream
     kinds: tuple[LeftOutKind, ...]
 
 
 @dataclass(frozen=True)
 class UntrainedFeatures:
-    """The share of a field's features in a validation that no batch of a whole pass over the training data has. The
-    feeder sends it once it knows, its successor after a whole pass of its own; receiving it again changes nothing."""
+    """Reports the share of a field's validation features that occur in no batch of a whole pass over the training data.
+
+    The feeder sends this message once it knows the share. A restarted feeder sends it after a whole pass of its own.
+    Receiving the message again changes nothing.
+    """
 
     share: UntrainedShare
 
@@ -232,7 +257,7 @@ class UntrainedFeatures:
 
 @dataclass(frozen=True, order=True)
 class LeftOut:
-    """The batch takes no part in this member's step."""
+    """Excludes a batch from the step of one member."""
 
     batch: int
     member: int
@@ -240,31 +265,34 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Compute these batches with weights of version `step`, and add their gradients up in one slot, left to right."""
+    """Orders a worker to compute batches with version `step` of the weights.
+
+    The worker adds the gradients of the batches in one gradient slot, from left to right.
+    """
 
     purpose: Purpose
     step: int
-    batches: tuple[int, ...]  # those of a group that count, ascending; when validating one
-    gradient_slot: int  # of the addressee; -1 when validating
-    attempt: int  # so that a report of an earlier one is never taken for this one's
-    first: bool = False  # the first batch is its step's: the model's buffers after it go along with the gradients
-    left_out: tuple[LeftOut, ...] = ()  # of these batches
+    batches: tuple[int, ...]  # of a group, ascending, without unusable ones; one batch when validating
+    gradient_slot: int  # index among the receiver's slots; -1 when validating
+    attempt: int  # number of the try, so that reports of earlier tries are told apart
+    first: bool = False  # has the step's first batch: the worker also writes the model's buffers after that batch
+    left_out: tuple[LeftOut, ...] = ()  # batches of this assignment that some member does not use
 
     @property
     def batch(self) -> int:
-        """The first, and when validating the only one."""
+        """Returns the first batch of the assignment, which is its only batch when validating."""
         return self.batches[0]
 
 
 @dataclass(frozen=True)
 class WorkerOrders:
-    """All that is assigned to the addressee. What it holds beyond that it may forget."""
+    """Lists all assignments of the receiving worker. The worker may forget any other assignment that it holds."""
 
-    version: int  # newest complete weights
+    version: int  # number of the newest complete version of the weights
     assignments: tuple[Assignment, ...]
-    number: int = 0  # of these orders, from 1 on; later ones have higher numbers
-    wants_answer: bool = False  # as soon as they are settled (`WorkerReport.settled`), for a batch was taken back
-    frozen: tuple[int, ...] = ()  # members that are not trained any more: nothing of them is wanted
+    number: int = 0  # of these orders, from 1 on, rising
+    wants_answer: bool = False  # a batch was taken back: report once `WorkerReport.settled` is this number
+    frozen: tuple[int, ...] = ()  # members that are not trained any more: their gradients and losses are not needed
 
 
 # --- worker -> coordinator ---
@@ -272,16 +300,19 @@ class WorkerOrders:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one batch."""
+    """Holds the result of computing one batch: losses, values that are not finite, metrics."""
 
     losses: tuple[float, ...]  # one a member: the mean over the batch's samples
-    unsound: tuple[str, ...] = ()  # one a member: what is not finite, the loss or a parameter's gradient; "" if all is
-    metrics: tuple[float, ...] = ()  # of a training batch that is measured: of each member all metrics
+    unsound: tuple[
+        str, ...
+    ] = ()  # one a member: the name of the value that is not finite, loss or gradient; "" if all are finite
+    metrics: tuple[float, ...] = ()  # of a training batch that is measured: all metrics of each member in turn
 
 
 @dataclass(frozen=True)
 class AssignmentReport:
-    """How far an assignment is. A bucket that is listed lies complete in the gradient slot."""
+    """Reports the progress of one assignment. Each bucket (parameters that are exchanged together) in `buckets` lies
+    complete in the gradient slot."""
 
     assignment: Assignment
     buckets: tuple[int, ...] = ()
@@ -290,12 +321,13 @@ class AssignmentReport:
 
     @property
     def finished(self) -> bool:
+        """Tells whether all batches of the assignment are computed."""
         return bool(self.outcomes)
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds since the worker began, by what it did."""
+    """Holds the seconds that a worker has spent since its start, by activity."""
 
     computing: float = 0.0
     waiting_for_batches: float = 0.0
@@ -304,12 +336,14 @@ class Times:
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """All that the worker has begun. What is finished and sound is signalled through shared memory before
-    (`pool.shm.signals`)."""
+    """Reports all assignments that the worker has begun.
+
+    Batches that are finished and have finite numbers were signalled through shared memory earlier (`pool.shm.signals`).
+    """
 
     assignments: tuple[AssignmentReport, ...]
     times: Times
-    settled: int = 0  # number of the newest orders with nothing in work that they no longer have
+    settled: int = 0  # number of the newest orders none of whose revoked assignments is still in work
 
 
 # --- coordinator -> coordinators of other machines ---
@@ -317,13 +351,15 @@ class WorkerReport:
 
 @dataclass(frozen=True)
 class BatchLosses:
+    """Holds the losses of one batch that another machine has computed."""
+
     batch: int
     losses: tuple[float, ...]  # one a member: the mean over the batch's samples; then its metrics, as in an Outcome
 
 
 @dataclass(frozen=True)
 class Unusable:
-    """The batch takes no part in its step: that of these members."""
+    """Excludes a batch from the step of some members, with the reason."""
 
     batch: int
     members: tuple[int, ...]
@@ -332,7 +368,8 @@ class Unusable:
 
 @dataclass(frozen=True)
 class StateSum:
-    """A sum over weights, optimizer state and averages of a version: the same on all machines."""
+    """Holds a checksum over weights, optimizer state and averages of a version. The checksum is the same on all
+    machines."""
 
     step: int
     sum: int
@@ -340,31 +377,38 @@ class StateSum:
 
 @dataclass(frozen=True)
 class ShareReport:
-    """A machine's share of a step is computed: what each of its batches has come to. Nothing of that changes any more;
-    the sums of the buckets follow (`BucketSums`)."""
+    """Tells that a machine has computed its share of a step (the groups of batches assigned to it), with the result of
+    each batch.
+
+    These results are final. The sums of gradients follow in `BucketSums` messages.
+    """
 
     step: int
-    losses: tuple[BatchLosses, ...]  # of the batches that some member's step has
+    losses: tuple[BatchLosses, ...]  # of the batches that at least one member's step uses
     unusable: tuple[Unusable, ...] = ()  # in the order in which they were found
-    saves: Saves = ""  # of the first machine: what is saved of the version that the step makes
-    state: StateSum | None = None  # of the version with which the step begins, if it was saved
-    ends: bool = False  # the machine was told to stop: the run ends with this step
+    saves: Saves = ""  # from the first machine: how the version that the step makes is saved
+    state: StateSum | None = None  # checksum of the version with which the step begins, if that version was saved
+    ends: bool = False  # the machine was told to stop, so the run ends with this step
 
 
 @dataclass(frozen=True)
 class SumPlace:
-    """A sum of gradients of a piece of a parameter: a whole node of the step's tree. Its numbers follow the message, of
-    the parameter's type; before them the rows that it defines, as uint32, if it is a table's."""
+    """Locates one sum of gradients: a range of rows of a parameter, and a whole node of the tree in which a step adds
+    them.
 
-    parameter: int  # by the number that it has among all
-    first_row: int  # of the piece
+    The numbers of the sum follow the message as a frame, in the parameter's type. For a table, a frame with the numbers
+    of the rows that have gradients comes before, as uint32.
+    """
+
+    parameter: int  # index among all parameters
+    first_row: int  # of the range
     place: int
-    rows: int  # of a table, that it defines; -1: it is no table's
+    rows: int  # number of rows with gradients, for a table; -1 for any other parameter
 
 
 @dataclass(frozen=True)
 class BucketSums:
-    """All that a machine's share adds to the gradient of a bucket."""
+    """Lists all sums that a machine's share of a step adds to the gradient of one bucket."""
 
     step: int
     bucket: int
@@ -376,7 +420,7 @@ class BucketSums:
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that has to be the same on all machines."""
+    """Names a property that must have the same value on all machines, such as a setting or a version."""
 
     name: str
     value: str
@@ -384,19 +428,19 @@ class Fact:
 
 @dataclass(frozen=True)
 class MachineReport:
-    """The state of one machine."""
+    """Reports the state of one machine to the first machine, from supervisor to supervisor."""
 
-    life: str  # of the supervisor: its successor has another
-    address: str  # where it is reached
-    facts: tuple[Fact, ...]  # as far as they are known
-    steps: tuple[int, ...] = ()  # with which a coordinator can begin there; none while one lives
-    saved: tuple[int, ...] = ()  # of these, those with a checkpoint on the disk
-    copies: bool = False  # it takes another machine's checkpoint if it lacks one
-    generation: int = 0  # of the coordinator that lives there, 0: none
-    lost: int = 0  # the newest generation whose coordinator is dead there, 0: none
-    coordinator: str = ""  # where that is reached; empty: not known yet
-    finished: bool = False  # nothing is left to do there
-    ended: str = ""  # why the run is over there, and so everywhere; empty: it is not
+    life: str  # random id of the supervisor: a restarted supervisor has another
+    address: str  # at which the supervisor is reached
+    facts: tuple[Fact, ...]  # known so far
+    steps: tuple[int, ...] = ()  # steps with which a coordinator can begin there; none while a coordinator lives there
+    saved: tuple[int, ...] = ()  # the steps among these that have a checkpoint on the disk
+    copies: bool = False  # the machine may copy another machine's checkpoint if it lacks one
+    generation: int = 0  # of the coordinator that lives on the machine, 0: none
+    lost: int = 0  # the newest generation whose coordinator on the machine is dead, 0: none
+    coordinator: str = ""  # address of the coordinator; empty: not known yet
+    finished: bool = False  # all steps are done on the machine
+    ended: str = ""  # why the run is over on the machine, and so everywhere; empty: it goes on
 
 
 # --- supervisor of the first machine -> all supervisors ---
@@ -412,18 +456,18 @@ class CheckpointPlace:
 
 @dataclass(frozen=True)
 class MachineOrders:
-    """The state of the run, as the first machine sees it."""
+    """Gives the state of the run as the first machine sees it, and what the receiving supervisor has to do."""
 
-    life: str  # of the addressee
-    generation: int = 0  # of coordinators, 0: none has begun
-    step: int = 0  # that it begins with
-    broken: str = ""  # why its coordinators are to be ended; empty: they are not
-    coordinators: tuple[MachineAddress, ...] = ()  # of the generation, as far as they are known
-    refused: str = ""  # why the addressee can't take part; empty: it can
-    ended: str = ""  # why the run is over; empty: it is not
-    finished: bool = False  # nothing is left to do on any machine
-    missing: tuple[int, ...] = ()  # machines that the others wait for
-    lacks: CheckpointPlace | None = None  # what the addressee has to copy, so that all can begin
+    life: str  # of the receiving supervisor
+    generation: int = 0  # newest generation of coordinators, 0: none has begun
+    step: int = 0  # step that the generation begins with
+    broken: str = ""  # why the coordinators of this generation must end; empty: they may go on
+    coordinators: tuple[MachineAddress, ...] = ()  # of the generation, known so far
+    refused: str = ""  # why the receiver can't take part; empty: it can
+    ended: str = ""  # why the run is over; empty: it goes on
+    finished: bool = False  # all steps are done on all machines
+    missing: tuple[int, ...] = ()  # silent machines, for which the other machines wait
+    lacks: CheckpointPlace | None = None  # checkpoint that the receiver has to copy before all machines can begin
 
 
 # --- supervisor -> supervisor, of which one is that of the first machine ---
@@ -431,20 +475,20 @@ class MachineOrders:
 
 @dataclass(frozen=True)
 class CheckpointRequest:
-    """Asks for a file of a checkpoint, from an offset on."""
+    """Asks for the bytes of a file of a checkpoint, from an offset on."""
 
     step: int
     name: str
-    offset: int  # bytes
+    offset: int  # in bytes, from the file's start
 
 
 @dataclass(frozen=True)
 class CheckpointPiece:
-    """Answers a request; the bytes are the frame behind it."""
+    """Answers a `CheckpointRequest`. The bytes follow the message as one frame."""
 
     request: CheckpointRequest
-    is_last: bool = False  # of the file
-    refused: str = ""  # why there are none
+    is_last: bool = False  # no more bytes of the file follow
+    refused: str = ""  # why no bytes were sent
 
 
 Message = (

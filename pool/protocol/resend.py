@@ -1,6 +1,7 @@
-"""The timer on which state is resent (I5).
+"""Provides the timer by which processes resend their state (I5).
 
-With several senders the line is never idle, so waiting for silence would leave a lost message lost.
+The timer does not wait for silence. With several senders a connection is never silent, so a lost message would stay
+lost.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ SAY_AGAIN_MS = int(1000 * SAY_AGAIN_SECONDS)  # a poller's longest wait
 
 
 class SayAgain:
+    """Tells every SAY_AGAIN_SECONDS that the state is to be sent again."""
+
     def __init__(self) -> None:
         self._next = time.monotonic() + SAY_AGAIN_SECONDS
 
     def due(self) -> bool:
-        """True once in SAY_AGAIN_SECONDS."""
+        """Returns True once in SAY_AGAIN_SECONDS."""
         now = time.monotonic()
         if now < self._next:
             return False

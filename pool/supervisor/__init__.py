@@ -1,1 +1,2 @@
-"""The supervisor: makes the memory, starts the others, watches them, shows the run to its user. No torch."""
+"""Implements the supervisor: reserves the run's memory, starts and watches the other processes, shows the run. No
+torch."""

@@ -1,4 +1,4 @@
-"""The deaths of a run's processes, newest last, as far as the supervisor can describe them."""
+"""Records the deaths of a run's processes, newest last, with all that the supervisor can find out about each."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from pool.supervisor.resources.system_memory import oom_kills
 
 
 class DeathLog:
+    """Describes each death, and what a restarted coordinator or the user has to know of it."""
+
     def __init__(self, children: Children) -> None:
         self.deaths: list[Death] = []
         self._children = children
         self._oom_kills = oom_kills()
-        self._held: Held | None = None  # the batch that the newest one was computing
+        self._held: Held | None = None  # the batch that the process of the newest death was computing
 
     def add(self, run: RunPlan, child: Child, how: str) -> Death:
-        """Describes the death of a child; `how`: in words."""
+        """Records the death of a child. `how`: how it ended, in words. Returns the description."""
         self._held = self._held_batch(run, child)
         before, self._oom_kills = self._oom_kills, oom_kills()
         killed = child.returncode == -signal.SIGKILL
@@ -53,12 +55,15 @@ class DeathLog:
         return death
 
     def count_roles(self) -> Counter[str]:
-        """Returns the number of deaths by role."""
+        """Returns the number of deaths of each role."""
         return Counter(death.peer.role for death in self.deaths)
 
     def in_batches(self, before: Sequence[DeathInBatch], done: int) -> tuple[DeathInBatch, ...]:
-        """Returns the deaths in batches that a coordinator has to know of which begins now: those that its predecessor
-        had to, and that one's own, which is the newest. `done`: steps."""
+        """Returns the deaths of workers in batches, for a coordinator that begins now.
+
+        `before`: those that its predecessor was given; `done`: number of completed steps, whose batches are left out.
+        If the newest death was in a batch, it is added.
+        """
         deaths = [*before]
         if self._held is not None:
             newest = self.deaths[-1]
@@ -67,19 +72,20 @@ class DeathLog:
         return still_to_know(deaths, done)
 
     def error(self, why: str, exit_code: int) -> RunError:
-        """Returns the end of the run that follows from the newest death; a crash loop tells of all of them."""
+        """Returns the error that ends the run because of the newest death. For a crash loop it describes all deaths."""
         if exit_code == EXIT_CRASH_LOOP:
             return RunError(f"{account(self.deaths)}\n{why}", exit_code)
         return RunError(f"{self.deaths[-1].line()}; {why}", exit_code)
 
     def _held_batch(self, run: RunPlan, child: Child) -> Held | None:
-        """Returns the batch that a dead process was computing, unless another role of it has raised."""
+        """Returns the batch that a dead process was computing. None if the exception came from the coordinator in that
+        process."""
         worker = next(iter(run.guests(child.peer)), child.peer)
         held, failure = self._children.held_batch(worker), child.failure
         return held if worker == child.peer or failure is None or failure.of_worker else None
 
 
 def _card_of(run: RunPlan, peer: Peer) -> str:
-    """Returns a worker's device, if it is a GPU; else empty."""
+    """Returns the device of a worker if it is a GPU, else an empty string."""
     card = run.planned.card(run.planned.devices[peer.index]) if peer.role == WORKER else None
     return "" if card is None else card.device

@@ -1,4 +1,4 @@
-"""Describes each death of a process, for the line on screen and for the account at the end of the run. Pure."""
+"""Describes deaths of processes in words, for a line on screen and for the account at the end of the run. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 
-_LOWER = {  # what makes a role's own memory smaller
+_LOWER = {  # settings that make the memory of a role's process smaller
     WORKER: "data.batch_size or the model",
     FEEDER: "data.window_chunks or pool.ring_slots",
     COORDINATOR: "the model, or choose an optimizer with less state",
@@ -17,19 +17,21 @@ _LOWER = {  # what makes a role's own memory smaller
 
 @dataclass(frozen=True)
 class Death:
+    """Holds what is known about the death of a process."""
+
     peer: Peer
     how: str  # the signal or the exit code, in words
-    killed_since: str  # why we killed it; empty: it was not us
+    killed_since: str  # why the supervisor killed it; empty: it did not
     out_of_memory: bool  # the kernel has killed a process because memory ran out at that time
-    batch: int | None  # that it was computing
-    last_lines: str  # of its log
+    batch: int | None  # number of the batch that the process was computing
+    last_lines: str  # last lines of the process's log
     raised: str = ""  # the exception that ended it; empty: none did
-    log: Path | None = None  # has the traceback
+    log: Path | None = None  # path of the log, which has the traceback
     crashed_in: str = ""  # the line of Python code that a SIGSEGV struck, as far as the log has it
     card: str = ""  # a worker's GPU, by its name in the run
 
     def line(self) -> str:
-        """All of it but the log."""
+        """Describes the death in one line, without the log's last lines."""
         how = f"raised {self.raised}" if self.raised else self.how
         where = f", {self.card}" if self.card else ""
         parts = [f"{self.peer} (incarnation {self.peer.incarnation}{where}) {how}"]
@@ -53,7 +55,10 @@ class Death:
 
 
 def account(deaths: Sequence[Death]) -> str:
-    """Every death of a run, the newest first, with the last lines of its log unless it says itself where it was."""
+    """Describes every death of a run, the newest first.
+
+    The newest is followed by the last lines of its log, unless the death's line names the place in the code already.
+    """
     lines = [death.line() for death in deaths[:-1]]
     newest = deaths[-1]
     last_lines = "" if newest.raised or newest.crashed_in else newest.last_lines
@@ -61,8 +66,10 @@ def account(deaths: Sequence[Death]) -> str:
 
 
 def with_death(reason: str, deaths: Sequence[Death]) -> str:
-    """Adds to the reason that the coordinator gives for the end how the newest worker died of the batch that it names:
-    it knows no more than that there was a death."""
+    """Adds the newest death of a worker to the coordinator's reason for ending the run, if the reason names a batch.
+
+    The coordinator knows no more than that a worker died in that batch.
+    """
     of_batch = [
         death for death in deaths if death.batch is not None and reason.startswith(f"batch {death.batch} of step ")
     ]

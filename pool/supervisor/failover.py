@@ -1,4 +1,4 @@
-"""The coordinator's successor: it begins as a resumed run does, but from memory (I9)."""
+"""Chooses where a restarted coordinator begins: at a snapshot in memory if possible, else at a checkpoint (I9)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from pool.supervisor.resources.run_folder import RunFolder
 def go_on(
     run: RunPlan, folder: RunFolder, coordinator: Peer, segments: Mapping[str, int], step: int | None = None
 ) -> RunPlan:
-    """Returns the run as a new coordinator takes it on when its predecessor died: the way a resumed run begins (I9).
+    """Returns the run's plan for a new coordinator whose predecessor has died. It begins as in a resumed run (I9).
 
-    From the newest snapshot that is whole; only if there is none, from the newest good checkpoint. `step`: of those
-    that `steps_to_begin_with` gave, on which several machines have agreed.
+    It begins with the newest snapshot in memory that is whole, or, if there is none, with the newest good checkpoint.
+    `segments`: descriptors of shared memory, by name. `step`: one of those that `steps_to_begin_with` gave, on which
+    several machines have agreed.
     """
     run = replace(run, coordinator=coordinator, saved=folder.linked_step(LAST))
     if step is not None:
@@ -39,11 +40,13 @@ def go_on(
 
 
 def steps_to_begin_with(folder: RunFolder, segments: Mapping[str, int]) -> list[int]:
-    """Returns the steps that a new coordinator could begin with, ascending."""
+    """Returns the steps with which a new coordinator could begin, ascending: those of checkpoints and of whole
+    snapshots."""
     return sorted({*folder.checkpoint_steps(), *(state.step for _, state in _whole(segments, folder))})
 
 
 def _from_step(run: RunPlan, folder: RunFolder, segments: Mapping[str, int], step: int) -> RunPlan:
+    """Returns the run's plan to begin with this step, from a snapshot or a checkpoint."""
     for index, state in _whole(segments, folder):
         if state.step == step:
             return replace(run, step=step, cursor=state.cursor, snapshot=index)
@@ -53,8 +56,11 @@ def _from_step(run: RunPlan, folder: RunFolder, segments: Mapping[str, int], ste
 
 
 def still_to_know(deaths: Sequence[DeathInBatch], done: int) -> tuple[DeathInBatch, ...]:
-    """Leaves out those in batches that were computed in the end: of steps below `done`, but for the batches without
-    which these were done, and are done again."""
+    """Returns the deaths of workers that a new coordinator has to know of.
+
+    Batches of steps below `done` were computed in the end, so deaths in them are left out. Those are kept that make a
+    batch unusable: the step was completed without it, and so it has to be when the step is done again.
+    """
     of_batch: defaultdict[object, list[DeathInBatch]] = defaultdict(list)
     for death in deaths:
         of_batch[death.key].append(death)
@@ -62,8 +68,12 @@ def still_to_know(deaths: Sequence[DeathInBatch], done: int) -> tuple[DeathInBat
 
 
 def choose(whole: Iterator[tuple[int, Snapshot]], best_on_disk: int) -> tuple[int, Snapshot] | None:
-    """Chooses among the areas that hold something whole, newest first, the newest; but if its best checkpoint was still
-    to be written, the area that holds that one."""
+    """Chooses a snapshot to begin with. Returns its index and state, or None if there is no whole snapshot.
+
+    `whole`: index and state of each whole snapshot, newest first; `best_on_disk`: step of the best checkpoint on the
+    disk. The newest snapshot is chosen. If the best checkpoint that it names was not written yet, the snapshot of that
+    step is chosen instead, if there is one.
+    """
     if (newest := next(whole, None)) is None:
         return None
     best = newest[1].validations.best
@@ -73,7 +83,10 @@ def choose(whole: Iterator[tuple[int, Snapshot]], best_on_disk: int) -> tuple[in
 
 
 def _whole(segments: Mapping[str, int], folder: RunFolder) -> Iterator[tuple[int, Snapshot]]:
-    """Reads every byte of an area when it is asked for; notes which ones are damaged."""
+    """Yields index and state of each snapshot whose bytes are intact, newest first.
+
+    Every byte of a snapshot is read when the iterator comes to it. Damaged ones are noted for the user.
+    """
     for index, mapped in _snapshots(segments):
         if (state := snapshot.read(mapped.array)) is not None:
             yield index, state
@@ -82,7 +95,10 @@ def _whole(segments: Mapping[str, int], folder: RunFolder) -> Iterator[tuple[int
 
 
 def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:
-    """Maps the areas that say they are whole, newest first; mapped as long as they are held."""
+    """Maps the snapshot areas that are marked as complete. Returns index and mapping of each, newest first.
+
+    An area stays mapped as long as its mapping is referenced.
+    """
     areas = []
     for index, name in enumerate(SNAPSHOTS):
         fd = read_only(segments[name])

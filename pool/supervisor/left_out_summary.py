@@ -1,4 +1,4 @@
-"""Sums of what `data.on_bad_data = "skip"` has left out of a run's data, from the feeders' reports."""
+"""Sums up the data that `data.on_bad_data = "skip"` has left out of a run, from the feeders' reports."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ _NAMES: dict[Purpose, str] = {"train": "training data", "validate": "validation 
 
 
 class LeftOutSummary:
-    """Holds what was left out of each chunk: a feeder that reads again what its predecessor has read adds nothing."""
+    """Counts what was left out, by chunk. A restarted feeder that reads a chunk again adds nothing."""
 
     def __init__(self, config: DataConfig) -> None:
+        """Begins with no reports. `config`: names the source, whose samples have a name of their own."""
         self._samples = source_by_name(config.source).samples
         self._chunks: dict[Purpose, LeftOutChunks] = {}
 
     def add(self, report: LeftOutData) -> str | None:
-        """Adds a report. Returns a line for the terminal if it is the first of these data."""
+        """Adds a feeder's report. Returns a line for the user if it is the first about training data, or about
+        validation data."""
         is_first = report.purpose not in self._chunks
         self._chunks.setdefault(report.purpose, LeftOutChunks()).record(report.chunk, report.kinds)
         if not is_first:
@@ -29,7 +31,7 @@ class LeftOutSummary:
         return f"{_NAMES[report.purpose]}: {found}; all that is left out is counted, and said when the run ends"
 
     def lines(self) -> Sequence[str]:
-        """Returns what was left out in all, a line for each kind."""
+        """Returns a line for each kind of data that was left out, with the sum over all chunks."""
         return [
             f"{_NAMES[purpose]}: {kind.describe(self._samples)}"
             for purpose, chunks in self._chunks.items()

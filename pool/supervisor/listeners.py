@@ -1,5 +1,7 @@
-"""What the supervisor listens to beside the processes of the run: programs that export nets, and other machines. A
-listener decides, and the supervisor acts."""
+"""Defines what the supervisor listens to besides the run's processes: programs that export nets, and other machines.
+
+A listener decides, and the supervisor carries out its actions.
+"""
 
 from __future__ import annotations
 
@@ -14,39 +16,45 @@ from pool.protocol.messages import RunReport
 
 @dataclass(frozen=True)
 class SendRoster:
-    """All processes get the roster anew: a part of it has changed."""
+    """Orders the supervisor to send the roster to all processes, because a part of the roster has changed."""
 
 
 @dataclass(frozen=True)
 class KillCoordinator:
+    """Orders the supervisor to kill the coordinator, for a reason that is not its fault."""
+
     why: str
 
 
 @dataclass(frozen=True)
 class StartCoordinator:
-    """Start the successor of a coordinator that has ended."""
+    """Orders the supervisor to start the successor of a coordinator that has ended."""
 
     predecessor: Peer
     why: str
-    place: MachinePlace | None  # among the other machines; None: the run goes on without them
-    step: int | None = None  # that all machines begin with; None: the newest here
+    place: MachinePlace | None  # this machine's rank among the others; None: the run goes on without them
+    step: int | None = None  # step that all machines begin with; None: the newest of this machine
 
 
 @dataclass(frozen=True)
 class EndRun:
-    """Nothing is left to do."""
+    """Orders the supervisor to end the run, since nothing is left to do."""
 
 
 Action = SendRoster | KillCoordinator | StartCoordinator | EndRun
 
 
 class Listener(Protocol):
+    """Decides what the supervisor has to do about events from outside the run's processes, such as other machines."""
+
     def report(self, report: RunReport) -> None:
         """Receives a report of the coordinator."""
 
     def hear(self, events: Mapping[object, int]) -> Sequence[Action]:
-        """Handles what has happened since the last call; returns what the supervisor has to do, in order. `events`:
-        what its poller has seen. Raises PoolError if the run can't go on."""
+        """Handles what has happened since the last call. Returns the actions for the supervisor, in order.
+
+        `events`: what the supervisor's poller has seen. Raises PoolError if the run can't go on.
+        """
 
     def stop(self) -> None:
-        """The run is being stopped."""
+        """Stops what the listener does, since the run is being stopped."""

@@ -1,7 +1,7 @@
-"""The devices that a run leaves out. Pure.
+"""Decides which devices a run leaves out because they can't be used any more. Pure.
 
-A device that can't be used ends processes. A worker uses one, so it says which that is. A coordinator that uses several
-may be ended by an error that any of them can have caused: then all of these are suspected.
+A device that fails ends processes. A worker uses one device, so the failed one is known. A coordinator that uses
+several may be ended by an error that any of them can have caused. Then all of these are suspected.
 """
 
 from __future__ import annotations
@@ -12,51 +12,60 @@ from dataclasses import dataclass, field
 
 from pool.exchange.exchange_choice import Exchange, after_loss
 
-LIVES = 2  # of a process that end because its device can't be used; then the run goes on without the device
+LIVES = 2  # failures of a device in two lives of a process, after which the run goes on without the device
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Decides what is to be done about a coordinator that has ended so."""
+    """Tells which device to leave out after a failed device has ended the coordinator, and which devices are
+    suspected."""
 
-    left_out: str | None  # the run goes on without this device; None: all are tried once more
-    suspects: Sequence[str] = ()  # each may be the one that is lost
+    left_out: str | None  # device to leave out; None: all devices are tried once more
+    suspects: Sequence[str] = ()  # devices of which any may be the failed one
 
 
 @dataclass
 class LostDevices:
-    """All devices by their names in torch's words."""
+    """Counts failures of devices, and keeps the devices that are left out. Devices have torch's names, such as
+    `cuda:0`."""
 
-    of_worker: Mapping[int, str]  # the device of each, by index
+    of_worker: Mapping[int, str]  # device of each worker, by index
     left_out: set[str] = field(default_factory=set)
-    _lives: Counter[int] = field(default_factory=Counter)  # of workers, that ended with their device
-    _suspected: Counter[str] = field(default_factory=Counter)  # in lives of the coordinator, on the devices that it has
+    _lives: Counter[int] = field(default_factory=Counter)  # number of each worker's lives that its device has ended
+    # number of the coordinator's lives in which a device was suspected, since it runs on its present devices
+    _suspected: Counter[str] = field(default_factory=Counter)
 
     def is_left_out(self, worker: int) -> bool:
+        """Tells whether the device of a worker is left out. `worker`: its index."""
         return self.of_worker.get(worker) in self.left_out
 
     def others(self, but: str | None = None) -> Mapping[int, str]:
-        """Returns the devices of the workers that are left without that device, by index."""
+        """Returns the devices that are still in use, by index of their worker, except the device `but`."""
         gone = {*self.left_out, but}
         return {worker: device for worker, device in self.of_worker.items() if device not in gone}
 
     def workers_on(self, device: str) -> Sequence[int]:
+        """Returns the indices of the workers that use a device."""
         return [worker for worker, its in self.of_worker.items() if its == device]
 
     def exchange_without_lost(self, exchange: Exchange) -> Exchange:
-        """Returns an exchange that uses no device which is left out: the same one if it uses none."""
+        """Returns an exchange (where sums and weights lie) that uses no left-out device. The same one if it uses
+        none."""
         lost = [device for device in exchange.devices if device in self.left_out]
         return after_loss(exchange, lost, self.others()) if lost else exchange
 
     def worker_ended(self, worker: int) -> bool:
-        """The device of a worker has ended it; whether that was its last life."""
+        """Counts a life of a worker that its device has ended. Returns whether the device is now to be left out."""
         self._lives[worker] += 1
         return self._lives[worker] >= LIVES
 
     def coordinator_ended(self, suspects: Sequence[str]) -> Verdict:
-        """One of these devices has ended the coordinator, which uses them all."""
+        """Counts a life of the coordinator that a device has ended. Returns which device is to be left out, if any.
+
+        `suspects`: the devices that may have failed.
+        """
         if known := [device for device in suspects if device in self.left_out]:
-            return Verdict(known[0], known)  # a worker's last life was faster
+            return Verdict(known[0], known)  # a worker's failure was seen earlier
         named = {self.of_worker[worker] for worker in self._lives}
         suspects = [device for device in suspects if device in named] or suspects
         self._suspected.update(suspects)
@@ -64,5 +73,6 @@ class LostDevices:
         return Verdict(suspects[0], suspects) if suspects else Verdict(None)
 
     def leave_out(self, device: str) -> None:
+        """Leaves out a device, and forgets suspicions against others."""
         self.left_out.add(device)
-        self._suspected.clear()  # those of its lives on other devices than it has now
+        self._suspected.clear()  # they came from a coordinator on other devices than now

@@ -1,4 +1,4 @@
-"""Listens to the other machines of a run: the coordinator here ends and begins together with theirs."""
+"""Watches the other machines of a run, so that the coordinator of this machine begins and ends together with theirs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from pool.supervisor.listeners import Action, EndRun, KillCoordinator, SendRoste
 
 
 class MachineWatch:
+    """Turns orders of the first machine, and the silence of machines, into actions for this machine's supervisor."""
+
     def __init__(
         self,
         group: MachineGroup,
@@ -22,43 +24,55 @@ class MachineWatch:
         say: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timeout`: seconds that a machine is waited for; `say`: shows a line to the run's user."""
+        """Begins to watch the machines of `group`.
+
+        `timeout`: seconds to wait for a silent machine before the run ends; `say`: shows a line to the user; `clock`:
+        returns seconds of monotonic time.
+        """
         self._group = group
         self._timeout = timeout
         self._say = say
         self._clock = clock
-        self._ended: tuple[Peer, str] | None = None  # the coordinator that has ended, and why
-        self._complete_at = clock()  # when all machines were heard last
-        self._broken = 0  # the generation of machines whose end was shown last
-        self._shown_wait = ""  # the line that names the machines that are waited for
+        self._ended: tuple[Peer, str] | None = None  # the coordinator that has ended, and the reason
+        self._complete_at = clock()  # when no machine was missing last
+        self._broken = 0  # the newest generation whose end was shown to the user
+        self._shown_wait = ""  # the newest line about missing machines that was shown
         self._is_stopping = False
-        self.missed = ""  # the machines without which the run has to end
+        self.missed = ""  # names of the silent machines because of which the run ends
 
     @property
     def has_group(self) -> bool:
-        """The coordinator here begins with those of other machines."""
+        """Returns whether the coordinator of this machine still begins together with those of other machines."""
         return not self.missed
 
     @property
     def coordinators(self) -> tuple[MachineAddress, ...]:
-        """The coordinators of the other machines."""
+        """Returns the addresses of the other machines' coordinators."""
         return self._group.member.coordinators if self.has_group else ()
 
     def report(self, report: RunReport) -> None:
-        """Receives a report of the coordinator here: it is up."""
+        """Receives a report of this machine's coordinator, and passes the coordinator's address on to the other
+        machines."""
         if self.has_group:
             self._group.member.reached_at(report.address)
 
     def coordinator_ended(
         self, peer: Peer, why: str, steps: Sequence[int], saved: Sequence[int], *, finished: bool
     ) -> None:
-        """The coordinator here has ended. Its successor can begin with any of `steps`, of which those `saved` have a
-        checkpoint; `finished`: it has done all."""
+        """Reports to the other machines that this machine's coordinator has ended.
+
+        `steps`: with which a successor can begin; `saved`: the steps among these that have a checkpoint; `finished`:
+        the coordinator has done all steps.
+        """
         self._ended = peer, why
         self._group.member.lost(steps, saved, finished=finished)
 
     def hear(self, _events: Mapping[object, int]) -> Sequence[Action]:
-        """Does what the first machine orders, and looks who is not heard. Raises RunError, ConfigError."""
+        """Receives orders of the first machine and looks for silent machines. Returns the actions that follow, in
+        order.
+
+        Raises RunError if the run is over, ConfigError if this machine can't take part.
+        """
         if not self.has_group:
             return []
         coordinators = self.coordinators
@@ -69,17 +83,18 @@ class MachineWatch:
             actions.append(SendRoster())
         finished = self._group.member.report.finished
         if finished and self._group.first_is_gone:
-            return [*actions, EndRun()]  # the first machine has heard of that, and is gone
+            return [*actions, EndRun()]  # the first machine knows that and has ended
         actions += self._look_who_is_missing()
         if self._ended is not None and not finished and self._is_stopping:
             actions.append(EndRun())  # there is no step to finish
         return actions
 
     def stop(self) -> None:
-        """The run is being stopped: a coordinator that has ended gets no successor."""
+        """Notes that the run is being stopped: a coordinator that has ended gets no successor."""
         self._is_stopping = True
 
     def _obey(self, decision: Decision | None) -> list[Action]:
+        """Turns a decision about this machine into actions. Raises RunError, ConfigError."""
         match decision:
             case Refused(why):
                 raise ConfigError(why)
@@ -88,7 +103,7 @@ class MachineWatch:
             case Over():
                 return [EndRun()]
             case Break(why):
-                if self._broken != self._group.member.generation:  # it is ordered until it is done
+                if self._broken != self._group.member.generation:  # the order is repeated until it is carried out
                     self._broken = self._group.member.generation
                     self._say(why)
                 return [KillCoordinator("has to begin anew with those of the other machines")]
@@ -98,14 +113,19 @@ class MachineWatch:
                 return []
 
     def _start(self, generation: int | None, step: int | None) -> StartCoordinator:
-        """`generation`: None without the other machines."""
+        """Returns the action that starts a successor of the ended coordinator. `generation`: None to go on without
+        other machines."""
         assert self._ended is not None
         (predecessor, why), self._ended = self._ended, None
         place = None if generation is None else self._group.of_generation(generation)
         return StartCoordinator(predecessor, why, place, step)
 
     def _look_who_is_missing(self) -> Sequence[Action]:
-        """If a machine is not heard for too long, what there is becomes a checkpoint, and the run ends here."""
+        """Ends the run on this machine if another machine has been silent for longer than the timeout.
+
+        First kills the coordinator. Then starts a successor without the other machines, which saves the newest step as
+        a checkpoint.
+        """
         now, missing = self._clock(), self._group.waits_for
         line = f"waiting up to {self._timeout:g} s for {missing}: {self._group.advice}" if missing else ""
         if line and line != self._shown_wait:

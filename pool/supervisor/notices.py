@@ -1,4 +1,4 @@
-"""Shows what processes have to tell the run's user: what several of them find is shown once."""
+"""Shows the notices of a run's processes to the user. What several processes find is shown once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ log = logging.getLogger(__name__)
 
 
 class Notices:
+    """Receives notices of processes, and shows each new one."""
+
     def __init__(self, config: DataConfig, say: Callable[[str], object]) -> None:
-        """`say`: shows a line to the run's user."""
+        """Begins with no notices. `config`: of the run's data; `say`: shows a line to the user."""
         self.left_out = LeftOutSummary(config)
         self._say = say
-        self._of_workers: set[str] = set()  # texts that were shown
-        self._untrained_fields: set[str] = set()  # that were shown
+        self._of_workers: set[str] = set()  # texts of workers that were shown
+        self._untrained_fields: set[str] = set()  # fields that were shown
 
     def hear(self, peer: Peer, message: Notice | LeftOutData | UntrainedFeatures) -> None:
-        """Shows a message of a process, if it is a new one."""
+        """Shows a message of a process, if the same was not shown before."""
         match message:
             case Notice(text):
                 log.warning("%s: %s", peer, text)
@@ -35,13 +37,15 @@ class Notices:
                 self._show_untrained(share)
 
     def _show_notice(self, peer: Peer, text: str) -> None:
+        """Shows a line of text. Of workers, which often find the same, each text is shown once."""
         if peer.role != WORKER or text not in self._of_workers:
             self._say(text)
         if peer.role == WORKER:
             self._of_workers.add(text)
 
     def _show_untrained(self, share: UntrainedShare) -> None:
-        """Shows once of a field that more than a small share of its features in a validation is never trained."""
+        """Shows a line about a field many of whose features in the validation data are never trained. Once for each
+        field."""
         if share.field in self._untrained_fields:
             return
         self._untrained_fields.add(share.field)

@@ -1,5 +1,7 @@
-"""Exports a run's numbered nets and runs the user's command with each, beside training (`pool.nets`). The run waits for
-that only at its end."""
+"""Exports a run's numbered nets and runs the user's command with each, beside training (`pool.nets`).
+
+Only at its end does the run wait for these programs.
+"""
 
 from __future__ import annotations
 
@@ -37,26 +39,33 @@ EXPORT, ON_EXPORT = "export", "on_export"  # jobs, and the names of their logs
 
 @dataclass(frozen=True)
 class _Result:
+    """Holds the result of a program that has ended."""
+
     code: int  # exit code of the program, negative for a signal
     output: str
-    last_line: str  # of its errors
+    last_line: str  # last line of its errors
 
 
 @dataclass
 class _Job:
-    """Commands for the nets of a step, one for each member, run one after the other."""
+    """Holds the commands for the nets of a step, one for each member (network of the run), run one after the other."""
 
     name: str
     step: int
     commands: Sequence[Sequence[str]]
-    folder: Path  # of the nets
-    results: list[_Result] = field(default_factory=list)  # of the commands that have ended
-    program: Program | None = None  # that runs now
+    folder: Path  # folder of the nets
+    results: list[_Result] = field(default_factory=list)  # results of the commands that have ended
+    program: Program | None = None  # the program that runs now
 
 
 class NumberedNets:
+    """Runs export programs and the user's commands, at most one of each at a time."""
+
     def __init__(self, run: RunPlan, folder: RunFolder, poller: zmq.Poller, say: Callable[[str], object]) -> None:
-        """`say`: shows a line to the run's user. Raises OSError."""
+        """Reads which nets an earlier process of the run has finished.
+
+        `poller`: watches the programs; `say`: shows a line to the user. Raises OSError.
+        """
         self._task, self._train = run.config.task, run.config.train
         self._folder = folder
         self._poller = poller
@@ -65,10 +74,10 @@ class NumberedNets:
         members = range(len(run.planned.plans))
         self._members: Sequence[int | None] = members if len(members) > 1 else [None]
         self._suffix = getattr(task_module(self._task), "EXPORT_SUFFIX", "")
-        self._jobs: dict[str, _Job] = {}  # that run now, by name
-        self._numbers: NetNumbers | None = None  # until the coordinator has reported that they are in the metrics
+        self._jobs: dict[str, _Job] = {}  # jobs that run now, by name
+        self._numbers: NetNumbers | None = None  # not yet confirmed by the coordinator
         self._stopped = False
-        self._is_waiting = False  # the user knows
+        self._is_waiting = False  # the user was told that the run waits for nets
         states = read_record(folder.inside) if self._train.export_every else {}
         known = {step: net for step, net in states.items() if step <= run.step}
         self._plan = NetPlan(self._train.export_every, bool(self._train.on_export), known)
@@ -78,7 +87,7 @@ class NumberedNets:
 
     @property
     def news(self) -> NetNews:
-        """The state of the nets, for the coordinator."""
+        """Returns the state of the nets, for the coordinator."""
         if self._stopped or not self._train.export_every:
             return NetNews((), FOREVER)
         unsettled = self._plan.unsettled
@@ -87,10 +96,11 @@ class NumberedNets:
 
     @property
     def pids(self) -> set[int]:
+        """Returns the process ids of the programs that run now."""
         return {job.program.pid for job in self._jobs.values() if job.program is not None}
 
     def report(self, report: RunReport) -> None:
-        """Receives a report of the coordinator."""
+        """Receives a report of the coordinator: new checkpoints to export, numbers of nets that were recorded."""
         if report.checkpoint != self._saved:
             self._saved = report.checkpoint
             self._list_checkpoints()
@@ -103,8 +113,10 @@ class NumberedNets:
             self._say(f"all steps are done; waiting for {what} (Ctrl-C: end now, --resume does the rest)")
 
     def hear(self, events: Mapping[object, int]) -> Sequence[Action]:
-        """Handles the programs that have ended, by `events` of the poller, and starts the next ones. The roster is sent
-        if `news` have changed."""
+        """Handles programs that have ended, by `events` of the poller, and starts the next ones.
+
+        Returns an order to send the roster if `news` has changed.
+        """
         before = self.news
         for job in [job for job in self._jobs.values() if self._is_over(job, events)]:
             del self._jobs[job.name]
@@ -118,7 +130,7 @@ class NumberedNets:
         return [] if self.news == before else [SendRoster()]
 
     def stop(self) -> None:
-        """Ends what is running, and starts nothing more."""
+        """Ends the programs that run, and starts no more."""
         self._stopped = True
         for job in self._jobs.values():
             if job.program is not None:
@@ -128,6 +140,7 @@ class NumberedNets:
         self._jobs.clear()
 
     def _list_checkpoints(self) -> None:
+        """Updates the list of checkpoints from which nets can be exported."""
         if not self._train.export_every:
             return
         try:
@@ -136,14 +149,15 @@ class NumberedNets:
             log.warning("checkpoints can't be listed: %s", error)
 
     def _start_export(self) -> None:
+        """Starts the export of the next step's nets into a folder that is renamed when all are written."""
         if EXPORT in self._jobs or not self._plan.to_export:
             return
         step, weights = self._plan.to_export[0], self._train.export_weights
-        run = self._folder.moved_to or self._folder.path  # as other programs find it
+        run = self._folder.moved_to or self._folder.path  # path by which other programs find the folder
         beside = temporary(run / NETS / net_name(step, ""))
         try:
             make_folder(self._folder.inside / NETS)
-            files.sweep(self._folder.inside / NETS)  # of a supervisor that was killed
+            files.sweep(self._folder.inside / NETS)  # remove files of a supervisor that was killed
             (self._folder.inside / NETS / beside.name).mkdir(0o700)
             checkpoint = step_path(run / FOLDER, step)
             names = [(net_name(step, self._suffix, member), member) for member in self._members]
@@ -156,6 +170,7 @@ class NumberedNets:
             self._run_next(_Job(EXPORT, step, commands, beside))
 
     def _start_trial(self) -> None:
+        """Starts the user's command with the nets of the next step whose nets are exported."""
         step = self._plan.next_trial
         if ON_EXPORT in self._jobs or self._numbers is not None or step is None:
             return
@@ -164,7 +179,7 @@ class NumberedNets:
         self._run_next(_Job(ON_EXPORT, step, [_fill_in(self._train.on_export, step, path) for path in paths], nets))
 
     def _run_next(self, job: _Job) -> None:
-        """Runs the next command of a job. What can't be started has failed."""
+        """Starts the next command of a job. A command that can't be started counts as failed."""
         self._jobs[job.name] = job
         job.program = None
         logs = self._folder.logs / f"{job.name}.out.log", self._folder.logs / f"{job.name}.log"
@@ -177,7 +192,8 @@ class NumberedNets:
                 job.results.append(_Result(EXIT_RESOURCES, "", f"no process for it: {error.strerror}"))
 
     def _is_over(self, job: _Job, events: Mapping[object, int]) -> bool:
-        """Runs the next command of a job if one has ended. Returns whether all have."""
+        """Handles the end of a job's program, and starts the job's next command. Returns whether all commands have
+        ended."""
         if (program := job.program) is not None:
             program.cut_logs()
             if program.pidfd not in events:
@@ -188,7 +204,7 @@ class NumberedNets:
         return job.program is None
 
     def _finish_export(self, job: _Job) -> None:
-        """Gives the nets of a step their names, once all are on the disk."""
+        """Gives the nets of a step their final names, once all are on the disk."""
         beside = self._folder.inside / NETS / job.folder.name
         failed = next((result for result in job.results if result.code), None)
         try:
@@ -205,7 +221,7 @@ class NumberedNets:
             files.remove_quietly(beside)
 
     def _finish_trial(self, job: _Job) -> None:
-        """Hands the command's numbers to the coordinator, if there are any."""
+        """Keeps the numbers that the user's commands printed for the coordinator, if there are any."""
         for result in job.results:
             if result.code:
                 reason = f"{ended(result.code)}{f': {result.last_line}' if result.last_line else ''}"
@@ -217,6 +233,8 @@ class NumberedNets:
             self._record(job.step, Net.DONE)
 
     def _give_up(self, step: int, reason: str, *, has_room: bool) -> None:
+        """Records that the nets of a step are not written. For want of room they are left to a resumed run. `reason`:
+        for the user."""
         line = f"nets of step {step} are not written: {reason}"
         if has_room:
             self._say(f"{line}; training goes on")
@@ -237,7 +255,10 @@ class NumberedNets:
 
 
 def _fill_in(command: Sequence[str], step: int, net: Path) -> list[str]:
-    """Returns the user's command for a net. In one pass: a path may have {step} in it."""
+    """Returns the user's command with the path and the step of a net filled in.
+
+    Both are replaced in one pass, since a path may itself contain the text {step}.
+    """
     values = {"{net}": str(net), "{step}": str(step)}
     pattern = "|".join(map(re.escape, values))
     return [re.sub(pattern, lambda match: values[match[0]], word) for word in command]

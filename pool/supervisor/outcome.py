@@ -1,6 +1,6 @@
-"""Tells the program of `train.on_end` how a run ended; the supervisor runs it once when nothing of the run lives.
+"""Reports the end of a run to the user's program `train.on_end`, which runs once when no process of the run is left.
 
-Whatever that program does, the run's exit code stays; a line says what went wrong.
+Whatever that program does, the run's exit code stays. A line tells the user if the program fails.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ _LOOK = 0.5  # seconds between two looks at its logs
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a run, as the program gets it. Paths are absolute; None: there is none."""
+    """Describes the end of a run, as the user's program gets it. Paths are absolute. None: the item does not exist."""
 
     outcome: str  # finished, stopped (by a signal, or since another machine was) or failed
-    exit_code: int  # of `pool train`
-    reason: str | None  # why it failed: what is on stderr
+    exit_code: int  # exit code of `pool train`
+    reason: str | None  # why the run failed, as printed on stderr
     run: str  # the run folder
     step: int  # steps done
-    steps: int  # of the whole run
-    loss: float | None  # of the newest step, the median over members
-    checkpoint: str | None  # the newest
-    best_checkpoint: str | None  # the one that validated best
-    best_metric: str | None  # by this number
+    steps: int  # number of steps of the whole run
+    loss: float | None  # loss of the newest step, the median over members
+    checkpoint: str | None  # path of the newest checkpoint
+    best_checkpoint: str | None  # path of the checkpoint that validated best
+    best_metric: str | None  # name of the number by which it is the best
     best_value: float | None
-    resume: str | None  # the command that goes on with the run, if it is on one machine
+    resume: str | None  # command that resumes the run, if it is on one machine
 
     def to_json(self) -> bytes:
+        """Encodes the outcome as one line of JSON."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
@@ -55,8 +56,11 @@ def outcome_of(
     reason: str,
     again: Callable[[str], str] | None,
 ) -> Outcome:
-    """`report`: the run's last; `code`: its exit code; `again`: makes the command that goes on with the run in a
-    folder."""
+    """Collects the outcome of a run.
+
+    `report`: the run's last report; `code`: its exit code; `reason`: why it failed, else empty; `again`: makes the
+    command that resumes a run in a folder.
+    """
     run = (folder.moved_to or folder.path).absolute()
     saved = folder.linked_step(LAST)
     best = -1 if report is None else report.best_step
@@ -84,8 +88,11 @@ def tell(
     say: Callable[[str], object],
     longest: float = LONGEST,
 ) -> None:
-    """Runs the program with the outcome on its standard input, and waits for its end; another signal ends it at once,
-    as its time being over does."""
+    """Runs the user's program with the outcome on its standard input, and waits until it ends.
+
+    The program is killed after `longest` seconds, or at once when another signal to stop comes. `say`: shows a line to
+    the user.
+    """
     log, before = folder.logs / "on_end.log", signals.count
     try:
         program = Program(
@@ -115,4 +122,5 @@ def tell(
 
 
 def _number(value: float) -> float | None:
+    """Returns a number, or None if it is not finite, which JSON can't express."""
     return value if math.isfinite(value) else None

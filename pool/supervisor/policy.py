@@ -1,4 +1,4 @@
-"""Decides what follows a death. Pure: from facts to a decision, with a sentence that says why."""
+"""Decides what follows the death of a process. Pure: from facts to a decision with a sentence that says why."""
 
 from __future__ import annotations
 
@@ -10,32 +10,38 @@ from pool.process.failure import Failure
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.supervisor.lost_devices import LostDevices
 
-PAUSES = (0.0, 0.1, 0.5, 2.0, 5.0)  # seconds before the first, second, ... restart without a step done
+PAUSES = (0.0, 0.1, 0.5, 2.0, 5.0)  # seconds before the first, second, ... restart since the last completed step
 
 
 @dataclass(frozen=True)
 class Decision:
+    """Says whether a dead process is restarted, and why."""
+
     restart: bool
     why: str
-    pause: float = 0.0  # seconds to wait before it
-    exit_code: int = EXIT_CRASH_LOOP  # of the run, if there is none
+    pause: float = 0.0  # seconds to wait before the restart
+    exit_code: int = EXIT_CRASH_LOOP  # exit code of the run, if the process is not restarted
     leave_out: bool = False  # the run goes on without the process
 
 
 @dataclass
 class RestartPolicy:
-    """A budget of deaths per place without progress; a step done makes it whole again. A device that can't be used in
-    two lives of a process is left out, as long as a worker has another."""
+    """Decides whether a process that has died is restarted.
+
+    Each role and index has a budget of deaths without progress. A completed step makes every budget whole again. A
+    device that can't be used in two lives of a process is left out of the run, as long as a worker has another device.
+    """
 
     budget: int
     devices: LostDevices = field(default_factory=lambda: LostDevices({}))
-    done: int = -1  # steps
+    done: int = -1  # number of steps completed
     _deaths: Counter[tuple[str, int]] = field(default_factory=Counter)
-    _raised: dict[tuple[str, int], str] = field(default_factory=dict)  # signature of the newest exception, by place
-    _ended: set[Peer] = field(default_factory=set)  # by us, for what is not their fault
+    # signature of the newest exception, by role and index
+    _raised: dict[tuple[str, int], str] = field(default_factory=dict)
+    _ended: set[Peer] = field(default_factory=set)  # killed by the supervisor for what is not their fault
 
     def progress(self, step: int) -> None:
-        """The run has done `step` steps."""
+        """Notes that the run has completed `step` steps, which makes all budgets whole again if this is progress."""
         if step > self.done:
             self.done = step
             self._deaths.clear()
@@ -49,11 +55,11 @@ class RestartPolicy:
         batch: int | None = None,
         needed: bool = True,
     ) -> Decision:
-        """A process is dead that was not told to end.
+        """Decides what follows the death of a process that was not told to end.
 
-        `failure`: the exception that ended it, if one did; `batch`: in which batch. The coordinator decides whether a
-        batch can be computed and limits such deaths, so they don't count here.
-        `needed`: the run can't go on without it now; if it can, the process is restarted without limit.
+        `failure`: the exception that ended the process, if one did; `batch`: the batch in which it was raised. Whether
+        such a batch can be computed the coordinator decides, and it limits such deaths, so they don't count here.
+        `needed`: the run can't go on without the process now. If it can, the process is restarted without limit.
         """
         if self.is_left_out(peer):
             return self._worker_left_out()
@@ -81,11 +87,11 @@ class RestartPolicy:
         return Decision(True, f"restarted{when}: death {number} since the last step; {limit}", pause)
 
     def is_left_out(self, peer: Peer) -> bool:
-        """Its device is, and so this worker."""
+        """Tells whether a process is a worker whose device was left out of the run."""
         return peer.role == WORKER and self.devices.is_left_out(peer.index)
 
     def ended(self, peer: Peer) -> None:
-        """We end it for what is not its fault: its death does not count."""
+        """Notes that the supervisor kills a process for a reason that is not its fault, so the death does not count."""
         self._ended.add(peer)
 
     def _worker_lost(self, worker: int) -> Decision:
@@ -101,6 +107,7 @@ class RestartPolicy:
         return Decision(False, f"left out, the run goes on with {self._others()}", leave_out=True)
 
     def _coordinator_lost(self, suspects: tuple[str, ...]) -> Decision:
+        """Decides what follows when a device has ended the coordinator. `suspects`: devices of which one has failed."""
         verdict = self.devices.coordinator_ended(suspects)
         if verdict.left_out is None:
             return _tried_once_more()

@@ -1,4 +1,5 @@
-"""The state of one supervised process. Pure: from events and the time to the next stage, with a sentence that says why.
+"""Holds the state of one supervised process, and decides when it is stuck. Pure: from events and times to the next
+stage.
 
 The transitions are drawn in docs/explanation/recovery.md; tests/pool/supervisor/test_process_table.py compares the two.
 """
@@ -12,13 +13,15 @@ from pool.protocol.identity import Peer
 
 
 class Stage(Enum):
-    WAITING = "Waiting"  # to be started when its time has come
-    ASKED = "Asked"  # the fork server has been asked for it
-    STARTING = "Starting"  # it is there, and has not said hello
-    READY = "Ready"  # it has to show that it moves
+    """Names the stages in a process's life, as the supervisor sees it."""
+
+    WAITING = "Waiting"  # has to be started when its pause is over
+    ASKED = "Asked"  # the fork server was asked to fork the process
+    STARTING = "Starting"  # the process exists, and has not sent Hello
+    READY = "Ready"  # has to show that its loop advances
     IDLE = "Idle"  # the fork server between two requests: it may be silent
-    KILLED = "Killed"  # by us; its death is still to be seen
-    DEAD = "Dead"  # what it had can be given away (I4)
+    KILLED = "Killed"  # by the supervisor; its death is not seen yet
+    DEAD = "Dead"  # its memory may be given to others (I4)
 
 
 NEXT = {
@@ -34,41 +37,42 @@ NEXT = {
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a process may take, in seconds."""
+    """Limits the time that a process may take, in seconds."""
 
-    hang_timeout: float  # without a sign of life, or without moving, once it is ready
-    start_timeout: float  # until it is ready
+    hang_timeout: float  # without a message, or without an advance of its loop, once the process is ready
+    start_timeout: float  # until the process is ready
 
 
 @dataclass
 class ProcessState:
-    """The newest incarnation of one process. Times are seconds of one monotonic clock."""
+    """Holds the state of one process, of its newest incarnation (life from start to death). Times are seconds of a
+    monotonic clock."""
 
     peer: Peer
     stage: Stage = Stage.WAITING
-    due: float = 0.0  # while it waits: when it is to be started
-    heard: float = 0.0  # when it was started, or last spoke
-    moved: float = 0.0  # when its loop last moved
+    due: float = 0.0  # in stage Waiting: when to start it
+    heard: float = 0.0  # when the process was started, or last sent a message
+    moved: float = 0.0  # when the process's loop last advanced
 
     def enter(self, stage: Stage, now: float) -> None:
-        """Its clocks begin anew."""
+        """Enters a stage and restarts the clocks of silence and standstill. Asserts that the transition is allowed."""
         assert stage in NEXT[self.stage], f"{self.peer}: {stage.value} after {self.stage.value}"
         self.stage = stage
         self.heard = self.moved = now
 
     def wait(self, due: float) -> None:
-        """A dead one's successor is to be started at `due`."""
+        """Replaces a dead process by its next incarnation, which is to be started at `due`."""
         self.peer = replace(self.peer, incarnation=self.peer.incarnation + 1)
         self.enter(Stage.WAITING, due)
         self.due = due
 
     def shift(self, seconds: float) -> None:
-        """Time that does not count."""
+        """Leaves out `seconds` from the measured silence and standstill."""
         self.heard += seconds
         self.moved += seconds
 
     def stuck(self, patience: Patience, now: float) -> str:
-        """Why it has to be killed, to complete "the process ..."; empty if it has not to be."""
+        """Returns the reason to kill the process, to complete "the process ...", or an empty string if it may live."""
         silent, still = now - self.heard, now - self.moved
         if self.stage is Stage.STARTING and silent > patience.start_timeout:
             return f"did not get ready within {patience.start_timeout:g} s (pool.start_timeout)"

@@ -1,6 +1,7 @@
-"""The states of all processes of a run: which is to be started, which is watched, which is stuck. No sockets, no clock.
+"""Tracks the stages of all processes of a run: which is to be started, which is watched, which is stuck.
 
-Silence leads to a kill and to nothing else; what a process owned is given away when its death is seen (I4).
+Uses no sockets and no clock. A silent process is killed, and nothing else follows from silence: what a process owned is
+given to others when its death is seen (I4).
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Stuck:
+    """Names a process to kill, with a reason that completes "the process ..."."""
+
     peer: Peer
     why: str
 
 
 class ProcessTable:
-    """The states of all processes but the supervisor. Each change of a stage is logged with the reason."""
+    """Holds the states of all processes but the supervisor. Each change of a stage is logged with the reason."""
 
     def __init__(
         self,
@@ -34,9 +37,12 @@ class ProcessTable:
         *,
         guests: Mapping[Peer, Peer] | None = None,
     ) -> None:
-        """The fork server is ready; all others are to be started now. `look_every`: seconds between two calls of
-        `stuck` at most, as long as this process is not stopped; `guests`: roles that one of the others plays, too: they
-        are watched like processes, and start and end with theirs."""
+        """Begins with a fork server that is ready, and all other processes to be started now.
+
+        `look_every`: most seconds between two calls of `stuck`, unless this process is stopped. `guests`: for each role
+        that runs in another role's process, that other role. Guests are watched like processes, and start and end with
+        their host.
+        """
         self._forkserver = ProcessState(forkserver, Stage.IDLE)
         guests = guests or {}
         self._states = {peer.place: ProcessState(peer, due=now) for peer in (*others, *guests)}
@@ -50,38 +56,40 @@ class ProcessTable:
 
     @property
     def somebody_waits(self) -> bool:
-        """Somebody waits for the fork server."""
+        """Tells whether a process waits for the fork server."""
         return any(state.stage in (Stage.WAITING, Stage.ASKED) for state in self._others())
 
     def next_start(self, now: float) -> Peer | None:
-        """The process whose pause is over; only the fork server itself while that is busy."""
+        """Returns the next process whose pause is over, or None. While the fork server is busy or dead no other process
+        is started."""
         state = self._first_to_start()
         return state.peer if state is not None and state.due <= now else None
 
     def pause(self, now: float, longest: float) -> float:
-        """Seconds until a process is to be started."""
+        """Returns the seconds until a process is to be started, at most `longest`."""
         state = self._first_to_start()
         return longest if state is None else min(longest, max(0.0, state.due - now))
 
     def asked(self, peer: Peer, now: float) -> None:
-        """The fork server has been asked for a process; it has the usual time to answer."""
+        """Notes that the fork server was asked for a process. It has to answer within the usual time."""
         self._enter(self._state_of(peer), Stage.ASKED, now, "its time has come")
         self._enter(self._forkserver, Stage.READY, now, f"asked for the {peer}")
 
     def started(self, peer: Peer, now: float) -> None:
-        """A process is there; its first beat says that it is ready."""
+        """Notes that a process exists. The process's first heartbeat will make it ready."""
         for state in self._played_by(peer):
             self._enter(state, Stage.STARTING, now, "it is there")
 
     def answered(self, now: float) -> None:
-        """The fork server has got ready, or has forked: it owes nothing until it is asked again."""
-        if self._forkserver.stage is not Stage.KILLED:  # too late
+        """Notes that the fork server is ready, or has forked. It may be silent until it is asked again."""
+        if self._forkserver.stage is not Stage.KILLED:  # the answer came too late
             self._enter(self._forkserver, Stage.IDLE, now, "it has answered")
 
     # --- watching ---
 
     def beat(self, peer: Peer, still: float, now: float) -> None:
-        """A heartbeat: the process's loop has not moved for `still` seconds. One of a dead process changes nothing."""
+        """Notes a heartbeat of a process whose loop has not advanced for `still` seconds. Ignores heartbeats of dead
+        processes."""
         state = self._states.get(peer.place)
         if state is None or state.peer != peer or state.stage not in (Stage.STARTING, Stage.READY):
             return
@@ -90,7 +98,10 @@ class ProcessTable:
         state.heard, state.moved = now, now - still
 
     def stuck(self, now: float) -> list[Stuck]:
-        """The processes to kill. Time in which this process itself did not run (a suspended machine) does not count."""
+        """Returns the processes to kill, and marks them as killed.
+
+        Time in which the supervisor itself did not run (on a suspended machine) does not count as silence.
+        """
         lost, self._looked = max(0.0, now - self._looked - 2 * self._look_every), now
         killed = []
         for state in self._states.values():
@@ -103,8 +114,10 @@ class ProcessTable:
     # --- ending ---
 
     def died(self, peer: Peer, how: str, now: float) -> None:
-        """The death of a process has been seen; `how` completes "it ...". A process that the dead fork server was asked
-        for waits for the next one."""
+        """Notes that a process's death was seen. `how` completes "it ...".
+
+        If the fork server is dead, a process that it was asked for waits for the next fork server.
+        """
         for state in self._played_by(peer):
             self._enter(state, Stage.DEAD, now, f"it {how}")
         if peer == self._forkserver.peer:
@@ -113,7 +126,7 @@ class ProcessTable:
                     self._enter(other, Stage.WAITING, now, "the fork server has died")
 
     def again(self, peer: Peer, due: float, why: str) -> Peer:
-        """The dead one's successor, to be started at `due`."""
+        """Schedules the next incarnation of a dead process, to be started at `due`. Returns it."""
         states = self._played_by(peer)
         for state in states:
             state.wait(due)
@@ -124,6 +137,8 @@ class ProcessTable:
         return (state for state in self._states.values() if state is not self._forkserver)
 
     def _first_to_start(self) -> ProcessState | None:
+        """Returns the process to start next: a dead fork server first, then the one whose pause ends first. None if
+        there is none."""
         if self._forkserver.stage is Stage.WAITING:
             return self._forkserver
         if self._forkserver.stage is not Stage.IDLE:
@@ -133,7 +148,7 @@ class ProcessTable:
         return min(waiting, key=lambda state: state.due, default=None)
 
     def _played_by(self, peer: Peer) -> list[ProcessState]:
-        """Returns the state of a process, then those of its guests."""
+        """Returns the states of a process and of its guests (other roles in the same process), its own first."""
         guests = [guest for guest, host in self._guests.items() if host == peer.place]
         return [self._state_of(peer), *(self._states[guest] for guest in guests)]
 

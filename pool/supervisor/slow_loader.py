@@ -1,4 +1,4 @@
-"""A run whose workers wait for batches is told to its user, once. Pure: decides from the coordinator's reports."""
+"""Warns the user once if the workers of a run often wait for batches. Pure: decides from the coordinator's reports."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from statistics import fmean
 from loader.cores import allowed_cores
 from pool.protocol.messages import RunReport
 
-BEGIN, END = 10.0, 20.0  # seconds of the run that count: before them memory is touched and kernels are compiled
-LEAST = 0.2  # share of the workers' time that is worth a line
+BEGIN, END = 10.0, 20.0  # seconds of the run that are measured: earlier, memory is first used and kernels compiled
+LEAST = 0.2  # least share of the workers' time that is worth a line
 
 
 class SlowLoader:
+    """Measures the share of their time in which workers wait for batches, and advises the user if it is large."""
+
     def __init__(self, threads: int) -> None:
-        """`threads`: that the loader decodes on."""
+        """Begins to measure. `threads`: number of threads that decode data."""
         self._threads = threads
         self._shares: list[float] = []
         self._judged = False
 
     def report(self, report: RunReport) -> str:
-        """Returns one line for the user, at most once in a run; empty if there is nothing to say."""
+        """Receives a report of the coordinator. Returns a line for the user, at most once in a run, else an empty
+        string."""
         if self._judged or report.seconds < BEGIN:
             return ""
         if report.seconds < END:
@@ -35,6 +38,7 @@ class SlowLoader:
         )
 
     def _advice(self) -> str:
+        """Returns what makes loading faster. More threads are advised only if the run may use more cores."""
         cores = allowed_cores()
         more = f"raise data.threads (this run may use {cores} cores), or " if cores > self._threads else ""
         return f"{more}read from a faster disk, or drop filters"

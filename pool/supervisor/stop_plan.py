@@ -1,4 +1,7 @@
-"""How a run is stopped: the first signal finishes the step, the second ends it now. Pure: counts and the time in."""
+"""Decides how a run is stopped: the first signal finishes the step, the second ends the run now.
+
+Pure: counts of signals and times come in.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ from enum import Enum, auto
 
 
 class Ending(Enum):
+    """Stages of stopping a run."""
+
     NOT_ASKED = auto()
-    FINISHING = auto()  # the step, and a checkpoint of it
-    NOW = auto()  # as it is
+    FINISHING = auto()  # the step is finished, and a checkpoint of it written
+    NOW = auto()  # the run ends at once, and nothing more is saved
 
 
 NEXT = {
@@ -19,16 +24,24 @@ NEXT = {
 
 
 class StopPlan:
+    """Decides from signals and time whether the run finishes its step or ends now."""
+
     def __init__(self, timeout: float) -> None:
-        """`timeout`: seconds that finishing the step and writing the checkpoint may take, waiting for room on the disk
-        not counted."""
+        """Begins with a run that nobody has stopped.
+
+        `timeout`: seconds for finishing the step and writing the checkpoint. Waiting for room on the disk does not
+        count.
+        """
         self.ending = Ending.NOT_ASKED
         self._timeout = timeout
         self._deadline = 0.0
 
     def signals(self, count: int, now: float, *, waits: bool = False) -> str:
-        """Takes in that `count` signals have come, and says to the user why `ending` is another now; empty if it is
-        not. `waits`: for room on the disk."""
+        """Updates `ending` by the number of signals so far and the time. Returns a line for the user if it changed,
+        else an empty string.
+
+        `waits`: the run waits for room on the disk.
+        """
         if self.ending is Ending.NOW:
             return ""
         if count > 1:

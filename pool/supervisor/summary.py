@@ -1,4 +1,4 @@
-"""The last lines of a run: which checkpoint is best, and what to type next. Pure: text out of what is known."""
+"""Writes the last lines of a run: which checkpoint is best, and which commands to type next. Pure."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ def closing_lines(
     members: int = 1,
     averaged: bool = False,
 ) -> Iterator[str]:
-    """`report`: the run's last; `resume`: the command that goes on with it, None if all steps are done; `task`: to be
-    named to export, None for a built-in one; `suffix`: of an exported file's name; `members`: networks of the run;
-    `averaged`: the best checkpoint has averaged weights."""
+    """Yields the last lines of a run.
+
+    `report`: the run's last; `resume`: command that resumes the run, None if all steps are done; `task`: to be named in
+    the command that exports, None for a built-in task; `suffix`: of an exported file's name; `members`: number of
+    networks; `averaged`: the best checkpoint has averaged weights.
+    """
     if report is not None and report.checkpoint >= 0:
         folder = Path(run_dir) / FOLDER
         yield _checkpoints(folder, report)
@@ -41,19 +44,20 @@ def closing_lines(
 
 
 def command(*words: str) -> str:
-    """A command line of this program, as its user would type it."""
+    """Returns a command line of this program, as the user would type it."""
     called = Path(sys.argv[0]).name
     program = ["python", "-m", "pool"] if called == "__main__.py" else ["pool"]
     return shlex.join([*program, *words])
 
 
 def sweep_command(config: Path, options: Sequence[str], changes: Sequence[str]) -> str:
-    """Goes on with a sweep, and shows its table."""
+    """Returns the command that resumes a sweep and shows its table."""
     sets = [word for change in changes for word in ("--set", change)]
     return command("sweep", str(config), *options, *sets, "--resume")
 
 
 def _checkpoints(folder: Path, report: RunReport) -> str:
+    """Returns the line about the best and the newest checkpoint."""
     newest = f"newest checkpoint: {step_path(folder, report.checkpoint)}"
     if report.best_step < 0:
         return newest
@@ -66,8 +70,10 @@ def _checkpoints(folder: Path, report: RunReport) -> str:
 
 
 def unsaved_line(done: int, saved: int) -> str:
-    """Returns which steps a resumed run does again, one line; empty if none. `done`, `saved`: steps, the latter in the
-    newest checkpoint."""
+    """Returns a line with the steps that a resumed run does again, or an empty string if there are none.
+
+    `done`: newest completed step; `saved`: step of the newest checkpoint.
+    """
     if done <= saved:
         return ""
     if done == saved + 1:

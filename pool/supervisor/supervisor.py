@@ -1,7 +1,7 @@
-"""The supervisor's loop: start the others, watch, restart, show, end.
+"""Runs the supervisor's loop: starts the other processes, watches and restarts them, shows the run, ends it.
 
-Owns the run's memory (I6). Sees deaths by pidfd, not by silence, and tells all processes which are alive by a roster.
-Never imports torch.
+The supervisor owns the run's shared memory (I6). It sees a death by the process's pidfd, not by silence. It tells all
+processes which ones are alive by a roster. It never imports torch.
 """
 
 from __future__ import annotations
@@ -63,13 +63,15 @@ from pool.telemetry.prometheus import Exporter
 
 log = logging.getLogger(__name__)
 
-LAST_WORDS_SECONDS = 1.0  # how long a dead child's message may still be on its way
-KILL_SECONDS = 5.0  # between asking a child to end and killing it
+LAST_WORDS_SECONDS = 1.0  # to wait for messages that a dead coordinator has sent
+KILL_SECONDS = 5.0  # between SIGTERM and SIGKILL for a child
 # nobody has proved that memory of a device outlives the process that made it
 MEMORY_GONE = "shared a device's memory with the coordinator"
 
 
 class Supervisor:
+    """Starts, watches and restarts the processes of one run."""
+
     def __init__(
         self,
         run: RunPlan,
@@ -80,7 +82,10 @@ class Supervisor:
         progress: ProgressLine,
         group: MachineGroup | None = None,
     ) -> None:
-        """Owns `memory` from now on, closed by `end_all`; `group`: the other machines of the run. Raises OSError."""
+        """Takes over the run's memory, which `end_all` closes, and the fork server. Raises OSError.
+
+        `group`: connection to the other machines of the run, or None.
+        """
         self._run = run
         self._folder = folder
         self._signals = signals
@@ -124,8 +129,10 @@ class Supervisor:
         self.left_out = self._notices.left_out
 
     def run(self) -> int:
-        """Starts all processes, then waits, decides and acts until the coordinator has finished. Returns the exit code;
-        raises PoolError."""
+        """Starts all processes, then handles events until the coordinator has finished or the run is stopped.
+
+        Returns the exit code. Raises PoolError if the run can't go on.
+        """
         crash_point("supervisor.memory_reserved")
         self._start_due()
         again = SayAgain()
@@ -150,7 +157,8 @@ class Supervisor:
                 self._children.reap_strays(self._nets.pids)
 
     def end_all(self) -> None:
-        """Ends every child: asks, waits, kills. Nothing of the run is left afterwards."""
+        """Ends every child process: sends SIGTERM, waits, sends SIGKILL. Frees the run's memory. Nothing of the run is
+        left then."""
         self._stop_listeners()
         for number in (signal.SIGTERM, signal.SIGKILL):
             self._children.send_signal(number)
@@ -166,14 +174,16 @@ class Supervisor:
         self._memory.close()
 
     def unsaved(self) -> str:
-        """Returns one line for a run that ends early: which steps a resumed run does again; empty if none."""
+        """Returns a line about a run that ends early: the steps that a resumed run does again. Empty if there are
+        none."""
         done = newest_version(self._memory.segments, self._memory.sizes)
         return unsaved_line(done, max(0, self._folder.linked_step(LAST)))
 
     # --- starting ---
 
     def _start_due(self) -> None:
-        """Starts processes whose pause is over, one after the other; the fork server by exec."""
+        """Starts the processes whose pause is over, one at a time. The fork server is started by exec, others are
+        forked by it."""
         while (peer := self._processes.next_start(time.monotonic())) is not None:
             if peer.role == FORKSERVER:
                 self._children.start_forkserver(peer, self._run.config)
@@ -184,6 +194,8 @@ class Supervisor:
                 self._processes.asked(peer, time.monotonic())
 
     def _hear_forkserver(self, events: Mapping[object, int]) -> None:
+        """Handles an answer of the fork server: that it is ready, or the process that it has forked, which gets its
+        settings."""
         child = self._children.hear(events)
         if child is None:
             return
@@ -200,10 +212,12 @@ class Supervisor:
         self._send_roster()
 
     def _pause_ms(self) -> int:
-        """Until something is due, if nothing happens before."""
+        """Returns the milliseconds to wait for events until the next process has to be started or the roster has to be
+        resent."""
         return min(SAY_AGAIN_MS, int(1000 * self._processes.pause(time.monotonic(), SAY_AGAIN_SECONDS)) + 1)
 
     def _send_roster(self) -> None:
+        """Sends all living processes the roster: which processes are alive, and whether to finish and end."""
         processes = [child for child in self._children if child.peer.role != FORKSERVER]
         living = {peer: child.pid for child in processes for peer in (child.peer, *self._run.guests(child.peer))}
         self._hub.set_alive(living)
@@ -219,7 +233,7 @@ class Supervisor:
     # --- listening ---
 
     def _hear_signals(self) -> Ending:
-        """Begins to stop the run if a signal has asked for it. Returns how far that is."""
+        """Begins to stop the run if a signal has asked for it. Returns how far the run's end has come."""
         self._signals.drain()
         waits = self.last_report is not None and self.last_report.waits_for_disk
         line = self._stop.signals(self._signals.count, time.monotonic(), waits=waits)
@@ -236,6 +250,7 @@ class Supervisor:
             listener.stop()
 
     def _hear(self) -> None:
+        """Receives and handles the messages of all processes."""
         for peer, message in self._hub.receive():
             if isinstance(message, Hello):
                 crash_point("supervisor.ready_heard")
@@ -251,6 +266,7 @@ class Supervisor:
                 self._hear_report(message)
 
     def _hear_report(self, report: RunReport) -> None:
+        """Passes the coordinator's report on to all that follow the run's progress, and shows it."""
         self.last_report = report
         self._policy.progress(report.step)
         self._service.progress(report)
@@ -265,7 +281,10 @@ class Supervisor:
     # --- deaths ---
 
     def _handle_death(self, child: Child) -> bool:
-        """Restarts what is dead, or goes on without it. Returns whether the run has finished. Raises RunError."""
+        """Restarts a process that has died, or decides to go on without it. Returns whether the run has finished.
+
+        Raises RunError if the run can't go on.
+        """
         peer = child.peer
         self._look_at_folder()
         how = self._children.forget(child)
@@ -274,7 +293,7 @@ class Supervisor:
             self._wait_until(self._is_finished, LAST_WORDS_SECONDS)
         if peer.role == COORDINATOR and self._is_finished():
             return not self._wait_for_machines(peer, "it has finished", finished=True)
-        failure = child.failure  # read when it is forgotten
+        failure = child.failure  # `forget` has read it
         if failure is not None and not failure.signature and not failure.lost:
             raise RunError(with_death(failure.reason, self._death_log.deaths), failure.exit_code)
         death = self._death_log.add(self._run, child, how)
@@ -296,7 +315,7 @@ class Supervisor:
         return False
 
     def _restart_coordinator(self, coordinator: Peer, death: Death, decision: Decision) -> None:
-        """Its successor begins, here or when the other machines can begin, too."""
+        """Starts the coordinator's successor now, or on several machines when the other machines are ready too."""
         self._kill_workers(self._run.planned.exchange.workers_there, MEMORY_GONE)
         moved = self._move_exchange()
         self._show_restart(death, f"{decision.why}; {self._run.planned.exchange}" if moved else decision.why)
@@ -312,7 +331,10 @@ class Supervisor:
         self._send_roster()
 
     def _go_on(self, coordinator: Peer, step: int | None = None) -> None:
-        """The dead coordinator's successor begins; `step`: on which the machines have agreed."""
+        """Prepares the run for the dead coordinator's successor.
+
+        `step`: on which the machines have agreed; None: the newest step in memory or in a checkpoint.
+        """
         self._run = go_on(self._run, self._folder, coordinator, self._memory.segments, step)
         self._say_notes()
         self._progress.say(f"the run goes on from step {self._run.step}")
@@ -320,6 +342,7 @@ class Supervisor:
     # --- what the listeners decide ---
 
     def _act(self, action: Action) -> None:
+        """Carries out an action that a listener has decided."""
         match action:
             case SendRoster():
                 self._send_roster()
@@ -331,7 +354,7 @@ class Supervisor:
                 self._go_on(self._processes.again(action.predecessor, time.monotonic(), action.why), action.step)
 
     def _wait_for_machines(self, coordinator: Peer, why: str, *, finished: bool = False) -> bool:
-        """The coordinator is dead. Returns whether it gets a successor only when all machines can begin together."""
+        """Reports the coordinator's death to the other machines. Returns whether its successor has to wait for them."""
         if self._machines is None or not self._machines.has_group:
             return False
         steps = steps_to_begin_with(self._folder, self._memory.segments)
@@ -341,7 +364,7 @@ class Supervisor:
 
     @property
     def _exit_code(self) -> int:
-        """The exit code of a run that has finished, or was stopped."""
+        """Returns the exit code of a run that has finished or was stopped."""
         if self._stop.ending is not Ending.NOT_ASKED:
             return self._signals.exit_code
         if self._machines is not None and self._machines.missed:
@@ -350,7 +373,7 @@ class Supervisor:
         return EXIT_CRASH_LOOP if report is not None and report.stopped_elsewhere else EXIT_DONE
 
     def _leave_device(self, device: str) -> None:
-        """Ends everybody who uses a device that is lost."""
+        """Kills the processes that use a device which is lost."""
         self._kill_workers(self._lost.workers_on(device), "is on a device that is lost")
         if device not in self._run.planned.exchange.devices or self._kill_coordinator(f"uses {device}, which is lost"):
             return
@@ -358,8 +381,10 @@ class Supervisor:
             self._progress.say(str(self._run.planned.exchange))
 
     def _move_exchange(self) -> bool:
-        """Chooses the exchange anew if devices of it are left out, while there is no coordinator. Returns whether that
-        was so."""
+        """Chooses other devices for the exchange (sums and weights) if the run has left out some of its devices.
+
+        Must be called while there is no coordinator. Returns whether the exchange was changed.
+        """
         planned = self._run.planned
         exchange = self._lost.exchange_without_lost(planned.exchange)
         if exchange is planned.exchange:
@@ -375,18 +400,19 @@ class Supervisor:
                 self._kill(child, why)
 
     def _kill_coordinator(self, why: str) -> bool:
-        """Returns whether there was one."""
+        """Kills the coordinator. Returns whether there was one."""
         coordinator = next((child for child in self._children if child.peer.role == COORDINATOR), None)
         if coordinator is not None:
             self._kill(coordinator, why)
         return coordinator is not None
 
     def _kill(self, child: Child, why: str) -> None:
-        """Kills a child for what is not its fault."""
+        """Kills a process for a reason that is not its fault, so the death does not count against it."""
         self._policy.ended(child.peer)
         child.kill(why)
 
     def _look_at_folder(self) -> None:
+        """Restores a run folder that was deleted, and gives it to all processes."""
         if self._folder.look():
             self._children.give_folder(self._folder.fd)
             log_into(self._folder.logs)
@@ -400,16 +426,18 @@ class Supervisor:
             self._progress.say(note)
 
     def _kill_stuck(self) -> None:
-        """Silence leads to a kill, and to nothing else before the death is seen (I4)."""
+        """Kills processes that are silent or don't advance. What they own is given away only when their death is seen
+        (I4)."""
         for stuck in self._processes.stuck(time.monotonic()):
             self._progress.say(f"{stuck.peer} {stuck.why}; killing it")
             self._children[stuck.peer].kill(stuck.why)
 
     def _is_finished(self) -> bool:
-        """The coordinator has said so."""
+        """Tells whether the coordinator has reported that it has finished."""
         return self.last_report is not None and self.last_report.finished
 
     def _wait_until(self, condition: Callable[[], bool], seconds: float) -> None:
+        """Receives messages until a condition is met, at most `seconds`."""
         deadline = time.monotonic() + seconds
         while not condition() and time.monotonic() < deadline:
             self._poller.poll(50)

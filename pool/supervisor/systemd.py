@@ -1,4 +1,4 @@
-"""Tells the service manager that the run is ready, then that it makes progress, and where it is (sd_notify(3)).
+"""Notifies the service manager (sd_notify(3)) that the run is ready, that it makes progress, and which step it is at.
 
 Without $NOTIFY_SOCKET nothing is sent.
 """
@@ -14,6 +14,8 @@ from pool.telemetry.progress import eta
 
 
 class ServiceManager:
+    """Sends the state of the run to the service manager."""
+
     def __init__(self) -> None:
         address = os.environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
@@ -22,8 +24,11 @@ class ServiceManager:
         self._status = ""
 
     def progress(self, report: RunReport) -> None:
-        """Pings the watchdog only if a batch has been finished since, or if the run waits for something that is none of
-        its processes'. Sends the status when it is another."""
+        """Sends a ping for the watchdog, and the status line if it has changed.
+
+        The ping is sent only if a batch was finished since the last report, or if the run waits for something that its
+        own processes don't do: room on the disk, or the export of nets.
+        """
         if report.computed != self._computed or report.waits_for_nets or report.waits_for_disk:
             self._send("WATCHDOG=1" if self._is_ready else "READY=1")
             self._is_ready = True
@@ -33,6 +38,7 @@ class ServiceManager:
             self._send(f"STATUS={status}")
 
     def stopping(self) -> None:
+        """Notifies the service manager that the run is being stopped."""
         self._send("STOPPING=1")
 
     def _send(self, text: str) -> None:

@@ -1,4 +1,5 @@
-"""A training run from start to end: prepare, supervise, end, and the lines that close it. Never imports torch."""
+"""Runs a training run from start to end: prepares, supervises and ends it, and prints its closing lines. Never imports
+torch."""
 
 from __future__ import annotations
 
@@ -48,10 +49,10 @@ def train(
     again: Callable[[str], str] | None = None,
     group: MachineGroup | None = None,
 ) -> int:
-    """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know.
+    """Runs a training run to its end. Returns the exit code. Raises PoolError with what the user has to know.
 
-    `changes`: keys and values of `--override`; `again`: makes the command that goes on with the run in a folder,
-    shown when it is stopped; `group`: the other machines of the run, closed at its end.
+    `changes`: keys and values of `--override`; `again`: makes the command that resumes a run in a folder, shown when
+    the run is stopped; `group`: connection to the other machines of the run, closed at its end.
     """
     orphans = Orphans()
     folder = RunFolder(config, resume=resume)
@@ -75,6 +76,8 @@ def train(
 
 @dataclass
 class _Run:
+    """Holds config, folder, signals and newest report of one training run."""
+
     config: Config
     folder: RunFolder
     signals: StopSignals
@@ -82,10 +85,10 @@ class _Run:
     again: Callable[[str], str] | None
     resume: bool
     group: MachineGroup | None = None
-    report: RunReport | None = None  # the last
+    report: RunReport | None = None  # newest report of the coordinator
 
     def ended(self, code: int, reason: str = "") -> None:
-        """Writes down how, and tells the user's program."""
+        """Records how the run has ended, and starts the user's program `train.on_end`."""
         self.folder.ended(code, reason)
         if self.config.train.on_end:
             outcome = outcome_of(self.config, self.folder, self.report, code, reason, self.again)
@@ -93,13 +96,15 @@ class _Run:
 
 
 def _refusal(error: PoolError | OSError, folder: RunFolder) -> PoolError:
+    """Converts an error that ends the run to one with a line for the user and an exit code."""
     if isinstance(error, PoolError):
         return PoolError(shown(str(error)), error.exit_code)
-    log.error("the run ends", exc_info=error)  # no memory, no descriptor, no process: the user's to know, not a bug
+    log.error("the run ends", exc_info=error)  # want of memory, descriptors or processes is no bug
     return RunError(shown(f"{error.filename or folder.path}: {error.strerror or error}"))
 
 
 def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tuple[str, Any]]) -> int:
+    """Prepares the run, supervises it, and shows its closing lines. Returns the exit code."""
     config, folder, progress = run.config, run.folder, run.progress
     logging.raiseExceptions = False  # a full disk loses log lines, nothing else
     log_into(folder.logs)
@@ -168,11 +173,14 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
 
 
 def _agree(run: _Run, group: MachineGroup) -> Begin | None:
-    """Waits for the other machines, and for the step that all begin with. None: this one has the last step, and the
-    others are gone, since they have it too. Raises ConfigError, RunError."""
-    run.folder.last_checkpoint()  # damaged ones are put aside
+    """Waits until all machines have agreed on the step to begin with.
+
+    Returns None if this machine has the run's last step and no other machine is running, since the others are done too.
+    Raises ConfigError, RunError.
+    """
+    run.folder.last_checkpoint()  # damaged ones are set aside
     steps = run.folder.checkpoint_steps()
-    has_last = run.config.train.steps in steps and not run.config.train.epochs  # which are no steps yet
+    has_last = run.config.train.steps in steps and not run.config.train.epochs  # epochs are not converted to steps yet
     group.member.knows(of_config(run.config, group.place.machines))
     group.member.can_begin(steps, copies=run.resume)
 
@@ -200,6 +208,7 @@ def _agree(run: _Run, group: MachineGroup) -> Begin | None:
 def _closing_lines(
     config: Config, folder: RunFolder, report: RunReport | None, again: Callable[[str], str] | None
 ) -> Iterator[str]:
+    """Yields the closing lines of a run, with paths as the user knows them."""
     module = task_module(config.task)
     name = None if is_bundled(config.task) else config.task
     run_dir = config.run.dir

@@ -1,1 +1,2 @@
-"""Progress, status and trace: the views of a run for people."""
+"""Shows a run to people and programs: progress on screen, status.json, Prometheus, TensorBoard's event files,
+traces."""

@@ -1,7 +1,8 @@
-"""Curves for TensorBoard: an event file in the format of its library, written at once and by no thread.
+"""Writes curves for TensorBoard: an event file in TensorBoard's format, written immediately and without a thread.
 
-A record that does not fit on the disk is taken back, or TensorBoard would read nothing behind it. TensorBoard reads the
-files of a folder in the order of their names, and at a session's start forgets the points from its step on.
+A record that does not fit on the disk is removed again, because TensorBoard would read nothing after a broken record.
+TensorBoard reads the files of a folder in the order of their names. Where a session starts, it forgets earlier points
+from the session's first step on.
 """
 
 from __future__ import annotations
@@ -20,21 +21,25 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from pool.run_folder.access import make_folder, open_file
 
-_VERSION = "brain.Event:2"  # of the format
+_VERSION = "brain.Event:2"  # version of the file format
 _NAME = re.compile(r"events\.out\.tfevents\.(\d{10})\.")
 
 
 class EventFile:
-    """One of the process's own in `folder`, made with the first point; if it is deleted, another one."""
+    """Appends points to an event file of this process in `folder`. The file is made with the first point, and anew if
+    it was deleted."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = folder
         self._fd = -1
-        self.begin_at: int | None = None  # the first step of the session: points of others from there on are void
+        self.begin_at: int | None = None  # first step of the session; points of earlier sessions from there on are void
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:
-        """A point of each curve, or of none: then raises OSError."""
+        """Writes one point for each curve. Raises OSError if they can't be written; then none of them is in the file.
+
+        `scalars`: value of each curve, by the curve's name.
+        """
         self._look()
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
         self._append(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
@@ -45,7 +50,7 @@ class EventFile:
         self._fd = -1
 
     def _look(self) -> None:
-        """Makes the file if there is none of its name. Raises OSError."""
+        """Makes the file if it does not exist, or was deleted. Raises OSError."""
         if self._fd >= 0 and os.path.lexists(self._path):
             return
         self.close()
@@ -61,6 +66,7 @@ class EventFile:
             raise
 
     def _append(self, event: Event) -> None:
+        """Appends an event, or leaves the file as it was. Raises OSError."""
         record = io.BytesIO()
         RecordWriter(record).write(event.SerializeToString())
         before = os.fstat(self._fd).st_size
@@ -74,8 +80,11 @@ class EventFile:
 
 
 def _new_file(folder: Path) -> tuple[Path, int]:
-    """Makes a file whose name comes behind all there are: clocks are set back, and a second has several processes.
-    Raises OSError."""
+    """Makes a file whose name sorts after all others in the folder. Returns path and descriptor. Raises OSError.
+
+    The name begins with the time in seconds. Clocks may have been set back, and several processes may start in one
+    second, so the time is raised until it is the highest.
+    """
     times = [int(match[1]) for name in os.listdir(folder) if (match := _NAME.match(name))]  # noqa: PTH208
     second = max([int(time.time()), *(time + 1 for time in times)])
     while True:

@@ -1,4 +1,5 @@
-"""The run on the user's screen: one live line on a terminal, a plain line now and then otherwise."""
+"""Shows the progress of a run on the user's screen: one live line on a terminal, else a plain line every few
+seconds."""
 
 from __future__ import annotations
 
@@ -22,13 +23,14 @@ from pool.run_folder.access import shown
 PLAIN_SECONDS = 5.0
 LIVE_PER_SECOND = 1.0
 BAR_WIDTH = 20
-WORTH_SHOWING = 0.05  # of the workers' time
+WORTH_SHOWING = 0.05  # least share of the workers' time that is shown
 WIDTH_FOR_BAR = 120
-LEAST_NEEDED = ("lr", "epoch", "bound", "metrics", "validation", "loss", "samples/s", "ETA")  # left out first to last
+# parts of a line, in the order in which they are left out
+LEAST_NEEDED = ("lr", "epoch", "bound", "metrics", "validation", "loss", "samples/s", "ETA")
 
 
 class ProgressLine:
-    """Shows reports of a run; `say` puts a line of text above them.
+    """Shows the state of a run, and lines of text above it.
 
     If the output can't be written (terminal closed, pipe closed, disk full), the run goes on without it.
     """
@@ -40,21 +42,22 @@ class ProgressLine:
         self._has_bar = False
         self._task = TaskID(0)
         self._next_plain = 0.0
-        self._plain = (0, 0)  # what the newest plain line is about
-        self._knows_speed = False  # so did the newest plain line
+        self._plain = (0, 0)  # step and validation of the newest plain line
+        self._knows_speed = False  # the newest plain line had a speed
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Prints a line that stays on the screen."""
         with self._while_seen():
             self._console.print(shown(text), markup=False)
 
     def show(self, report: RunReport) -> None:
-        """The newest state of the run; shown at most once a second on a terminal."""
+        """Shows the newest state of the run. A terminal is updated at most once a second."""
         if self._seen:
             with self._while_seen():
                 self._show(report)
 
     def close(self) -> None:
+        """Ends the live line."""
         if self._live is not None:
             with self._while_seen():
                 self._live.stop()
@@ -62,6 +65,7 @@ class ProgressLine:
 
     @contextmanager
     def _while_seen(self) -> Iterator[None]:
+        """Gives up the output for good if a write in the `with` fails."""
         try:
             yield
         except (OSError, SystemExit):  # rich makes a broken pipe the latter
@@ -69,6 +73,7 @@ class ProgressLine:
             give_up_stdout()
 
     def _show(self, report: RunReport) -> None:
+        """Updates the live line of a terminal, or prints a plain line if one is due."""
         if self._console.is_terminal:
             if self._live is None:
                 self._has_bar = self._console.width >= WIDTH_FOR_BAR
@@ -87,15 +92,17 @@ class ProgressLine:
             sys.stdout.flush()
 
     def _is_due(self, report: RunReport) -> bool:
-        """Returns whether a plain line is due. The first with a speed, and so an ETA, does not wait behind one
-        without."""
+        """Tells whether a plain line is due.
+
+        The first line with a speed, and so with an ETA, is due at once after one without.
+        """
         return time.monotonic() >= self._next_plain or (report.samples > 0 and not self._knows_speed)
 
 
 def describe(report: RunReport, width: int | None = None) -> str:
-    """One line: where the run is, how fast, how good, what it waits for, how long it will take.
+    """Returns the state of a run in one line: step, speed, losses, what limits the speed, remaining time.
 
-    What does not fit into `width` is left out, the least needed first.
+    Parts that do not fit into `width` characters are left out, the least needed first.
     """
     rate = report.samples / report.seconds if report.seconds > 0 else 0.0
     parts = {"step": f"step {report.step}/{report.steps}", "epoch": f"epoch {report.epoch}"}
@@ -119,7 +126,7 @@ def describe(report: RunReport, width: int | None = None) -> str:
 
 
 def eta(report: RunReport) -> str:
-    """How long the rest will take; empty if that is not known, or if nothing is left."""
+    """Returns the remaining time, `ETA H:MM:SS`. Empty if it is not known or if no step remains."""
     left = report.steps - report.step
     if report.samples <= 0 or report.seconds <= 0 or left <= 0 or report.finished:
         return ""
@@ -127,18 +134,21 @@ def eta(report: RunReport) -> str:
 
 
 def _news(report: RunReport) -> tuple[int, int]:
-    """Without them the next plain line would say the same again."""
+    """Returns newest step and newest validation. While both are the same, another plain line would repeat the last
+    one."""
     return report.step, report.validation_step
 
 
 def _largest(shares: Shares) -> list[tuple[str, float]]:
-    """Says what the run is bound by, most first, as far as it matters."""
+    """Returns the activities that take most of the workers' time, the largest share first. Small shares are left
+    out."""
     ordered = sorted(asdict(shares).items(), key=lambda item: -item[1])
     return [item for item in ordered if item is ordered[0] or item[1] >= WORTH_SHOWING]
 
 
 def _numbers(of_members: Sequence[float]) -> str:
-    """One number, or of several members the lowest, the median and the highest."""
+    """Formats the members' values of a number: the value of a single member, else the lowest, the median and the
+    highest."""
     known = [value for value in of_members if not math.isnan(value)]
     if len(of_members) == 1 or not known:
         return in_digits(median_of(of_members))

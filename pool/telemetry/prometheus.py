@@ -1,8 +1,8 @@
-"""The numbers of a run for Prometheus (`telemetry.prometheus`), from the supervisor: it lives as long as the run,
-whatever else is restarted.
+"""Exports the numbers of a run to Prometheus (`telemetry.prometheus`).
 
-The supervisor hands over the newest report, no more: who asks for the numbers is answered by a thread. Names follow
-https://prometheus.io/docs/practices/naming: base units, `_total` for what only grows.
+The exporter belongs to the supervisor, which lives as long as the run, whatever else is restarted. The supervisor only
+hands over the newest report; a thread answers requests. Names follow https://prometheus.io/docs/practices/naming: base
+units, `_total` for what only grows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _VERSION = version("sparsepool")
 
 
 def check_prometheus(address: str) -> None:
-    """Raises ConfigError if numbers are wanted and the package is not there."""
+    """Checks that the package prometheus-client is installed if an address is set. Raises ConfigError."""
     if address and find_spec("prometheus_client") is None:
         raise ConfigError(
             f"{KEY}: needs prometheus-client, which is not installed: pip install 'sparsepool[prometheus]'"
@@ -41,10 +41,14 @@ def check_prometheus(address: str) -> None:
 
 
 class Exporter:
-    """Answers at an address, if there is one; if it can't be had, a line says so and training goes on."""
+    """Serves the run's numbers over HTTP, if an address is set.
+
+    If the address can't be had, a line tells the user, and training goes on.
+    """
 
     def __init__(self, address: str, run: str, say: Callable[[str], object]) -> None:
-        """`address`: HOST:PORT, empty for none; `run`: its name, of which the numbers are."""
+        """Starts a thread that answers requests. `address`: HOST:PORT, empty for none; `run`: name of the run; `say`:
+        shows a line to the user."""
         self._numbers = RunNumbers(run)
         self._server: WebServer | None = None
         if not address:
@@ -57,7 +61,7 @@ class Exporter:
         threading.Thread(target=self._server.serve_forever, name="prometheus", daemon=True).start()
 
     def take(self, report: RunReport, deaths: Mapping[str, int]) -> None:
-        """Takes the newest state; `deaths`: of processes so far, by role."""
+        """Stores the newest state to serve. `deaths`: number of deaths of processes so far, by role."""
         self._numbers.take(report, deaths)
 
     def close(self) -> None:
@@ -66,18 +70,20 @@ class Exporter:
 
 
 class RunNumbers:
-    """A Collector of prometheus-client: the newest report as metrics."""
+    """Turns the newest report into metrics, as a Collector of prometheus-client."""
 
     def __init__(self, run: str) -> None:
         self._run = run
-        self._newest: tuple[RunReport, Mapping[str, int], float] | None = None  # with when the newest step was seen
+        self._newest: tuple[RunReport, Mapping[str, int], float] | None = None  # and time of its step
 
     def take(self, report: RunReport, deaths: Mapping[str, int]) -> None:
+        """Stores the newest report, and when its step was first seen."""
         before = self._newest
         stepped = time.time() if before is None or report.step != before[0].step else before[2]
         self._newest = report, deaths, stepped
 
     def collect(self) -> Iterator[Metric]:
+        """Yields the metrics of the newest report, which prometheus-client asks for at each request."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         def metric(
@@ -127,15 +133,18 @@ class RunNumbers:
 
 
 def _of_members(values: Sequence[float]) -> list[tuple[tuple[str], float]]:
+    """Returns the values of a number for each member (network of the run), each with the member's index as its
+    label."""
     return [((str(m),), value) for m, value in enumerate(values)]
 
 
 def _validation(report: RunReport) -> dict[str, Sequence[float]]:
+    """Returns the results of the newest validation by name: the loss, then the task's metrics."""
     return {LOSS: report.validation_losses, **{each.name: each.values for each in report.validation_metrics}}
 
 
 def _server(address: str, numbers: RunNumbers) -> WebServer:
-    """Raises UnavailableError, ImportError."""
+    """Makes the web server at HOST:PORT. Raises UnavailableError, ImportError."""
     from prometheus_client import CollectorRegistry, make_wsgi_app
 
     registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""Sinks, which take the numbers of a run besides metrics.jsonl: the interface, and how a sink is found by name."""
+"""Defines sinks, which receive the numbers of a run besides metrics.jsonl, and finds a sink by its name."""
 
 from __future__ import annotations
 
@@ -12,27 +12,32 @@ from loader.plugins.registry import Registry
 
 
 class Sink(Protocol):
-    """Used by the coordinator between two steps: training waits for it."""
+    """Receives the numbers of a run. The coordinator calls a sink between two steps, and training waits for each
+    call."""
 
-    path: Path  # where it writes; it is named by this when that fails
+    path: Path  # where the sink writes, for messages about failed writes
 
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
-        """Numbers of a step, by their names in metrics.jsonl. True if all there was is written; False if it waits.
+        """Receives the numbers of a step, by their names in metrics.jsonl.
 
-        May raise anything: the error is reported, and `add` is called again for the next step.
+        Returns True if everything received so far is written, False if some of it still waits. May raise anything: the
+        error is reported, and `add` is called again for the next step.
         """
 
     def close(self) -> None:
-        """Writes what waits. May raise as `add`."""
+        """Writes what still waits. May raise anything, as `add`."""
 
 
 @runtime_checkable
 class ResumedSink(Protocol):
-    """A Sink that can take back what it has of steps that are done again."""
+    """Receives the numbers of a run, as a `Sink`, and can remove those of steps that are done again."""
 
     def resume(self, step: int) -> object:
-        """Called once, before the first `add`: the run begins or goes on with this many steps done, so what an earlier
-        process has written of later steps comes again. May raise as `add`."""
+        """Removes what an earlier process has written of steps after `step`, since these steps are done again.
+
+        Called once, before the first `add`, when the run begins or resumes with `step` steps done. May raise anything,
+        as `add`.
+        """
 
 
 EXTRAS = ("wandb", "trackio")  # sinks that need a package of the same name, which is an extra
@@ -51,7 +56,8 @@ SINKS = Registry(
 
 
 def factory_of(name: str) -> Callable[[Path], Sink]:
-    """Raises ValueError in one line."""
+    """Finds the function that makes a sink, by the sink's name in `run.sinks`. Raises ValueError with one line of
+    text."""
     if name in EXTRAS and find_spec(name) is None:
         raise ValueError(f"run.sinks: {name} is not installed: pip install 'sparsepool[{name}]'")
     factory = SINKS.find(name)

@@ -1,7 +1,9 @@
-"""status.json: what the supervisor of a run says of it to others (`pool runs`, `pool status`, code of the user's).
+"""Reads and writes status.json, in which a run's supervisor publishes its state (`pool runs`, `pool status`, user
+code).
 
-Written when the run has begun, whenever a process is restarted, and at the end. Whether the run goes on the lock of its
-folder says, which the kernel releases when the supervisor dies, whatever it dies of.
+The file is written when the run has begun, whenever a process is restarted, and at the end. The file does not say
+whether the run still goes on. A lock in the run folder does, which the kernel releases when the supervisor dies,
+whatever the cause.
 """
 
 from __future__ import annotations
@@ -23,29 +25,32 @@ from pool.run_folder.access import open_file
 
 STATUS = "status.json"
 LOCK = "lock"
-LONGEST = 1 << 20  # bytes
-BLOCK = 4096  # bytes that a file has on any disk, however short it is
+LONGEST = 1 << 20  # most bytes of a status.json that is read
+BLOCK = 4096  # bytes of the smallest disk block, which a file has however short it is
 
 State = Literal["running", "finished", "stopped", "crashed"]
 
 
 @dataclass(frozen=True)
 class Status:
-    """One life of a run: from a start of its supervisor to the supervisor's end."""
+    """Describes one life of a run, from a start of its supervisor to the supervisor's end."""
 
     started: float  # seconds since 1970
-    restarts: int = 0  # of the run's processes, in its earlier lives, too
+    restarts: int = 0  # restarts of processes, those in earlier lives of the run included
     ended: float | None = None
-    exit_code: int | None = None  # None: it goes on, or it was killed
-    reason: str = ""  # the lines that it ended with, if it failed
+    exit_code: int | None = None  # None: the run goes on, or its supervisor was killed
+    reason: str = ""  # the last lines for the user, if the run failed
 
 
 _SCHEMA = TypeAdapter(Status)
 
 
 def write_status(folder: Path, status: Status) -> None:
-    """Writes the file anew; where there is no room for a second one, over the old one. Keeps it as it is if that can't
-    be written either: a run does not end for it."""
+    """Writes status.json, by replacing the file.
+
+    If the disk has no room for a second file, the old one is overwritten. If that fails too, the old file stays: a run
+    does not end because of its status.
+    """
     try:
         files.replace_file(folder / STATUS, _encoded(status))
     except OSError as error:
@@ -59,7 +64,7 @@ def _encoded(status: Status) -> bytes:
 
 
 def _overwrite(path: Path, status: Status) -> None:
-    """Writes into the block that the file has already. Raises OSError."""
+    """Writes a status over the old file, within the one disk block that the file has already. Raises OSError."""
     data = _encoded(status)
     if len(data) > BLOCK:
         data = _encoded(replace(status, reason=f"{status.reason[: BLOCK // 16]} ..."))  # a letter is 12 bytes at most
@@ -72,7 +77,7 @@ def _overwrite(path: Path, status: Status) -> None:
 
 
 def read_status(folder: Path) -> Status | None:
-    """Returns None if no run has written it, or none of this version."""
+    """Reads status.json. Returns None if there is none, or none that this version of sparsepool can read."""
     try:
         return _SCHEMA.validate_json(files.read_all(folder / STATUS, LONGEST))
     except (OSError, ValueError):
@@ -80,7 +85,7 @@ def read_status(folder: Path) -> Status | None:
 
 
 def goes_on(folder: Path) -> bool:
-    """Returns whether a supervisor has the folder. Raises OSError if the lock may not be looked at."""
+    """Tells whether a supervisor holds the lock of a run folder. Raises OSError if the lock can't be tested."""
     try:
         fd = os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -95,8 +100,8 @@ def goes_on(folder: Path) -> bool:
 
 
 def state_of(status: Status | None, *, all_steps: bool) -> State:
-    """How a run has ended that does not go on; `all_steps`: a checkpoint has the last step."""
-    if status is None or status.exit_code is None:  # killed, perhaps behind its last step
+    """Returns how a run has ended that goes on no more. `all_steps`: there is a checkpoint of the last step."""
+    if status is None or status.exit_code is None:  # the supervisor was killed, perhaps after the last step
         return "finished" if all_steps else "crashed"
     if status.exit_code == EXIT_DONE:
         return "finished"
@@ -104,6 +109,9 @@ def state_of(status: Status | None, *, all_steps: bool) -> State:
 
 
 def was_stopped(exit_code: int, reason: str) -> bool:
-    """Tells whether a run has ended in order before its last step: by a signal, or as another machine was stopped or
-    lost, which is no failure here and has no reason."""
+    """Tells whether a run was stopped in order before its last step, by its exit code.
+
+    The cause may be a signal, or another machine that was stopped or lost. The latter is no failure here and has no
+    reason.
+    """
     return exit_code > EXIT_SIGNALLED or (exit_code == EXIT_CRASH_LOOP and not reason)

@@ -1,9 +1,9 @@
-"""A record of what each process does when: spans in the trace format that Chrome and Perfetto show, a row per process
-and thread.
+"""Records what each process does when, as spans of time in the trace format of Chrome and Perfetto: a row for each
+process and thread.
 
-Off unless `run.trace` names a file. Each process writes lines into a file of its own in the run folder; the supervisor
-makes one trace of them when the run ends. All clocks are the machine's monotonic one. What can't be written or read is
-left out: a trace never ends a run.
+Off unless `run.trace` names a file. Each process writes lines into a file of its own in the run folder. The supervisor
+merges them into one trace when the run ends. All times are of the machine's monotonic clock. What can't be written or
+read is left out: a trace never ends a run.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from pool.run_folder.access import make_folder, open_file
 log = logging.getLogger(__name__)
 
 FOLDER = "trace"
-_ROWS = (COORDINATOR, WORKER, FEEDER)  # from top to bottom
+_ROWS = (COORDINATOR, WORKER, FEEDER)  # order of the processes' rows, from top to bottom
 _NOTHING = nullcontext()
-_FIRST_ROW = 1 << 23  # of rows that are no threads: higher than any thread's number
+_FIRST_ROW = 1 << 23  # number of the first row that is no thread: higher than any thread's number
 
 
 class Trace:
-    """The trace of one process. Safe from any thread."""
+    """Records the events of one process. Safe to use from any thread."""
 
     def __init__(self, run_dir: Path, peer: Peer, *, on: bool) -> None:
         self._fd = -1
-        self._torn = False  # the newest line is not whole
-        self._named: dict[str, int] = {}  # rows that are no threads
+        self._torn = False  # the newest line was not written completely
+        self._named: dict[str, int] = {}  # numbers of rows that are no threads, by name
         if not on:
             return
         path = run_dir / FOLDER / f"{peer.role}-{peer.index}-{peer.incarnation}.jsonl"
@@ -57,11 +57,14 @@ class Trace:
 
     @staticmethod
     def now() -> float:
-        """The trace's clock, in microseconds."""
+        """Returns the current time of the trace's clock, in microseconds."""
         return time.monotonic_ns() / 1000
 
     def bar(self, row: str, name: str, begin: float, duration: float, **arguments: Any) -> None:
-        """Microseconds of something that is no thread, in a row of its own. From one thread."""
+        """Records a span of something that is no thread, in a row of its own. Must be called from one thread only.
+
+        `begin`, `duration`: microseconds; `arguments`: shown with the span.
+        """
         if not self.is_on:
             return
         if row not in self._named:
@@ -71,20 +74,24 @@ class Trace:
         self._write({**span, "tid": self._named[row]})
 
     def span(self, name: str, **arguments: Any) -> AbstractContextManager[None]:
-        """The time inside, as a bar of this thread's row."""
+        """Returns a context manager that records the time spent inside as a span in this thread's row."""
         return self._span(name, arguments) if self.is_on else _NOTHING
 
     def mark(self, name: str, **arguments: Any) -> None:
-        """A moment."""
+        """Records a single moment in this thread's row."""
         if self.is_on:
             self._write({"ph": "i", "s": "t", "name": name, "ts": self.now(), "args": arguments})
 
     def begin(self, name: str, number: int) -> None:
-        """Something that overlaps with others of its kind; it has a bar of its own until `end`."""
+        """Records the begin of something that may overlap with others of its kind, in a row of its own until `end`.
+
+        `name`, `number`: identify it.
+        """
         if self.is_on:
             self._write({"ph": "b", "cat": name, "id": number, "name": f"{name} {number}", "ts": self.now()})
 
     def end(self, name: str, number: int) -> None:
+        """Records the end of what `begin` has begun."""
         if self.is_on:
             self._write({"ph": "e", "cat": name, "id": number, "name": f"{name} {number}", "ts": self.now()})
 
@@ -97,7 +104,8 @@ class Trace:
             self._write({"ph": "X", "name": name, "ts": begin, "dur": self.now() - begin, "args": arguments})
 
     def _write(self, event: dict[str, Any]) -> None:
-        """One call, so that lines of several threads do not mix and a death leaves whole ones."""
+        """Writes an event as one line, in one call, so that lines of several threads do not mix and a death leaves
+        whole lines."""
         event = {"pid": self._process, "tid": threading.get_native_id(), **event}
         line = b"\n" * self._torn + json.dumps(event).encode() + b"\n"
         with suppress(OSError):  # a full disk costs events, not the run
@@ -106,12 +114,14 @@ class Trace:
 
 @dataclass(frozen=True)
 class Merged:
+    """Counts the events of a merged trace, and the lines that could not be read."""
+
     events: int
     torn: int  # lines that were left out
 
 
 def merge(run_dir: Path, to: Path) -> Merged:
-    """Makes one trace of what the processes wrote, and removes that. Raises OSError; then there is no new `to`."""
+    """Merges the files of all processes into one trace, then removes them. Raises OSError; then `to` is not written."""
     events: list[dict[str, Any]] = []
     torn = 0
     parts = _parts(run_dir)
@@ -130,7 +140,8 @@ def merge(run_dir: Path, to: Path) -> Merged:
 
 
 def finish(run_dir: Path, to: Path) -> str:
-    """`merge`, and a line for the user. An error changes nothing about how the run has ended."""
+    """Merges the trace at the end of a run. Returns a line for the user. Errors are reported in the line, not
+    raised."""
     try:
         merged = merge(run_dir, Path(os.path.realpath(to)))
     except OSError as error:
@@ -140,7 +151,7 @@ def finish(run_dir: Path, to: Path) -> str:
 
 
 def clear(run_dir: Path) -> None:
-    """Removes what processes of an earlier run wrote, as far as it goes."""
+    """Removes the trace files that processes of an earlier run wrote. Ignores files that can't be removed."""
     for part in _parts(run_dir):
         files.remove_quietly(part)
     with suppress(OSError):
@@ -152,7 +163,7 @@ def _parts(run_dir: Path) -> list[Path]:
 
 
 def _event_in(line: bytes) -> dict[str, Any] | None:
-    """Parses an event with a time; None if a full disk or a death has cut it."""
+    """Parses a line as an event with a time. Returns None if a full disk or a death has cut the line short."""
     with suppress(ValueError, RecursionError):
         event = json.loads(line)
         if isinstance(event, dict) and isinstance(event.setdefault("ts", 0), int | float):

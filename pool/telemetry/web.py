@@ -1,5 +1,7 @@
-"""A small web server, by Werkzeug, which TensorBoard's server needs too: it answers in threads, to a few at a time, and
-says nothing of it."""
+"""Provides a small web server, by Werkzeug, which TensorBoard's server needs too.
+
+It answers each request in a thread, a limited number at a time, and logs nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +19,27 @@ from pool.errors import UnavailableError
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-MOST_CONNECTIONS = 32  # at a time: whoever opens many takes no descriptors from a run
-SILENCE_SECONDS = 30  # after which a connection is closed
-REQUEST_SECONDS = 10  # in which a whole request has to come, however many bytes of it there are
+MOST_CONNECTIONS = 32  # open at a time, so that many clients take no descriptors from a run
+SILENCE_SECONDS = 30  # of a client, after which its connection is closed
+REQUEST_SECONDS = 10  # for a client to send a whole request, however long it is
 
 
 class WebServer(ThreadedWSGIServer):
-    """Answers from `serve` on. `address`, `port`: those that it has got."""
+    """Serves a WSGI application once `serve_forever` is called. `address` and `port` are those that the server was
+    bound to."""
 
     def __init__(self, application: WSGIApplication, host: str, port: int) -> None:
-        """`port`: 0 for any that is free. Raises UnavailableError if the place can't be had."""
+        """Binds the server. `port`: 0 for any that is free. Raises UnavailableError if the address can't be bound."""
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._incomplete: dict[socket.socket, None] = {}  # connections whose request is still to come, oldest first
-        self._lock = threading.Lock()  # of these
+        self._lock = threading.Lock()  # protects `_incomplete`
         with _bound(host, port) as bound:
             self.address, port = bound.getsockname()[:2]
             super().__init__(self.address, port, application, _Handler, fd=bound.fileno())
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers a request in a thread, or closes the connection if MOST_CONNECTIONS others are open and none can be
+        ended."""
         if not self._free.acquire(blocking=False) and not self._hang_up_on_slowest():
             self.shutdown_request(request)
             return
@@ -42,7 +47,7 @@ class WebServer(ThreadedWSGIServer):
             self._incomplete[request] = None
         try:
             super().process_request(request, client_address)
-        except BaseException:  # there is no thread to be had
+        except BaseException:  # no thread could be started
             self.request_is_complete(request)
             self._free.release()
             raise
@@ -55,12 +60,13 @@ class WebServer(ThreadedWSGIServer):
             self._free.release()
 
     def request_is_complete(self, connection: socket.socket) -> None:
-        """All of a connection's request has come, or it has ended."""
+        """Notes that the whole request of a connection was received, or that the connection has ended."""
         with self._lock:
             self._incomplete.pop(connection, None)
 
     def _hang_up_on_slowest(self) -> bool:
-        """Ends the connection that has taken longest over its request. Returns whether its place could be had."""
+        """Closes the connection that has been sending its request for the longest time. Returns whether its thread
+        became free."""
         with self._lock:
             slowest = next(iter(self._incomplete), None)
             if slowest is None:
@@ -71,11 +77,13 @@ class WebServer(ThreadedWSGIServer):
         return self._free.acquire(timeout=1.0)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that has broken is nobody's business."""
+        """Ignores errors of a connection that has broken."""
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = SILENCE_SECONDS  # of a write: of all that one call sends
+    """Reads and answers one request, with limits of time."""
+
+    timeout = SILENCE_SECONDS  # seconds for all bytes of one write
     server: WebServer
 
     def setup(self) -> None:
@@ -92,7 +100,7 @@ class _Handler(WSGIRequestHandler):
 
 
 class _RequestBytes(io.RawIOBase):
-    """The bytes of a request, all of which have to come before a deadline."""
+    """Reads the bytes of a request from a connection until a deadline."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection = connection
@@ -102,7 +110,7 @@ class _RequestBytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Raises TimeoutError."""
+        """Reads into a buffer. Returns the number of bytes. Raises TimeoutError after the deadline."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the request took too long")
@@ -111,7 +119,7 @@ class _RequestBytes(io.RawIOBase):
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Raises UnavailableError."""
+    """Returns a socket that listens at a host and port. Raises UnavailableError."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)

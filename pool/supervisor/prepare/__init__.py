@@ -1,1 +1,1 @@
-"""The steps before a run: its files are found, compared and planned, its memory checked and reserved."""
+"""Prepares a run before it starts: finds and compares its files, plans it, checks and reserves its memory."""

@@ -1,4 +1,4 @@
-"""The page that `pool check` prints: what a run does, and what it needs."""
+"""Writes the page that `pool check` prints: what a run does, and what it needs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from pool.supervisor.prepare.learning_rate import rate_lines
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.system_memory import mib
 
-WIDTH = 22  # of the left column
+WIDTH = 22  # characters of the left column
 
 
 _RATES = (1, 10, 25, 100)  # Gbit/s
 
 
 def check_page(run: RunPlan, disk: DiskPlan, memory: str, machines: int = 1) -> str:
-    """`memory`: the table of it; `machines`: that compute the run."""
+    """Returns the page about a run as text.
+
+    `disk`: room for checkpoints; `memory`: table of the memory that the run needs; `machines`: number of machines that
+    compute the run.
+    """
     parts = (*_run(run), *_model(run), *_machine(run, disk), *_machines(run, machines))
     lines = (f"{what:{WIDTH}}{value}" for what, value in parts)
     facts = list(fact_lines(data_facts(run.data)))
@@ -30,6 +34,7 @@ def check_page(run: RunPlan, disk: DiskPlan, memory: str, machines: int = 1) -> 
 
 
 def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
+    """Yields names and values of the lines about the run: folder, samples, data, learning rate, validation."""
     config = run.config
     train, batch = config.train, config.data.batch_size
     per_step = train.batches_per_step * batch
@@ -62,6 +67,7 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
 
 
 def _data(run: RunPlan, samples: int) -> str:
+    """Describes the training data: files, samples, and how many epochs the run makes of them. `samples`: of the run."""
     there = estimate(run.data["train"])
     if not there:
         return _files(run.train_files)
@@ -78,6 +84,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _model(run: RunPlan) -> Iterator[tuple[str, str]]:
+    """Yields names and values of the lines about the model's parameters."""
     plans = run.planned.plans
     plan, members = plans[0], f"{len(plans)} members of " if len(plans) > 1 else ""
     trained = sum(prod(tensor.shape) for tensor in plan.parameters)
@@ -88,6 +95,7 @@ def _model(run: RunPlan) -> Iterator[tuple[str, str]]:
 
 
 def _machines(run: RunPlan, machines: int) -> Iterator[tuple[str, str]]:
+    """Yields names and values of the lines about several machines, if there are several: shares of a step, traffic."""
     if machines == 1:
         return
     groups = run.groups
@@ -100,6 +108,7 @@ def _machines(run: RunPlan, machines: int) -> Iterator[tuple[str, str]]:
 
 
 def _machine(run: RunPlan, disk: DiskPlan) -> Iterator[tuple[str, str]]:
+    """Yields names and values of the lines about this machine: devices, threads, disk."""
     yield "workers on", "; ".join(run.planned.device_names)
     for line in run.planned.about_devices:
         yield "", line

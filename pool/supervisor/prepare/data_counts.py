@@ -1,4 +1,4 @@
-"""The exact number of samples in the data: train.epochs becomes steps by it, and a validation of all has its size."""
+"""Counts the samples in the data exactly, to convert train.epochs to steps and to size a validation of all samples."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pool.supervisor.resources.signals import StopSignals
 
 
 def with_steps(config: Config, data: Data, signals: StopSignals | None) -> tuple[Config, str]:
-    """Returns the config with train.steps in place of train.epochs, and a line that says how many; the config as it is
-    if it has no epochs. `data`: of training.
+    """Replaces train.epochs by train.steps. Returns the config, and a line for the user that names the number of steps.
 
-    Raises ConfigError; RunError for damaged data, and for a signal to stop while samples are counted.
+    A config without epochs is returned as it is, with an empty line. `data`: of training; `signals`: a signal to stop
+    ends the count. Raises ConfigError; RunError for damaged data, and for a signal.
     """
     epochs, per_step = config.train.epochs, config.train.batches_per_step
     if not epochs:
@@ -29,7 +29,7 @@ def with_steps(config: Config, data: Data, signals: StopSignals | None) -> tuple
     samples = _count(data, "train.epochs", signals)
     size = config.data.batch_size
     taken = epochs * (samples // size * size if config.data.tail == "drop" else samples)
-    steps = -(-taken // (size * per_step))  # the fewest that take all
+    steps = -(-taken // (size * per_step))  # the fewest steps that take all samples
     if not 0 < steps <= MOST_STEPS:
         raise ConfigError(
             f"train.epochs: {epochs:,} of {samples:,} samples are {steps:,} steps; 1 to {MOST_STEPS:,} are allowed"
@@ -40,20 +40,26 @@ def with_steps(config: Config, data: Data, signals: StopSignals | None) -> tuple
 
 
 def validation_samples(config: Config, data: Data, signals: StopSignals | None) -> int | None:
-    """Returns the samples of a validation that takes all of them; None if it takes whole batches, or there is none.
-    `data`: of validations. Raises as `with_steps`."""
+    """Returns the number of samples of a validation that takes all of them.
+
+    None if validations take whole batches, or if there are none. `data`: of validations. Raises ConfigError and
+    RunError as `with_steps`.
+    """
     if config.train.validation_batches != "all" or not config.validates:
         return None
     return _count(data, "train.validation_batches", signals)
 
 
 def _count(data: Data, key: str, signals: StopSignals | None) -> int:
+    """Counts the samples of a pass over the data. `key`: the setting that needs it, for errors. Raises
+    ConfigError, RunError."""
+
     def look() -> None:
         if signals is not None and signals.count > 0:
             raise RunError("stopped before the first step", signals.exit_code)
 
     try:
-        return data.trim_files().count_samples(look)  # as the planner will have the files
+        return data.trim_files().count_samples(look)  # cut to the sizes that the planner will see
     except RunError:
         raise
     except DataError as error:

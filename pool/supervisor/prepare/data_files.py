@@ -1,8 +1,8 @@
-"""Finds and identifies the data files of a run, compares them with those of the checkpoint that is resumed, and checks
+"""Finds and identifies the data files of a run, compares them with those of the checkpoint to resume from, and checks
 at the end that they have not changed.
 
-A resume compares names, sizes and checksums of chunks, since the folder may be another. Within a run the file itself is
-compared as well: device, inode and time (`loader.files.identity`).
+When a run is resumed, names, sizes and checksums of chunks are compared, since the files may lie in another folder.
+Within a run the files themselves are compared too, by device, inode and time (`loader.files.identity`).
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ from pool.protocol.messages import Purpose
 from pool.supervisor.prepare.data_size import data_facts, unit_warning
 from pool.supervisor.prepare.run_plan import RunPlan
 
-Recorded = Sequence[tuple[str, int]]  # as SavedState.data
+Recorded = Sequence[tuple[str, int]]  # name and size of each file, as in SavedState.data
 
 
 @dataclass(frozen=True)
 class DataFiles:
-    data: Mapping[Purpose, Data]  # of each stream
-    validation_digests: tuple[str, ...]  # of the content of each; none if these are the training files
-    notes: tuple[str, ...]  # for the user
+    """Holds the data files of a run."""
+
+    data: Mapping[Purpose, Data]  # data of each stream
+    validation_digests: tuple[str, ...]  # digest of each file's content; none if validations read the training files
+    notes: tuple[str, ...]  # lines for the user
 
     @property
     def train(self) -> tuple[DataFile, ...]:
@@ -51,10 +53,11 @@ class DataFiles:
 
 
 def find(config: Config, saved: SavedState | None) -> DataFiles:
-    """Finds the files that the config names, as they are now; `saved`: of the checkpoint that the run goes on from.
+    """Finds the files that the config names, as they are now.
 
-    With data.growing = "ignore_new" files that are newer than the checkpoint are left out, and bytes at files' ends.
-    Raises ConfigError, of which UnavailableError for files that are not there now.
+    `saved`: state in the checkpoint to resume from, or None. With data.growing = "ignore_new", files that are newer
+    than the checkpoint are left out, and so are bytes added to the end of files. Raises ConfigError, of which
+    UnavailableError for files that do not exist now.
     """
     data = config.data
     recorded: Mapping[str, Recorded] = {}
@@ -92,7 +95,7 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
 
 
 def _content_digests(files: Sequence[DataFile]) -> tuple[str, ...]:
-    """Raises UnavailableError."""
+    """Returns a digest of the content of each file. Raises UnavailableError if one can't be read."""
     try:
         return tuple(f"{content_digest(file.path, file.size)}{_scale_of(file)}" for file in files)
     except OSError as error:
@@ -100,12 +103,16 @@ def _content_digests(files: Sequence[DataFile]) -> tuple[str, ...]:
 
 
 def _scale_of(file: DataFile) -> str:
-    """Returns a mark for scores that are multiplied: validations by them measure something else."""
+    """Returns a mark for a file whose scores are multiplied, because validations with other scores measure something
+    else."""
     return "" if file.score_scale == 1.0 else f" x {file.score_scale:g}"
 
 
 def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path) -> None:
-    """Raises ConfigError for other training files than those of the checkpoint, RunError for one of another size."""
+    """Compares the training files with those of the checkpoint.
+
+    Raises ConfigError for other names, shares or scales, RunError for a file whose size has changed.
+    """
     then = [(str(name), int(size)) for name, size in saved.data]
     if _names(files) != [name for name, _ in then]:
         raise ConfigError(
@@ -132,7 +139,7 @@ def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path
 
 
 def left_out(run: RunPlan) -> list[str]:
-    """Lines for the user about ends of files that are not read."""
+    """Returns lines for the user about files whose ends are not read."""
     cut = [file for file in dict.fromkeys((*run.train_files, *run.validation_files)) if file.modified is None]
     if not cut:
         return []
@@ -141,8 +148,11 @@ def left_out(run: RunPlan) -> list[str]:
 
 
 def saved_sums(run: RunPlan, saved: SavedState, checkpoint: Path) -> dict[Purpose, npt.NDArray[np.uint64]]:
-    """Checksums of the chunks that were read before the checkpoint was written, a word each as in
-    native/stream/chunk_sums.h. Raises CheckpointError; RunError if the number of chunks is another now."""
+    """Returns the checksums of the chunks that were read before the checkpoint was written, for each stream.
+
+    Each checksum is a uint64, in the format of native/stream/chunk_sums.h. Raises CheckpointError, or RunError if the
+    number of chunks has changed.
+    """
     if CHUNK_SUMS not in saved.files:
         return {}
     tables = _load_sums(checkpoint / CHUNK_SUMS)
@@ -162,7 +172,7 @@ def saved_sums(run: RunPlan, saved: SavedState, checkpoint: Path) -> dict[Purpos
 
 
 def check_at_end(run: RunPlan) -> None:
-    """Raises RunError if a file is not what it was when the run began."""
+    """Checks that no file has changed since the run began. Raises RunError."""
     try:
         check_unchanged((*run.train_files, *run.validation_files), may_grow=run.config.data.may_grow)
     except DataError as error:
@@ -170,6 +180,7 @@ def check_at_end(run: RunPlan) -> None:
 
 
 def _load_sums(path: Path) -> dict[str, npt.NDArray[np.uint64]]:
+    """Reads the tables of checksums in a checkpoint. Raises CheckpointError."""
     try:
         tables = load_file(path)
     except (OSError, SafetensorError) as error:
@@ -193,13 +204,14 @@ def _listed(names: Sequence[str | int]) -> str:
 
 
 def _of_files(name: str, numbers: Sequence[tuple[int, float]]) -> str:
-    """`numbers`: with the count of files that have each."""
+    """Describes values of a setting in words, such as `shares 0.5 (2 files)`. `numbers`: for each value its count of
+    files."""
     listed = ", ".join(f"{number:g} ({count} file{'s' if count != 1 else ''})" for count, number in numbers)
     return f"{name} {listed}" if listed else f"no {name}"
 
 
 def _recorded(paths: Sequence[Path], known: Recorded) -> list[Path]:
-    """Returns the names that are on record, in its order."""
+    """Returns the paths whose names are in the checkpoint's record, in its order."""
     recorded: list[Path] = []
     for path in paths:
         if len(recorded) < len(known) and path.name == known[len(recorded)][0]:

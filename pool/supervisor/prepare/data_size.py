@@ -1,4 +1,4 @@
-"""The contents of a run's data files: how many samples, which share of each file, lines for the page of pool check."""
+"""Describes a run's data files before it starts: number of samples, share of each file, formats and units of scores."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from pool.task.registry import task_module
 
 
 def estimate(data: Data) -> int | None:
-    """Returns about how many samples a pass over the data has; None if that can't be said."""
+    """Estimates the number of samples in a pass over the data. None if it can't be estimated."""
     try:
         return data.samples_per_epoch()
-    except Exception:  # a source of the user's may raise anything; damage further on is the run's to tell
+    except Exception:  # a user's source may raise anything; the run reports damaged data later
         return None
 
 
 def mixture(run: RunPlan) -> str | None:
-    """Returns a line that says what an epoch has of each entry of data.train; None if they have no shares."""
+    """Returns a line with the share that each entry of data.train has of an epoch. None if the entries have no
+    shares."""
     try:
         shares = run.data["train"].portions()
-    except Exception:  # as above
+    except Exception:  # a source of the user's may raise anything
         return None
     entries = [
         f"{portion.samples:,} of entry {portion.component.number + 1} (share {portion.component.share:g}, "
@@ -38,7 +39,7 @@ def mixture(run: RunPlan) -> str | None:
 
 
 def short_validation(run: RunPlan) -> str | None:
-    """One line if validations take more samples than there are; else None."""
+    """Returns a warning if validations take more samples than there are, else None."""
     train, batch = run.config.train, run.config.data.batch_size
     if not run.config.validate_every or not run.validation_files or train.validation_batches == "all":
         return None
@@ -51,15 +52,17 @@ def short_validation(run: RunPlan) -> str | None:
     )
 
 
-Streams = Mapping[Purpose, Data]  # of a run
+Streams = Mapping[Purpose, Data]  # streams of a run
 
 _MOST = 8  # lines on a page, and groups of files in one line
 
 
 @dataclass(frozen=True)
 class _Kind:
-    format: str  # empty: not known
-    unit: str | None  # of scores; None: there are none
+    """Holds format and scores of a data file."""
+
+    format: str  # name of the format; empty: not known
+    unit: str | None  # unit of the scores; None: the file has no scores
     scale: float
 
     def __str__(self) -> str:
@@ -71,7 +74,7 @@ class _Kind:
 
 
 def file_lines(data: Data) -> Iterator[str]:
-    """Yields a line for each file, as far as they are few."""
+    """Yields a line for each file: path, format, size. Of many files only the first _MOST have one."""
     for file in data.files[:_MOST]:
         kind = _kind(data, file)
         yield ", ".join(filter(None, (str(file.path), str(kind or ""), mib(file.size))))
@@ -80,7 +83,8 @@ def file_lines(data: Data) -> Iterator[str]:
 
 
 def data_facts(streams: Streams) -> Sequence[DataFact]:
-    """Describes how a run's files are read; says nothing of files that can't be read, as the run says why."""
+    """Describes how a run's files are read. Returns an empty sequence if they can't be read, since the run reports the
+    reason."""
     distinct = tuple(dict.fromkeys(itertools.chain.from_iterable(data.files for data in streams.values())))
     try:
         return replace(streams["train"], files=distinct).describe()
@@ -89,13 +93,16 @@ def data_facts(streams: Streams) -> Sequence[DataFact]:
 
 
 def unit_warning(task: str, streams: Streams) -> str | None:
-    """Returns a line about files whose scores have another unit than the network's output is to have, or different
-    ones; else None. A file with a score_scale is brought to the right unit by it."""
+    """Returns a warning if scores in the data have another unit than the network's output, or different units. Else
+    None.
+
+    A file with a score_scale is brought to the right unit by it.
+    """
     module = task_module(task)
     unit, scales = getattr(module, "SCORE_UNIT", None), getattr(module, "SCORE_SCALES", {})
     if unit is None:
         return _mixed_units(streams)
-    others: dict[str, DataFile] = {}  # the first file of each unit
+    others: dict[str, DataFile] = {}  # the first file of each other unit
     for file, kind in _kinds(streams):
         if kind is not None and kind.unit and kind.unit != unit and kind.scale == 1.0:
             others.setdefault(kind.unit, file)
@@ -111,8 +118,8 @@ def unit_warning(task: str, streams: Streams) -> str | None:
 
 
 def _mixed_units(streams: Streams) -> str | None:
-    """Returns a line if files whose scores have different units are read with one score_scale; else None."""
-    units: dict[float, dict[str, DataFile]] = {}  # the first file of each, by scale
+    """Returns a warning if files whose scores have different units are read with the same score_scale. Else None."""
+    units: dict[float, dict[str, DataFile]] = {}  # the first file of each unit, by scale
     for file, kind in _kinds(streams):
         if kind is not None and kind.unit:
             units.setdefault(kind.scale, {}).setdefault(kind.unit, file)
@@ -127,13 +134,14 @@ def _mixed_units(streams: Streams) -> str | None:
 
 
 def _kinds(streams: Streams) -> Iterator[tuple[DataFile, _Kind | None]]:
+    """Yields every file of the streams with its format and scores."""
     for data in streams.values():
         for file in data.files:
             yield file, _kind(data, file)
 
 
 def _kind(data: Data, file: DataFile) -> _Kind | None:
-    """Returns None for a file that can't be opened: the run says why."""
+    """Returns format and scores of a file. None if it can't be opened, since the run reports the reason."""
     try:
         return _Kind(data.format_name(file), data.score_unit(file), file.score_scale)
     except Exception:  # formats and sources are a user's code, too

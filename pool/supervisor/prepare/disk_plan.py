@@ -1,4 +1,4 @@
-"""How much disk a run's checkpoints will take, and whether there is room for them."""
+"""Computes how much disk space a run's checkpoints will take, and checks that there is room."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pool.errors import ResourceError, RunError
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.system_memory import mib
 
-_STATE = 1 << 20  # of a checkpoint, beside its tensors and what it holds of the data
-_OF_A_FILE = 300  # bytes in a checkpoint, name included
+_STATE = 1 << 20  # bytes of a checkpoint besides tensors and the record of data files
+_OF_A_FILE = 300  # bytes of a data file's record in a checkpoint, its name included
 _OF_A_CHUNK = 8
 
 
 @dataclass(frozen=True)
 class DiskPlan:
-    """The bytes that checkpoints will take."""
+    """Holds the number and the size of the checkpoints that a run will write, and the room for them."""
 
-    nbytes: int  # of one
-    more: int  # of them that will be there at a time, beside those that are there
-    place: Path  # the folder, or the nearest one above it that is there
-    free: int  # bytes
-    keeps_every: bool = False  # checkpoints stay that only train.keep_every keeps
+    nbytes: int  # bytes of one checkpoint
+    more: int  # most additional checkpoints at a time, besides those on the disk already
+    place: Path  # the checkpoints' folder, or the nearest one above it that exists
+    free: int  # free bytes on the disk
+    keeps_every: bool = False  # train.keep_every keeps additional checkpoints
 
 
 def disk_plan(run: RunPlan) -> DiskPlan:
-    """Counts the checkpoints that are kept, and the one that is being written. Raises RunError."""
+    """Counts the checkpoints that the run will keep, and the one that is being written. Raises RunError."""
     train = run.config.train
     files = len(run.train_files) + len(run.validation_files)
     data = _OF_A_FILE * files + _OF_A_CHUNK * sum(run.planned.num_chunks.values())
@@ -51,13 +51,13 @@ def disk_plan(run: RunPlan) -> DiskPlan:
 
 
 def advice_for(plans: Iterable[DiskPlan]) -> str:
-    """Returns what takes less room: settings of the runs, or another disk."""
+    """Returns what takes less room, for the user: settings of the runs, or another disk."""
     every = "raise train.keep_every, " if any(plan.keeps_every for plan in plans) else ""
     return f"lower train.keep_checkpoints, {every}or choose another run.dir"
 
 
 def check_disk(plan: DiskPlan) -> None:
-    """Raises ResourceError if there is no room for the checkpoints."""
+    """Checks that the disk has room for the checkpoints. Raises ResourceError."""
     if plan.more * plan.nbytes > plan.free:
         raise ResourceError(
             f"not enough room on the disk of {plan.place}: {plan.more} more checkpoints of {mib(plan.nbytes)} are to "

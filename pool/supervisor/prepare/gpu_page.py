@@ -1,4 +1,5 @@
-"""Lines about a run's GPUs before it begins: on the page of `pool check` all, at the start what should be changed."""
+"""Describes a run's GPUs before it begins: completely on the page of `pool check`, at a start only what should be
+changed."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _HOST = "sums, optimizer and weights are the host's (pool.exchange)"
 
 
 def gpu_lines(run: RunPlan) -> Iterator[tuple[str, str]]:
-    """Yields names and values of the page's lines; none without GPUs."""
+    """Yields names and values of the page's lines about GPUs. Nothing if the run uses no GPU."""
     cards = run.planned.cards
     if not cards and not run.planned.missing:
         return
@@ -28,7 +29,7 @@ def gpu_lines(run: RunPlan) -> Iterator[tuple[str, str]]:
 
 
 def gpu_notes(run: RunPlan) -> Iterator[str]:
-    """Yields one line for each thing that its user may want to change."""
+    """Yields a line for each property of a GPU that the user may want to change."""
     for card in run.planned.cards:
         if card.problem:
             yield f"{card.device}: {card.problem}"
@@ -42,7 +43,7 @@ def gpu_notes(run: RunPlan) -> Iterator[str]:
 
 
 def exchange_in_words(exchange: Exchange) -> str:
-    """Says where gradients and weights are, and why there."""
+    """Describes where gradients and weights lie, and why there."""
     if not exchange.on_device:
         return f"host: {exchange.why or _HOST}"
     proof = f"; {exchange.why}" if exchange.why else ""
@@ -54,6 +55,7 @@ def exchange_in_words(exchange: Exchange) -> str:
 
 
 def _identity(card: Card) -> str:
+    """Describes a GPU in a line: name, memory, capability, the GPUs whose memory it can use."""
     capability = f", compute capability {card.capability}" if card.capability else ""
     peers = f"; may use the memory of {', '.join(card.peers)}" if card.peers else ""
     locked = "" if card.page_locked else "; memory can't be page-locked"

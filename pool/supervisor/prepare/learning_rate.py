@@ -1,4 +1,4 @@
-"""The learning rates of a run, as its user is told them before it begins."""
+"""Describes the learning rates of a run, for the user, before the run begins."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pool.metrics.medians import named
 from pool.process.plan_result import LearningRates
 from pool.supervisor.prepare.run_plan import RunPlan
 
-_MOST = 8  # different ones of members, in words
+_MOST = 8  # most different learning rates that are described
 
 
 def rate_lines(run: RunPlan) -> Iterator[str]:
-    """Yields a line for each learning rate that members have, and one for each that falls to almost nothing."""
+    """Yields a line for each learning rate among the members (networks of the run), and a warning if it falls to almost
+    nothing."""
     config, steps = run.config, run.config.train.steps
     members: dict[LearningRates | None, list[int]] = {}
     for m, rates in enumerate(run.planned.rates):
@@ -31,6 +32,8 @@ def rate_lines(run: RunPlan) -> Iterator[str]:
 
 
 def _said(rates: LearningRates | None, step: int, *, plateau: bool) -> str:
+    """Describes learning rates in words. `step`: with which the run begins; `plateau`: validations may lower the
+    rate."""
     lower = "; validations may lower it (schedule.plateau)" if plateau else ""
     if rates is None:
         return f"not computed, for the schedule has too many steps{lower}"

@@ -1,4 +1,4 @@
-"""Facts that have to be the same on all machines of a run, in words that name the first difference to its user."""
+"""Lists the facts that must be the same on all machines of a run, in words that show the user the first difference."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from pool.protocol.messages import Fact
 from pool.run_folder.strict_json import value_at
 from pool.supervisor.prepare.run_plan import RunPlan
 
-_MOST_SHOWN = 200  # characters of a value
+_MOST_SHOWN = 200  # most characters that are shown of a value
 # Keys with these effects may differ: content is compared, and the numerics that follow from the keys and the machine.
 _NOT_THE_SAME = (Effect.NONE, Effect.SAME_FILES, Effect.NUMERICS)
 
 
 def of_config(config: Config, machines: int) -> list[Fact]:
-    """Returns the version of sparsepool, the number of machines, and the settings that change results."""
+    """Returns the facts of the config: version of sparsepool, number of machines, and all settings that change
+    results."""
     settings = config.model_dump(mode="json")
     keys = [key for key, field in walk(type(config)) if Effect.of(field) not in _NOT_THE_SAME]
     facts = [Fact("sparsepool", version("sparsepool")), Fact("--machines", str(machines))]
@@ -30,7 +31,8 @@ def of_config(config: Config, machines: int) -> list[Fact]:
 
 
 def of_plan(run: RunPlan) -> list[Fact]:
-    """Returns the data files, the numerics, and what --override has changed. Raises DataChangedError, OSError."""
+    """Returns the facts of the plan: data files, numerics, and what --override has changed. Raises DataChangedError,
+    OSError."""
     files = {"data.train": run.train_files, "data.validation": run.validation_files}
     facts = [Fact(key, _files(found, run.config.data.may_grow)) for key, found in files.items()]
     changes = [[override.step, override.key, override.value] for override in run.overrides]
@@ -46,7 +48,7 @@ def _files(files: Sequence[DataFile], may_grow: bool) -> str:
 
 
 def _shown(value: object) -> str:
-    """Returns the value; of a long one its beginning and a digest of all of it."""
+    """Returns a value as text. A long one is cut, and a digest of the whole is added."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     if len(text) <= _MOST_SHOWN:
         return text

@@ -1,8 +1,8 @@
-"""The memory that a run will take of the machine, part by part, with the settings that make each smaller; and how it is
-made and reserved before the first process gets any of it (I6).
+"""Plans the memory that a run will take, part by part, with the settings that make each part smaller, and reserves the
+shared memory before the first process gets any of it (I6).
 
-Segments are exact, and so is the optimizer's state, which the planner has tried out. Processes and the loader's windows
-are what was measured; activations of workers are not counted.
+Sizes of shared segments are exact, and so is the optimizer's state, which the planner has tried out. Processes and the
+loader's windows are measured values. Activations of workers are not counted.
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_memory import RunMemory
 from pool.supervisor.resources.system_memory import Available, available_memory, mib
 
-SHARE = 0.9  # of what is available; the rest is for activations and others
+SHARE = 0.9  # share of the available memory that a run may take; the rest is for activations and other programs
 _MIB = 1 << 20
-_WORKING = 8  # times what is collected: a metric computes in float64, and with a few arrays more
-_PROCESS = 60 * _MIB  # supervisor, feeder
+_WORKING = 8  # bytes for each byte collected for metrics, which are computed in float64 with a few more arrays
+_PROCESS = 60 * _MIB  # bytes of supervisor or feeder
 _TORCH_PROCESS = 300 * _MIB
 _CUDA_PROCESS = 1200 * _MIB
 
 
 @dataclass(frozen=True)
 class Row:
+    """Holds one part of the memory plan."""
+
     what: str
     nbytes: int
     keys: str  # settings that make it smaller
 
 
 def memory_plan(run: RunPlan, sizes: Mapping[str, int]) -> list[Row]:
-    """`sizes`: of the segments, by name."""
+    """Returns the parts of the memory that a run will take. `sizes`: bytes of the shared segments, by name."""
     planned = run.planned
     keys = {
         RING: "data.batch_size, pool.ring_slots",
@@ -73,7 +75,7 @@ def memory_plan(run: RunPlan, sizes: Mapping[str, int]) -> list[Row]:
     if collected := run.validation.batches * planned.measured.collected_nbytes(len(planned.plans)):
         rows.append(Row("metrics", _WORKING * collected, "train.validation_batches, data.batch_size"))
     streams = list(run.data.values())
-    if run.validation.ends:  # another stream for the last batch
+    if run.validation.ends:  # the last, smaller batch comes from another stream
         streams.append(run.data["validate"])
     if windows := sum(map(_window_nbytes, streams)):
         rows.append(Row("loader windows", windows, "data.window_chunks"))
@@ -84,23 +86,29 @@ def memory_plan(run: RunPlan, sizes: Mapping[str, int]) -> list[Row]:
 
 
 def _window_nbytes(data: Data) -> int:
+    """Returns the bytes of the window in which a stream is shuffled. 0 for damaged data, which the stream reports
+    later."""
     try:
         return data.window_nbytes()
-    except DataError:  # damage is the stream's to tell
+    except DataError:  # the stream reports damaged data later
         return 0
 
 
 def most_sums(run: RunPlan) -> int:
-    """Returns the most sums of one step that the coordinator may hold at a time: more than one only where a worker has
-    fewer gradient slots than a step has groups, so that parts of it may have to be added up early (I2)."""
+    """Returns the largest number of sums of gradients that the coordinator may hold at a time in one step.
+
+    More than one is possible only where a worker has fewer gradient slots than a step has groups, so that parts of the
+    step may have to be reduced early (I2), or where several machines compute the run.
+    """
     place, groups = run.place, run.groups
-    if place is not None:  # a share is whole nodes of the tree, at its end too
+    if place is not None:  # a share of a step consists of whole nodes of the tree, at its end too
         return most_nodes_between(len(groups.share(place.machine, place.machines)))
     return most_nodes(groups.per_step) if run.config.pool.gradient_slots < groups.per_step else 1
 
 
 def shortage(rows: Sequence[Row], available: Available) -> str | None:
-    """One line with the numbers and what to lower, None if it fits."""
+    """Checks that the run fits into the available memory. Returns a line with the numbers and what to lower, or None if
+    it fits."""
     need = sum(row.nbytes for row in rows)
     if need <= SHARE * available.nbytes:
         return None
@@ -113,7 +121,7 @@ def shortage(rows: Sequence[Row], available: Available) -> str | None:
 
 
 def table(rows: Sequence[Row], available: Available) -> str:
-    """Returns the table for people: a line for each part, then the sum and what there is."""
+    """Returns the memory plan as a table for people: a line for each part, then the sum and the memory available."""
     total = Row("together", sum(row.nbytes for row in rows), "")
     there = Row("available", available.nbytes, f"{available.where}; a run may take {SHARE:.0%} of it")
     width = max(len(row.what) for row in (*rows, total))
@@ -121,14 +129,22 @@ def table(rows: Sequence[Row], available: Available) -> str:
 
 
 def reserve(run: RunPlan) -> RunMemory:
-    """Makes the run's memory. Raises ResourceError if there is not enough, RunError if the data are not those of the
-    checkpoint; OSError if there can be no bells."""
+    """Makes and reserves the run's shared memory.
+
+    Raises ResourceError if there is not enough, RunError if the data differ from the checkpoint's, OSError if
+    signals (eventfds) can't be made.
+    """
     sizes = run.memory_map().sizes()
     rows = memory_plan(run, sizes)
     remaining = sum(sizes.values())
 
     def before_chunk(nbytes: int) -> None:
-        """Others take memory too; and in a control group the shortage would be a kill, not an error."""
+        """Checks that a chunk of memory still fits, before it is reserved. `nbytes`: of the chunk. Raises
+        ResourceError.
+
+        Other programs take memory too, and in a control group the kernel would kill this process instead of raising an
+        error.
+        """
         nonlocal remaining
         available = available_memory()
         if remaining > available.nbytes:

@@ -1,4 +1,5 @@
-"""Numbers that the user of a resumed run changes: `--override`, and earlier overrides that may not be saved yet."""
+"""Handles numbers that the user changes in a resumed run by `--override`, and earlier overrides that may not be saved
+yet."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from pool.supervisor.resources.run_folder import RunFolder
 
 
 def parse(text: str) -> tuple[str, Any]:
-    """Parses `KEY=VALUE`, with a value as in a config file. Raises ConfigError."""
+    """Parses `KEY=VALUE`, where the value is written as in a config file. Raises ConfigError."""
     key, equals, value = text.partition("=")
     try:
         if not equals or not key.strip():
@@ -31,8 +32,11 @@ def parse(text: str) -> tuple[str, Any]:
 def overrides_of(
     saved: SavedState | None, changes: Sequence[tuple[str, Any]], folder: RunFolder
 ) -> tuple[Override, ...]:
-    """All of the run, those that are still to come included; `saved`: what it goes on from; `changes`: what is asked
-    for now. Raises ConfigError."""
+    """Returns all overrides of the run, those included that are still to be applied.
+
+    `saved`: state of the checkpoint to resume from, or None; `changes`: keys and values of `--override` now. Notes for
+    the user say what becomes of each. Raises ConfigError.
+    """
     if saved is None:
         if changes:
             raise ConfigError(f"--override: there is no checkpoint in {folder.path} yet; use --set")

@@ -1,4 +1,4 @@
-"""Asks the planner, a process that imports torch, so that the supervisor does not."""
+"""Runs the planner, a process that imports torch so that the supervisor doesn't have to, and receives its answer."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from pool.supervisor.processes.forkserver import ForkServer, be_the_parent
 from pool.supervisor.resources.run_memory import RunMemory
 from pool.supervisor.resources.signals import StopSignals
 
-GRACE = 5.0  # seconds that a planner which gives up may take to say why
-LOOK = 0.5  # seconds at most that a look takes; what the machine sleeps meanwhile counts for no more
+GRACE = 5.0  # seconds in which a planner that fails may still report why
+LOOK = 0.5  # most seconds of one poll, so that the time of a suspended machine counts for no more
 
 
 def ask_planner(run: RunPlan, logs: Path, signals: StopSignals | None) -> tuple[RunPlan, ForkServer]:
-    """The run with the planner's answer, and the fork server.
+    """Starts the fork server and the planner. Returns the run with the planner's answer, and the fork server.
 
-    If either dies both are restarted, `pool.restarts` times; once if one was killed because it did not answer. Raises
-    the planner's error, RunError if it gives no answer or a signal comes; OSError.
+    If either dies, both are restarted: `pool.restarts` times, or once if one was killed because it did not answer.
+    Raises the planner's error; RunError if there is no answer or a signal to stop comes; OSError.
     """
     be_the_parent()
     planner, forkserver = Peer(PLANNER), Peer(FORKSERVER)
@@ -58,7 +58,11 @@ def ask_planner(run: RunPlan, logs: Path, signals: StopSignals | None) -> tuple[
 def _ask(
     server: ForkServer, start: PlannerStart, timeout: float, logs: Path, signals: StopSignals | None
 ) -> tuple[bytes | None, Child]:
-    """The planner's answer and the planner, which has ended; or None and the process that died, not reaped."""
+    """Has the fork server start a planner and waits for its answer.
+
+    Returns the answer and the planner, which has ended. Without an answer returns None and the process that has died,
+    which is not reaped yet.
+    """
     _wait_for(server, timeout, signals)
     if server.hear() is None:
         return None, server
@@ -80,7 +84,7 @@ def _ask(
 
 
 def with_answer(run: RunPlan, answer: Answer) -> RunPlan:
-    """Raises PoolError if that is a refusal."""
+    """Returns the run with the planner's findings. Raises PoolError if the planner refuses the run."""
     if isinstance(answer, Refused):
         raise PoolError(answer.error, answer.exit_code)
     return replace(
@@ -94,13 +98,14 @@ def with_answer(run: RunPlan, answer: Answer) -> RunPlan:
 
 
 def _up_to(files: Sequence[DataFile], sizes: Sequence[int]) -> tuple[DataFile, ...]:
+    """Returns the files, each cut to the size that the planner has seen."""
     return tuple(file.up_to(size) for file, size in zip(files, sizes, strict=True))
 
 
 def _wait_for(child: Child, timeout: float, signals: StopSignals | None) -> None:
-    """Until it has answered or is dead; a process that does not answer in time is killed.
+    """Waits until a process has answered or is dead. Kills a process that does not answer in time.
 
-    There is nothing to keep yet: the first signal to stop ends the run.
+    A signal to stop ends the run at once, since nothing is to be saved yet. Raises RunError.
     """
     poller = select.poll()
     poller.register(child.channel, select.POLLIN)

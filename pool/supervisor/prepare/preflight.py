@@ -1,8 +1,8 @@
-"""Checks of what a run needs from the start: descriptors, a current folder, a run folder and a trace file that can be
+"""Checks what a run needs before it starts: descriptors, a current folder, a run folder and a trace file that can be
 written.
 
-A shortage ends the run with one line now instead of an hour later. Memory: `memory_plan`; disk: `disk_plan`; that data
-files can be read is the planner's to see.
+A shortage ends the run with one line now instead of an hour later. Memory is checked by `memory_plan`, the disk by
+`disk_plan`. Whether data files can be read the planner finds out.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from pool.run_folder import files
 from pool.run_folder.access import make_folder
 from pool.supervisor.prepare.resume import saved_state
 
-_DESCRIPTORS = 64  # of a process of a run: libraries, log, segments, sockets
-_MOST_WORKERS = 100  # two descriptors each go to the coordinator in one message, and the kernel lets 253 pass
-_DESCRIPTORS_OF_A_WORKER = 8  # in supervisor and coordinator
+_DESCRIPTORS = 64  # descriptors of any process of a run: libraries, log, segments, sockets
+_MOST_WORKERS = 100  # the coordinator is sent two descriptors for each in one message, which may have 253
+_DESCRIPTORS_OF_A_WORKER = 8  # more descriptors in supervisor and coordinator
 
 
 def check_descriptors(config: Config) -> None:
-    """Raises the limit as far as it may be raised; ResourceError if that is too little, or if there are more devices
-    than the coordinator can be given the memory and the bells of."""
+    """Raises this process's limit of open descriptors to what the run needs, if the hard limit allows it.
+
+    Raises ResourceError if the limit is too low, or if there are more devices than the coordinator can be sent
+    descriptors for: memory and signals of each.
+    """
     if len(config.pool.devices) > _MOST_WORKERS:
         raise ResourceError(f"pool.devices: {len(config.pool.devices)} workers; more than {_MOST_WORKERS} can't be had")
     need = _DESCRIPTORS + _DESCRIPTORS_OF_A_WORKER * max(2, len(config.pool.devices))
@@ -43,7 +46,7 @@ def check_descriptors(config: Config) -> None:
 
 
 def check_current_folder() -> None:
-    """Raises ConfigError if it was deleted: libraries and relative paths need one."""
+    """Checks that the current folder exists, which libraries and relative paths need. Raises ConfigError."""
     try:
         Path.cwd()
     except OSError as error:
@@ -51,7 +54,10 @@ def check_current_folder() -> None:
 
 
 def check_validation(config: Config) -> None:
-    """Raises ConfigError for validations without data. A source that makes samples has them until files are named."""
+    """Checks that a run with validations has data for them. Raises ConfigError.
+
+    A source that generates samples has data without files.
+    """
     can_generate = source_by_name(config.data.source).can_generate
     if config.train.validate_every and not config.can_validate and not can_generate:
         raise ConfigError(
@@ -71,8 +77,10 @@ def check_validation(config: Config) -> None:
 
 
 def check_start_weights(config: Config, checkpoint: Path | None) -> None:
-    """Raises ConfigError if the run is to begin with averaged weights, and `checkpoint`, what it begins with, has
-    none."""
+    """Checks that averaged weights exist if the run is to begin with them. Raises ConfigError.
+
+    `checkpoint`: of another run, with whose weights this run begins, or None.
+    """
     if config.train.start_weights == "newest":
         return
     if checkpoint is None:
@@ -82,7 +90,7 @@ def check_start_weights(config: Config, checkpoint: Path | None) -> None:
 
 
 def check_trace(config: Config) -> None:
-    """A file can be made there when the run has ended. Raises ConfigError."""
+    """Checks that the trace file can be written when the run ends. Raises ConfigError."""
     to = config.trace_file
     if to is None:
         return
@@ -92,7 +100,8 @@ def check_trace(config: Config) -> None:
 
 
 def check_folder(run_dir: Path) -> None:
-    """A file can be made where checkpoints will be; none is left. Raises ConfigError."""
+    """Checks that checkpoints can be written to the run folder, by writing a file and removing it. Raises
+    ConfigError."""
     folder = run_dir / FOLDER
     probe = temporary(folder / "probe")
     try:

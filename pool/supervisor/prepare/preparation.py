@@ -1,6 +1,6 @@
-"""Prepares a run before its first process: files are found, the plan is made and compared with the checkpoint.
+"""Prepares a run before its first process starts: finds its files, makes its plan, compares both with the checkpoint.
 
-Every problem is one clear line here, and nothing has been started or written yet but the run folder.
+Every problem is reported in one clear line here, when nothing was started or written yet but the run folder.
 """
 
 from __future__ import annotations
@@ -69,10 +69,11 @@ def prepare(
     place: MachinePlace | None = None,
     step: int | None = None,
 ) -> tuple[RunPlan, ForkServer]:
-    """Returns the plan of the run, and the fork server. `changes`: of `--override`; `place`: of this machine among
-    several, None: there are no others; `step`: on which they have agreed, to begin with, None: the newest.
+    """Prepares a run. Returns its plan, and the fork server.
 
-    Raises ConfigError, ResourceError, RunError; also for a signal to stop.
+    `changes`: keys and values of `--override`; `place`: this machine's rank among several, or None; `step`: on which
+    the machines have agreed to begin with, or None for the newest. Raises ConfigError, ResourceError, RunError; the
+    last also for a signal to stop.
     """
     check_folder(folder.inside)
     check_trace(config)
@@ -122,11 +123,11 @@ def prepare(
 
 
 def check(config: Config, show: Callable[[str], object], machines: int = 1, *, begins: int = 0) -> RunPlan:
-    """Does all that `prepare` and `reserve` do short of making or starting anything, and shows a page about the run.
-    Returns its plan. `begins`: the number of steps that it will find done.
+    """Checks a run without making or starting anything, and shows a page about it. Returns its plan.
 
-    Raises ConfigError, ResourceError, RunError; behind the page for devices that this machine lacks, and for too little
-    memory or disk.
+    The checks are those of `prepare` and `reserve`. `machines`: number of machines that compute the run; `begins`:
+    number of steps that the run will find done. Raises ConfigError, ResourceError, RunError. Devices that this machine
+    lacks, and too little memory or disk, are raised after the page was shown.
     """
     check_trace(config)
     check_prometheus(config.telemetry.prometheus)
@@ -149,6 +150,7 @@ def check(config: Config, show: Callable[[str], object], machines: int = 1, *, b
 
 
 def _find_files(config: Config, saved: SavedState | None) -> DataFiles:
+    """Finds the data files, after checks that need no file."""
     check_current_folder()
     check_validation(config)
     return data_files.find(config, saved)
@@ -166,6 +168,11 @@ def _plan_run(
     only_check: bool = False,
     begins: int = 0,
 ) -> tuple[RunPlan, ForkServer]:
+    """Makes the plan of a run by the planner. Returns it with the fork server.
+
+    `checkpoint`: to resume from, or None; `only_check`: missing devices are reported, and are no error; `begins`:
+    number of steps that are taken as done.
+    """
     # a wrong name is refused before torch is imported
     check_devices(config.pool.devices, config.testing.device_module)
     check_descriptors(config)

@@ -1,5 +1,5 @@
-"""The first steps of a run, done again by this build in a folder that is removed: whether they have the bits that they
-had."""
+"""Repeats the first steps of a run with this build of sparsepool, in a temporary folder, to compare the bits of the
+weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pool.run_folder.first_steps import FirstSteps, read_first_steps
 
 log = logging.getLogger(__name__)
 
-TIMEOUT = 600.0  # seconds, in which they have to be done
+TIMEOUT = 600.0  # most seconds that the steps may take
 _LOOK_SECONDS = 0.1
 # What a run shows, tells others and keeps: nothing of it changes the weights of the first steps.
 _WITHOUT = {
@@ -34,8 +34,11 @@ _WITHOUT = {
 
 
 def first_steps_agree(run_dir: Path) -> bool:
-    """Does the first steps of the run in a folder again, with the config that it was begun with. Returns whether the
-    weights have the recorded bits; False, too, if nothing is recorded, or the steps can't be done now."""
+    """Repeats the first steps of the run in `run_dir`, with the config with which it was begun.
+
+    Returns whether the weights have the recorded bits. Returns False also if nothing is recorded, or if the steps can't
+    be repeated now.
+    """
     recorded = read_first_steps(run_dir)
     if recorded is None:
         return False
@@ -45,7 +48,8 @@ def first_steps_agree(run_dir: Path) -> bool:
 
 
 def _repeat(recorded: FirstSteps, run_dir: Path) -> FirstSteps | None:
-    """Returns what a run of this build has recorded; None if it has ended before, or took too long."""
+    """Runs the first steps in a new folder. Returns what the run has recorded, or None if it has ended early or took
+    too long."""
     run_dir.mkdir()
     (run_dir / CONFIG).write_text(json.dumps(recorded.config), encoding="utf-8")
     deadline = time.monotonic() + TIMEOUT
@@ -60,7 +64,7 @@ def _repeat(recorded: FirstSteps, run_dir: Path) -> FirstSteps | None:
 
 @contextlib.contextmanager
 def _running(run_dir: Path) -> Iterator[subprocess.Popen[str]]:
-    """Runs in a folder that has a config; the run is ended, and its end waited for, in any case."""
+    """Runs `pool train` in a folder that has a config, for the length of a `with`. The run is killed at the end."""
     sets = [word for key, value in _WITHOUT.items() for word in ("--set", f"{key}={value}")]
     ends_with_this = ["-m", "pool.process.become", str(os.getpid()), sys.executable]
     command = [sys.executable, *ends_with_this, "-m", "pool", "train", "--resume", str(run_dir), *sets]

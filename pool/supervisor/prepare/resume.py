@@ -1,7 +1,7 @@
-"""A resumed run: where it goes on, and whether it may, by a comparison with its checkpoint.
+"""Decides where a resumed run goes on, and compares it with its checkpoint.
 
-A run that resumes takes the batches it would have taken. Another model or other numerics are refused. What the
-checkpoint holds of optimizer and schedule wins over the config; the run's user is told.
+A resumed run takes the batches that it would have taken without a break. Another model or other numerics are refused.
+Numbers of optimizer and schedule come from the checkpoint, even if the config differs, and the user is told.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ from pool.telemetry.status import Status, read_status
 
 
 def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFile]) -> tuple[int, Cursor]:
-    """Step and cursor that a run begins with. Raises CheckpointError; ConfigError, RunError if it would take other
-    batches."""
+    """Returns the step and the cursor (place in the data) with which a run begins: 0 and the start without a
+    checkpoint.
+
+    Raises CheckpointError, or ConfigError and RunError if the run would take other batches than the checkpoint's.
+    """
     if checkpoint is None:
         return 0, Cursor()
     saved = saved_state(checkpoint)
@@ -57,7 +60,7 @@ def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFi
 
 
 def saved_state(checkpoint: Path) -> SavedState:
-    """Raises CheckpointError."""
+    """Reads the state in a checkpoint: step, cursor, config, data files. Raises CheckpointError."""
     try:
         return read_state(checkpoint)
     except OSError as error:
@@ -65,7 +68,10 @@ def saved_state(checkpoint: Path) -> SavedState:
 
 
 def with_its_start(config: Config, saved: SavedState) -> tuple[Config, str]:
-    """The config with what the run began from, which another one can't change any more; a line if it would."""
+    """Restores in the config what the run has begun from, since a resumed run can't change that.
+
+    Returns the config, and a line for the user if the config named something else, else an empty string.
+    """
     then, now = value_at(saved.config, f"model.{KEY}"), getattr(config.model, KEY)
     then = then if isinstance(then, str) else None
     kept = config.model_copy(update={"model": config.model.model_copy(update={KEY: then})})
@@ -75,7 +81,10 @@ def with_its_start(config: Config, saved: SavedState) -> tuple[Config, str]:
 
 
 def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
-    """Names the settings that are others than `then`, in a line; empty if none is. Where the run lies is none."""
+    """Returns a line with the settings that differ from those in `then`, or an empty string if none does.
+
+    The folder of the run does not count as a setting.
+    """
     before = dict(flat(then))
     now = {key: value for key, value in flat(config.model_dump(mode="json")) if key in before}
     changes = [
@@ -88,7 +97,7 @@ def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
 
 
 def _compare_fixed(config: Config, checkpoint: Path, saved: SavedState) -> None:
-    """Raises ConfigError for the first key that a resumed run must not change, and has changed."""
+    """Compares the settings that a resumed run must not change. Raises ConfigError for the first that has changed."""
     settings, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
     for key, field in walk(type(config)):
         if Effect.of(field) is not Effect.FIXED:
@@ -107,8 +116,11 @@ _OF_CONFIG = ("batches_per_step", "batches_per_group", "gradient_dtype", "dense 
 
 
 def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start: bool = False) -> None:
-    """`to_start`: every member may begin with the weights of the one that the checkpoint holds. Raises ConfigError that
-    names the first layer that differs, CheckpointError."""
+    """Compares names, dtypes and shapes of the model's tensors with those in a checkpoint.
+
+    `to_start`: the run only begins with the checkpoint's weights, and every member may begin with those of one network.
+    Raises ConfigError, which names the first layer that differs; CheckpointError.
+    """
     plans = run.planned.plans
     try:
         header = read_header(checkpoint, saved, WEIGHTS)
@@ -127,8 +139,11 @@ def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start
 
 
 def compare_numerics(run: RunPlan, checkpoint: Path, saved: SavedState, folder: RunFolder, *, allowed: bool) -> None:
-    """Other numerics give other bits (I2), so they have to be asked for. Raises ConfigError if the config makes them,
-    UnavailableError if the machine or the installation does, which an update may put back."""
+    """Refuses to resume a run with other numerics, which give other bits (I2), unless that is `allowed`.
+
+    Raises ConfigError if the config has changed the numerics. Raises UnavailableError if the machine or the
+    installation has, since an update may restore them. Differences that are accepted are noted for the user.
+    """
     then, now = saved.fingerprint, run.planned.fingerprint
     if then.keys() == set(LAYOUT):  # another run's, with which this one begins (pool/stages): only its state has to fit
         now = {entry: now[entry] for entry in LAYOUT}
@@ -160,8 +175,11 @@ def compare_numerics(run: RunPlan, checkpoint: Path, saved: SavedState, folder: 
 
 
 def is_finished(config: Config, saved: SavedState, status: Status | None) -> bool:
-    """Tells whether no step is left: the last one is done, or the run has ended well before it (early stopping), and
-    nothing that decides that has changed since. `status`: of its last life."""
+    """Tells whether a run has no step left to do.
+
+    Either the last step is done, or the run has ended well before it (early stopping) and no setting that decides that
+    has changed since. `status`: of the run's last life.
+    """
     if saved.step >= config.train.steps:
         return True
     if status is None or status.exit_code != EXIT_DONE:
@@ -176,7 +194,7 @@ def is_finished(config: Config, saved: SavedState, status: Status | None) -> boo
 def compare_optimizer(
     config: Config, checkpoint: Path, saved: SavedState, folder: RunFolder, overridden: Collection[str] = ()
 ) -> None:
-    """Notes for the user about each key of optimizer and schedule that has changed."""
+    """Notes for the user each setting of optimizer and schedule that has changed, and which value is used."""
     settings = config.model_dump(mode="json")
     in_force = _in_force(saved.optimizer)
     steps = value_at(saved.config, "train.steps")
@@ -202,7 +220,8 @@ def compare_optimizer(
 
 
 def _in_force(state: OptimizerNumbers) -> dict[str, str]:
-    """The numbers that optimizer and schedule go on with, by config key; of several members each may have its own."""
+    """Returns the optimizer's and the schedule's numbers in the checkpoint, as text by config key. Several members may
+    have different ones."""
     groups = [each[0] for each in state.groups or () if each]
     in_force: dict[str, dict[str, None]] = {}  # each number once, in words
     for section, of_buckets in (("optimizer.args", groups), ("schedule.args", state.schedulers)):
@@ -213,7 +232,7 @@ def _in_force(state: OptimizerNumbers) -> dict[str, str]:
 
 
 def _changes(section: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
-    """`section.key: value now, value then` for each key of a section of two configs that differs."""
+    """Yields `section.key: value now, value then` for each key of a section in which two configs differ."""
     current, saved = (value_at(config, section) for config in (now, then))
     saved = saved if isinstance(saved, dict) else {}
     for key in {**current, **saved}:

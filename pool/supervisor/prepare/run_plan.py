@@ -1,6 +1,6 @@
-"""The supervisor's knowledge of a run: settings, data files, the planner's answer, where the run begins or goes on.
+"""Holds all that the supervisor knows of a run: settings, data files, the planner's answer, where the run begins.
 
-From it each process gets the document that it is started with (`pool.process.start`).
+From this plan each process gets its start document (`pool.process.start`).
 """
 
 from __future__ import annotations
@@ -29,27 +29,30 @@ from pool.shm.memory_map import MemoryMap
 
 @dataclass(frozen=True)
 class RunPlan:
+    """Describes a run completely. A changed plan is a new object, such as for a restarted coordinator."""
+
     config: Config
     run_dir: Path
-    address_key: str  # of the run's hubs
+    address_key: str  # secret from which the addresses of the run's hubs are made
     coordinator: Peer  # the living coordinator
-    data: Mapping[Purpose, Data]  # of each stream; files as they were when the run began
+    data: Mapping[Purpose, Data]  # data of each stream, with the files as they were when the run began
     step: int  # the run begins with
     cursor: Cursor  # where the first batch of that step begins
     checkpoint: Path | None  # to resume from, in `run_dir`
-    snapshot: int | None  # index of the area to resume from instead: the coordinator's predecessor left it
+    snapshot: int | None  # index of the snapshot area to resume from instead of a checkpoint
     saved: int  # step of the newest checkpoint, -1: none
-    answer: Planned | None = None  # the planner's; None: it has still to answer
+    answer: Planned | None = None  # the planner's answer; None: not received yet
     overrides: tuple[Override, ...] = ()  # since step 0, in the order of their steps
-    only_check: bool = False  # devices that this machine lacks are to be said, and end nothing
+    only_check: bool = False  # devices that this machine lacks are reported, and are no error
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
-    deaths: tuple[DeathInBatch, ...] = ()  # of workers that ended the coordinator with them, in steps not done since
-    place: MachinePlace | None = None  # of this machine among several
-    validation_digests: tuple[str, ...] = ()  # of the content of each validation file
-    validation_samples: int | None = None  # of a pass, if a validation takes all
+    deaths: tuple[DeathInBatch, ...] = ()  # deaths of workers in the coordinator's process, in steps not done since
+    place: MachinePlace | None = None  # this machine's rank among several; None: there is one machine
+    validation_digests: tuple[str, ...] = ()  # digest of the content of each validation file
+    validation_samples: int | None = None  # number of samples of a validation that takes all
 
     @property
     def planned(self) -> Planned:
+        """Returns the planner's answer, which must have been received."""
         assert self.answer is not None
         return self.answer
 
@@ -63,12 +66,12 @@ class RunPlan:
 
     @property
     def decoding_threads(self) -> int:
-        """The threads of each of the loader's streams."""
+        """Returns the number of threads that decode each stream of data."""
         return self.config.num_decoding_threads(self.planned.devices)
 
     @property
     def validation(self) -> ValidationPass:
-        """The samples of a validation, if there are any."""
+        """Returns the number of samples of a validation, in batches or exactly."""
         batches, size = self.config.train.validation_batches, self.config.data.batch_size
         if batches == "all":
             return ValidationPass(self.validation_samples or size, size, ends=True)
@@ -76,21 +79,24 @@ class RunPlan:
 
     @property
     def groups(self) -> Groups:
+        """Returns how a step's batches are divided into groups (batches whose gradients one worker adds up)."""
         train = self.config.train
         return Groups(train.batches_per_step, train.batches_per_group)
 
     @property
     def idle_devices(self) -> str | None:
-        """A line for people, if devices stand idle at the end of each step."""
+        """Returns a line for the user if devices stand idle at the end of each step, else None."""
         train = self.config.train
         return idle_devices(len(self.planned.devices), train.batches_per_step, train.batches_per_group)
 
     @property
     def layout(self) -> Layout:
+        """Returns the layout of batches, weights and gradients in shared memory."""
         train, planned = self.config.train, self.planned
         return Layout(planned.schema, planned.plans, train.gradient_dtype, train.batches_per_group)
 
     def memory_map(self) -> MemoryMap:
+        """Returns the memory map of the run, from which the sizes of all shared memory segments follow."""
         config, planned, layout = self.config, self.planned, self.layout
         return MemoryMap(
             train_slots=config.num_ring_slots,
@@ -111,13 +117,15 @@ class RunPlan:
         )
 
     def guests(self, process: Peer) -> tuple[Peer, ...]:
-        """Returns the roles that a process plays beside its own: the coordinator's perhaps the only worker's."""
+        """Returns the roles that run in a process besides its own: the coordinator's process may also run the only
+        worker."""
         plays_worker = process.role == COORDINATOR and self.planned.exchange.one_process
         return (Peer(WORKER, 0, process.incarnation),) if plays_worker else ()
 
     # --- what each process is given ---
 
     def planner_start(self, peer: Peer) -> PlannerStart:
+        """Returns the planner's start document."""
         return PlannerStart(
             peer=peer,
             run_dir=self.run_dir,
@@ -127,12 +135,13 @@ class RunPlan:
         )
 
     def start_of(self, peer: Peer) -> RunStart:
-        """Returns the document of a feeder, worker or coordinator; memory is added when it is sent."""
+        """Returns the start document of a feeder, worker or coordinator. Its memory is added when it is sent."""
         if peer.role == FEEDER:
             return self._feeder_start(peer)
         return self._worker_start(peer) if peer.role == WORKER else self._coordinator_start(peer)
 
     def _feeder_start(self, peer: Peer) -> FeederStart:
+        """Returns the feeder's start document, with the share of each step that this machine computes."""
         validates, groups, place = self.config.validates, self.groups, self.place
         share = range(groups.per_step) if place is None else groups.share(place.machine, place.machines)
         return FeederStart(
@@ -145,6 +154,7 @@ class RunPlan:
         )
 
     def _worker_start(self, peer: Peer) -> WorkerStart:
+        """Returns a worker's start document, with the settings of its device."""
         config, planned = self.config, self.planned
         spec = planned.devices[peer.index]
         return WorkerStart(
@@ -165,6 +175,7 @@ class RunPlan:
         )
 
     def _coordinator_start(self, peer: Peer) -> CoordinatorStart:
+        """Returns the coordinator's start document, with the point where it begins or resumes."""
         assert peer.role == COORDINATOR
         planned, exchange = self.planned, self.planned.exchange
         return CoordinatorStart(
@@ -186,7 +197,7 @@ class RunPlan:
         )
 
     def _running(self, peer: Peer, *, uses_device: bool) -> dict[str, Any]:
-        """The fields of RunStart."""
+        """Returns the fields of RunStart. `uses_device`: the process uses an accelerator."""
         return {
             "peer": peer,
             "run_dir": self.run_dir,
@@ -202,7 +213,7 @@ class RunPlan:
         }
 
     def _resuming(self) -> dict[str, Any]:
-        """The fields of ResumingStart."""
+        """Returns the fields of ResumingStart."""
         return {
             "config": self.config,
             "train_files": self.train_files,

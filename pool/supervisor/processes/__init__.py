@@ -1,1 +1,1 @@
-"""The processes that the supervisor starts and waits for."""
+"""Starts and ends the supervisor's child processes, and waits for them."""

@@ -1,4 +1,5 @@
-"""One child process: gets what it is started with through its lifeline, is watched by pidfd, never by pid."""
+"""Controls one child process: sends its start document, watches it by pidfd, never by pid, and collects how it
+ended."""
 
 from __future__ import annotations
 
@@ -17,20 +18,21 @@ from pool.supervisor.resources.logs import open_log
 from pool.supervisor.resources.run_memory import RunMemory
 
 LAST_LINES = 5
-MOST_OF_LOG = 64 << 10  # bytes of the log's end that are read for them
+MOST_OF_LOG = 64 << 10  # bytes that are read from the log's end to find them
 
 
 class Child:
-    """A living or dead child. `pidfd` is readable once it is dead."""
+    """Watches one child process, living or dead. `pidfd` is readable once the process is dead."""
 
     def __init__(self, peer: Peer, pid: int, channel: socket.socket, log: Path) -> None:
-        """Watches a process that waits at the other end of `channel` for what it is started with. Raises OSError."""
+        """Opens the log and the pidfd of a process that waits at the other end of `channel` for its start document.
+        Raises OSError."""
         self.peer = peer
         self.pid = pid
         self.channel = channel
         self.returncode: int | None = None  # after `reap`: the exit code, negative for a signal
-        self.failure: Failure | None = None  # after `reap`: what it has said of its end
-        self.killed_since = ""  # why we killed it
+        self.failure: Failure | None = None  # after `reap`: the failure that the process has reported, if any
+        self.killed_since = ""  # why the supervisor killed it
         self.log = log
         self._output = open_log(log)
         self._log_start = os.fstat(self._output).st_size
@@ -42,7 +44,7 @@ class Child:
             raise
 
     def tell(self, start: Start, memory: RunMemory) -> None:
-        """Sends the process what it is started with, and its part of the memory. Raises OSError."""
+        """Sends the process its start document, with its part of the shared memory. Raises OSError."""
         folder = os.open(start.run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with memory.part_of(start) as (full, descriptors):
@@ -51,26 +53,30 @@ class Child:
             os.close(folder)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Sends a signal; nothing happens if the child is dead."""
+        """Sends the process a signal. Does nothing if it is dead."""
         try:
             signal.pidfd_send_signal(self.pidfd, number)
         except ProcessLookupError:
             return
 
     def kill(self, why: str) -> None:
-        """It will die; `why` completes "since it"."""
+        """Sends SIGKILL. `why`: reason for the log, which completes "since it"."""
         self.killed_since = why
         self.send_signal(signal.SIGKILL)
 
     def end(self, grace: float = 0.0) -> str:
-        """Kills it, if it lives for `grace` seconds more, and waits for that; in words, how it ended."""
+        """Kills the process if it has not ended within `grace` seconds, and waits for its end. Returns how it ended, in
+        words."""
         select.select([self.pidfd], [], [], grace)
         self.send_signal(signal.SIGKILL)
         return self.reap()
 
     def reap(self) -> str:
-        """After the pidfd is readable: how it ended, in words. What it has forked itself ends here, too: it may hold
-        memory that changes hands now (I4)."""
+        """Waits for a process whose pidfd is readable, and closes its descriptors. Returns how it ended, in words.
+
+        Also kills the processes that it has forked, which may still have memory mapped that is given to others now
+        (I4).
+        """
         self._kill_group()
         _, status = os.waitpid(self.pid, 0)
         self.returncode = code = os.waitstatus_to_exitcode(status)
@@ -84,22 +90,27 @@ class Child:
         return f"exited with code {code}"
 
     def last_lines(self) -> str:
-        """The end of what this child, now dead, wrote to its log."""
+        """Returns the last LAST_LINES lines that this child, now dead, wrote to its log."""
         lines = self._end_of_log.splitlines()
         lines = [line for line in lines if not line.startswith("Extension modules:")]  # faulthandler's, a page of names
         return "\n".join(lines[-LAST_LINES:])
 
     def crashed_in(self) -> str:
-        """The line of Python code that was running when a SIGSEGV killed this child; empty if that did not happen."""
+        """Returns the line of Python code that was running when a SIGSEGV killed this child. Empty if no SIGSEGV
+        did."""
         return crash_place(self._end_of_log) if self.returncode == -signal.SIGSEGV else ""
 
     def _read_log(self) -> str:
+        """Returns the end of what this child wrote to its log, at most MOST_OF_LOG bytes."""
         begin = max(self._log_start, os.fstat(self._output).st_size - MOST_OF_LOG)
         with contextlib.suppress(OSError):
             return os.pread(self._output, MOST_OF_LOG, begin).decode(errors="replace").strip()
         return ""
 
     def _kill_group(self) -> None:
-        """A role's process is the first of its group, and keeps its pid, and so the group's, until it is reaped."""
+        """Kills the child's process group.
+
+        A child is the first of its group. Until it is reaped its pid, which is also the group's id, can't be reused.
+        """
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""The living children of a run, one at most for each place, the fork server among them.
+"""Keeps the living child processes of a run: at most one for each role and index, the fork server among them.
 
-Knows how each is started and what memory it gets; decides nothing.
+Knows how each is started and what memory it gets. Decides nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from pool.supervisor.resources.run_memory import RunMemory
 
 
 class Children:
+    """Starts, finds and removes the child processes of a run."""
+
     def __init__(
         self,
         memory: RunMemory,
@@ -32,7 +34,11 @@ class Children:
         forkserver: ForkServer,
         guests: Mapping[Peer, Peer],
     ) -> None:
-        """`poller` watches every pidfd; `guests`: roles that the process of another plays, too."""
+        """Begins with the fork server as the only child.
+
+        `poller`: watches the pidfd of every child; `guests`: for each role that runs in another role's process, that
+        other role.
+        """
         self._memory = memory
         self._hosts = {guest.place: host.place for guest, host in guests.items()}
         self._held = _HeldBatches(memory)
@@ -46,22 +52,25 @@ class Children:
         return iter(list(self._living.values()))
 
     def __getitem__(self, peer: Peer) -> Child:
-        """The process that plays the role."""
+        """Returns the process in which a role runs."""
         return self._living[self._hosts.get(peer.place, peer.place)]
 
     def start_forkserver(self, peer: Peer, config: Config) -> None:
-        """Raises OSError."""
+        """Starts a new fork server. Raises OSError."""
         self._take_in(ForkServer(peer, config, self._log(peer)))
 
     def ask_for(self, peer: Peer) -> None:
-        """Asks the fork server for the process of `peer`. Raises OSError."""
+        """Asks the fork server to fork the process of `peer`. Raises OSError."""
         assert self._forkserver is not None
         assert peer.place not in self._living, f"I4: {peer} starts before its predecessor's death was seen"
         self._forkserver.ask_for(peer, self._log(peer))
 
     def hear(self, events: Mapping[object, int]) -> Child | None:
-        """Returns what `events` of the poller say of the fork server: itself when it has got ready, or the process it
-        was asked for, which waits for its settings. Raises OSError."""
+        """Reads the fork server's answer, if `events` of the poller show one.
+
+        Returns the fork server if it has got ready, the new process if it has forked one, which waits for its settings,
+        or None. Raises OSError.
+        """
         if self._forkserver is None or self._forkserver.channel.fileno() not in events:
             return None
         child = self._forkserver.hear()
@@ -70,17 +79,17 @@ class Children:
         return child
 
     def tell(self, start: RunStart) -> None:
-        """Sends a child what it is started with. Raises OSError."""
+        """Sends a child its start document. Raises OSError."""
         coordinator = self._living.get(start.coordinator.place)
         pid = None if coordinator is None else coordinator.pid
         self[start.peer].tell(replace(start, coordinator_pid=pid), self._memory)
 
     def dead(self, events: Mapping[object, int]) -> Iterator[Child]:
-        """Yields the living whose death `events` of the poller shows."""
+        """Yields the children whose death `events` of the poller show."""
         yield from [child for child in self._living.values() if child.pidfd in events]
 
     def forget(self, child: Child) -> str:
-        """A dead child leaves; in words, how it ended."""
+        """Removes a dead child and reaps it. Returns how it ended, in words."""
         del self._living[child.peer.place]
         self._poller.unregister(child.pidfd)
         if child is self._forkserver:
@@ -89,26 +98,29 @@ class Children:
         return child.reap()
 
     def held_batch(self, peer: Peer) -> Held | None:
-        """The batch that a worker was computing when it died; to be asked once of each death."""
+        """Returns the batch that a worker was computing when it died, or None. To be called once for each death."""
         return self._held.batch_of(peer)
 
     def give_folder(self, fd: int) -> None:
-        """The run folder is another one now."""
+        """Sends all children but the fork server the descriptor of a new run folder."""
         for child in self:
             if child is not self._forkserver:
                 lifeline.send_folder(child.channel, fd)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Sends a signal to all."""
+        """Sends a signal to all children."""
         for child in self:
             child.send_signal(number)
 
     def reap_strays(self, others: Set[int]) -> None:
-        """Waits for dead children that are no process of the run: orphans, and processes that a fork server had forked
-        when it died before it reported them. `others`: pids that somebody else waits for."""
+        """Waits for dead child processes that are not in the table: orphans, and processes that a fork server had
+        forked when it died, before it reported them.
+
+        `others`: pids that other code waits for.
+        """
         known = {child.pid for child in self} | others
         if self._forkserver is not None and not self._forkserver.can_fork:
-            return  # it may be telling us of one just now
+            return  # the fork server may be reporting such a process just now
         while (pid := _any_dead()) is not None and pid not in known:
             os.waitpid(pid, 0)
 
@@ -124,15 +136,19 @@ class Children:
 
 
 class _HeldBatches:
-    """The batches that dead workers were computing, by the marks that they leave in shared memory. A mark stays until
-    the place's next worker begins a batch, so one that has been seen says nothing of a later death."""
+    """Finds the batches that dead workers were computing, by the marks that workers leave in shared memory.
+
+    A mark stays until the next worker of the same index begins a batch. So a mark that was seen before says nothing
+    about a later death.
+    """
 
     def __init__(self, memory: RunMemory) -> None:
         self._memory = memory
-        self._seen: dict[int, int] = {}  # newest attempt by worker
+        self._seen: dict[int, int] = {}  # attempt of the newest mark seen, by worker
 
     def batch_of(self, peer: Peer) -> Held | None:
-        """Returns the batch that a worker, dead now, was computing; None if nothing, or if it is no worker."""
+        """Returns the batch that a dead worker was computing, or None if there was none or the process was no
+        worker."""
         held = held_batch(self._memory.segments, self._memory.sizes, peer.index) if peer.role == WORKER else None
         if held is None or self._seen.get(peer.index) == held.attempt:
             return None
@@ -141,7 +157,7 @@ class _HeldBatches:
 
 
 def _any_dead() -> int | None:
-    """The pid of a child that has not been reaped."""
+    """Returns the pid of a dead child that has not been reaped, or None."""
     try:
         info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

@@ -1,4 +1,4 @@
-"""The supervisor's side of the fork server: started by exec, then asked for every other process of the run."""
+"""Starts the fork server by exec, then asks it for every other process of the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from pool.supervisor.resources.logs import open_log
 
 
 def be_the_parent() -> None:
-    """Makes this process the parent of all that the fork server forks, so that it can wait for them. Raises OSError."""
+    """Makes this process the parent of all processes that the fork server forks, so that it can wait for them. Raises
+    OSError."""
     prctl.adopt_orphans()
     # if it is ignored, which exec inherits, no child can be waited for
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -26,7 +27,7 @@ def be_the_parent() -> None:
 
 @dataclass(frozen=True)
 class ProcessRequest:
-    """A process that is not there yet."""
+    """Describes a process that the fork server was asked to fork and has not forked yet."""
 
     peer: Peer
     channel: socket.socket
@@ -34,17 +35,18 @@ class ProcessRequest:
 
 
 class ForkServer(Child):
-    """Forks one process at a time. `channel` is readable when `hear` has something."""
+    """Runs the fork server and has it fork one process at a time. `channel` is readable when `hear` has something to
+    read."""
 
     def __init__(self, peer: Peer, config: Config, log: Path) -> None:
-        """Starts it. Raises OSError."""
+        """Starts the fork server. Raises OSError."""
         channel, theirs = lifeline.pair()
         output = open_log(log)
         try:
             with theirs:
                 super().__init__(peer, _exec(peer, config, theirs, output), channel, log)
         except OSError:
-            channel.close()  # a process that has the other end dies of it
+            channel.close()  # a process that has the other end dies when this one closes
             raise
         finally:
             os.close(output)
@@ -53,10 +55,11 @@ class ForkServer(Child):
 
     @property
     def can_fork(self) -> bool:
+        """Tells whether the fork server is ready and has no request to answer."""
         return self.ready and self._asked is None
 
     def ask_for(self, peer: Peer, log: Path) -> None:
-        """Asks for the process of `peer`. Nothing happens if the fork server is dead."""
+        """Asks for the process of `peer`. Does nothing if the fork server is dead."""
         assert self.can_fork
         channel, theirs = lifeline.pair()
         with theirs:
@@ -64,8 +67,11 @@ class ForkServer(Child):
         self._asked = ProcessRequest(peer, channel, log)
 
     def hear(self) -> Child | None:
-        """Once the channel is readable: itself if it is ready now, or the process it was asked for, which waits for
-        its settings; None if the fork server is dead. Raises OSError, also if there can be no more processes."""
+        """Reads the fork server's answer once the channel is readable.
+
+        Returns the fork server itself if it has got ready, or the process it was asked for, which waits for its
+        settings. None if the fork server is dead. Raises OSError, also if no process can be forked.
+        """
         number = lifeline.take_number(self.channel)
         if number is None:
             return None
@@ -84,31 +90,36 @@ class ForkServer(Child):
 
     def reap(self) -> str:
         if self._asked is not None:
-            self._asked.channel.close()  # if it was forked after all, it dies of this
+            self._asked.channel.close()  # if the process was forked after all, it dies when this closes
         return super().reap()
 
     def _kill_group(self) -> None:
-        """Does nothing: processes that it has just forked live on in its group for a moment."""
+        """Does nothing: processes just forked stay in the fork server's group for a moment, and must live on."""
 
 
 def environment() -> dict[str, str]:
-    """Returns the environment of all processes: what the numbers must not depend on is fixed; how torch's threads wait
-    is only a default."""
+    """Returns the environment of all processes.
+
+    Variables on which the results' bits could depend are fixed. How torch's threads wait is only a default.
+    """
     return {
-        "OMP_WAIT_POLICY": "PASSIVE",  # torch's threads sleep between two operations: others want the cores
+        "OMP_WAIT_POLICY": "PASSIVE",  # torch's threads sleep between two operations, to leave the cores to others
         **os.environ,
         "OMP_DYNAMIC": "FALSE",
         "MKL_DYNAMIC": "FALSE",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-        "PYTHONHASHSEED": "0",  # a set of texts has one order: a task may build its model from one
+        "PYTHONHASHSEED": "0",  # gives a set of strings one order, since a task may build its model from a set
         "TORCHINDUCTOR_DETERMINISTIC": "1",  # for models that call torch.compile
         "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads at import; then it must not fork
     }
 
 
 def imported(config: Config) -> str:
-    """Names the modules that every process of this run would import for itself: torch's optimizers import
-    torch._dynamo, ours do not."""
+    """Returns the names of modules for the fork server to import, with commas, that every process would import
+    otherwise.
+
+    torch's optimizers import torch._dynamo; the pool's own optimizers do not.
+    """
     ours = all(member.optimizer.name.startswith("pool.optim.") for member in config.members)
     return "" if ours else "torch._dynamo"
 
@@ -120,7 +131,7 @@ def arguments(peer: Peer, config: Config, theirs: socket.socket) -> list[str]:
 
 
 def _exec(peer: Peer, config: Config, theirs: socket.socket, output: int) -> int:
-    """The pid."""
+    """Starts the fork server's program. Returns its pid."""
     os.set_inheritable(theirs.fileno(), True)
     return os.posix_spawn(
         sys.executable,

@@ -1,4 +1,4 @@
-"""A program that the supervisor runs beside the run's processes: no part of the run, which goes on without it."""
+"""Runs a program beside the run's processes. The run goes on without it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from loader.plugins.modules import command_of
 from pool.supervisor.resources.logs import cut_log, open_log
 
-MOST_OUTPUT = 64 << 10  # bytes of the end of its output that are read
-GRACE = 2.0  # seconds between asking it to end and killing it
+MOST_OUTPUT = 64 << 10  # most bytes that are read from the end of its output
+GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 
 
 class Program:
-    """Has a process group of its own. `pidfd` is readable once it has ended."""
+    """Runs a module of ours in a process group of its own. `pidfd` is readable once it has ended."""
 
     def __init__(
         self,
@@ -29,10 +29,13 @@ class Program:
         errors: Path,
         standard_input: bytes = b"",
     ) -> None:
-        """Runs a module of ours, which is told our pid first: it has to die with us; `output`, `errors`: what it
-        writes is added to these logs. Raises OSError."""
+        """Starts a module with the supervisor's pid as first argument, so that the program can arrange to die with it.
+
+        `output`, `errors`: logs to which the program's output and errors are appended. Raises OSError.
+        """
         self._output, self._errors = open_log(output), open_log(errors)
-        self._begins = {fd: os.fstat(fd).st_size for fd in (self._output, self._errors)}  # of what it writes
+        # where the program's text begins in each log
+        self._begins = {fd: os.fstat(fd).st_size for fd in (self._output, self._errors)}
         try:
             with os.fdopen(os.memfd_create("input"), "w+b") as file:
                 file.write(standard_input)
@@ -54,33 +57,35 @@ class Program:
         return self._process.pid
 
     def cut_logs(self) -> None:
-        """Keeps the logs short; call it now and then: however much it writes, the logs stay small."""
+        """Shortens the logs if they have grown long. To be called now and then while the program runs."""
         for fd, begin in self._begins.items():
             self._begins[fd] = max(0, begin - cut_log(fd))
 
     def end(self) -> int:
-        """Asks it and all of its group to end, if it lives, then kills them; the exit code, negative for a signal."""
+        """Sends SIGTERM to the program and its process group if it runs, then SIGKILL. Returns the exit code, negative
+        for a signal."""
         for number, seconds in ((signal.SIGTERM, GRACE), (signal.SIGKILL, None)):
             if select.select([self.pidfd], [], [], 0)[0]:
                 break
             self._signal(number)
             select.select([self.pidfd], [], [], seconds)
-        self._signal(signal.SIGKILL)  # what it has left of its group: the pid is its own until it is reaped
+        self._signal(signal.SIGKILL)  # the rest of its group: the pid is not reused before it is reaped
         code = self._process.wait()
         os.close(self.pidfd)
         return code
 
     def output(self) -> str:
-        """After `end`: what it has written, from the end of it."""
+        """Returns the end of what the program has written, at most MOST_OUTPUT bytes. To be called after `end`."""
         return self._read(self._output)
 
     def close(self) -> str:
-        """The last line of its errors; the logs are closed."""
+        """Closes the logs. Returns the last line that the program wrote to its errors."""
         lines = self._read(self._errors).splitlines()
         self._close()
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def _read(self, fd: int) -> str:
+        """Returns the end of what the program has written to a log."""
         with contextlib.suppress(OSError):
             begin = max(self._begins[fd], os.fstat(fd).st_size - MOST_OUTPUT)
             return os.pread(fd, MOST_OUTPUT, begin).decode(errors="replace")
@@ -96,5 +101,5 @@ class Program:
 
 
 def ended(code: int) -> str:
-    """Puts an exit code into words."""
+    """Describes an exit code in words."""
     return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,7 +1,7 @@
-"""Ends processes that a run's processes have started themselves, a task's helpers, with the run.
+"""Kills processes that a run's processes have started themselves (a task's helpers), at the end of the run.
 
 The supervisor is the subreaper: a process that loses its parent becomes its child. Processes in the group of the
-process that forked them end with it (`Child.reap`); this module ends those that have left the group.
+process that forked them end with it (`Child.reap`). This module ends those that have left the group.
 """
 
 from __future__ import annotations
@@ -15,21 +15,28 @@ from pathlib import Path
 
 
 class Orphans:
-    """Made before the run has any process: the children that there are then (of a shell that became this process by
-    exec) are not the run's."""
+    """Finds the run's leftover processes among the supervisor's children.
+
+    Made before the run has any process. Children that exist then (of a shell that became this process by exec) are not
+    the run's.
+    """
 
     def __init__(self) -> None:
         self._others = _children()
 
     def end(self, seconds: float) -> None:
-        """Kills them with all their descendants and waits, at most `seconds`. The run's processes are dead."""
+        """Kills the run's leftover processes with all their descendants, and waits at most `seconds` for their end.
+
+        To be called when the run's own processes are dead.
+        """
         deadline = time.monotonic() + seconds
         while (orphans := _children() - self._others) and time.monotonic() < deadline:
-            for pid in orphans:  # its children are ours when it is dead
+            for pid in orphans:  # its children become ours when it dies
                 _end(pid, deadline)
 
 
 def _end(pid: int, deadline: float) -> None:
+    """Kills a process and waits for it until a deadline."""
     with contextlib.suppress(OSError):  # reaped meanwhile
         pidfd = os.pidfd_open(pid)
         try:
@@ -41,7 +48,7 @@ def _end(pid: int, deadline: float) -> None:
 
 
 def _children() -> set[int]:
-    """Returns the children of all threads of this process."""
+    """Returns the pids of the child processes of all threads of this process."""
     pids: set[int] = set()
     with contextlib.suppress(OSError):
         for task in Path("/proc/self/task").iterdir():

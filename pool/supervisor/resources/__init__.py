@@ -1,1 +1,1 @@
-"""Resources that the supervisor owns for a run: its folder, memory, logs and signals."""
+"""Holds the resources of the supervisor: run folder, memory, logs, signals."""

@@ -1,4 +1,7 @@
-"""The logs of a run's processes, logs/ROLE-N.log, and of its programs. One that can't be opened ends no run."""
+"""Opens and shortens the logs of a run's processes, logs/ROLE-N.log, and of its programs.
+
+A log that can't be opened does not end the run.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from pool.run_folder.access import make_folder, open_file
 
 log = logging.getLogger(__name__)
 
-KEPT = 1 << 20  # bytes of a log that remain when it is cut
-LINE = "%(asctime)s %(levelname)s %(message)s"  # of the supervisor's log
+KEPT = 1 << 20  # bytes of a log that remain when it is shortened
+LINE = "%(asctime)s %(levelname)s %(message)s"  # format of a line in the supervisor's log
 
 
 def open_log(path: Path) -> int:
-    """A descriptor for a process's output; of nothing at all if the log can't be opened."""
+    """Opens a log for a process's output. Returns its descriptor, or that of /dev/null if the log can't be opened."""
     try:
         make_folder(path.parent)
         return open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
@@ -26,10 +29,11 @@ def open_log(path: Path) -> int:
 
 
 def cut_log(fd: int) -> int:
-    """Leaves a log that has grown to twice KEPT its last lines, about KEPT bytes; how many bytes it has cut off.
+    """Shortens a log that has grown to twice KEPT bytes, to its last lines of about KEPT bytes. Returns how many bytes
+    were cut off.
 
-    Its program may append to it (O_APPEND) meanwhile: what that writes in the instant between the last look at the log
-    and the cut is lost, nothing else. A disk that gives errors leaves the log as it is, or shorter.
+    The log's program may append to it (O_APPEND) meanwhile. What it writes in the instant between the last look at the
+    log and the cut is lost, nothing else. A disk that gives errors leaves the log as it is, or shorter.
     """
     with contextlib.suppress(OSError):
         size = os.fstat(fd).st_size
@@ -45,6 +49,6 @@ def cut_log(fd: int) -> int:
 
 
 def log_into(logs: Path) -> None:
-    """The supervisor's own lines."""
+    """Sends the supervisor's own log lines to its log in the folder `logs`."""
     output = os.fdopen(open_log(logs / "supervisor-0.log"), "a", encoding="utf-8")
     logging.basicConfig(level=logging.INFO, stream=output, format=LINE, force=True)

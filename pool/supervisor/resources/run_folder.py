@@ -1,4 +1,4 @@
-"""The folder of a run: made if it is not there, held by a descriptor, locked by its one supervisor.
+"""Makes the folder of a run if it does not exist, holds it by a descriptor, and locks it for its one supervisor.
 
 config.json   status.json   checkpoints/   nets/   metrics.jsonl   history.jsonl   tensorboard/   poison/   trace/
 logs/   lock   first-steps.json
@@ -31,21 +31,22 @@ from pool.run_folder.first_steps import FILE as FIRST_STEPS
 from pool.telemetry.status import LOCK, STATUS, Status, read_status, write_status
 
 LOGS = "logs"
-_LOOKING_SECONDS = 1.0  # more than those who look at the lock (`goes_on`) have it
+_LOOKING_SECONDS = 1.0  # longer than programs that test the lock (`goes_on`) hold it
 _FILES = (CONFIG, STATUS, "metrics.jsonl", "history.jsonl", FIRST_STEPS, LOCK)
 _NAMES = (*_FILES, LOGS, FOLDER, NETS, "tensorboard", "poison", "trace")
 _OVERRIDES = TypeAdapter(list[Override])
 
 
 class RunFolder:
-    """Exclusive use of a run folder, until `close` or the end of the process. Raises ConfigError."""
+    """Holds a run folder for exclusive use, until `close` or the end of the process."""
 
     def __init__(self, config: Config, *, resume: bool) -> None:
+        """Makes, locks and checks the folder. Raises ConfigError; without `resume` also if it holds a run already."""
         self.path = config.run_dir
         self._notes: list[str] = []
         self._lock = -1
-        self._lost = False  # deleted, and not made again
-        self._status: Status | None = None  # once the run has begun
+        self._lost = False  # the folder was deleted and could not be made again
+        self._status: Status | None = None  # None until the run has begun
         try:
             self.fd = access.hold(self.path)
         except OSError as error:
@@ -71,7 +72,10 @@ class RunFolder:
 
     @property
     def inside(self) -> Path:
-        """The path that the run opens files with; `path` is what its user knows, as long as the folder is not moved."""
+        """Returns the path by which the run opens files, through the descriptor.
+
+        `path` is the one that the user knows. It is right as long as the folder is not moved.
+        """
         return access.inside(self.fd)
 
     @property
@@ -80,7 +84,7 @@ class RunFolder:
 
     @property
     def moved_to(self) -> Path | None:
-        """The folder's path now, if that is not where the config says."""
+        """Returns the folder's present path if it was moved away from where the config says, else None."""
         with contextlib.suppress(OSError):
             if access.is_deleted(self.fd) or os.path.samestat(self.path.stat(), os.fstat(self.fd)):
                 return None
@@ -89,8 +93,11 @@ class RunFolder:
         return None
 
     def look(self) -> bool:
-        """Makes a folder that was deleted or emptied usable again. True if the run's processes must be given the
-        descriptor again. `take_notes` says what was found."""
+        """Restores the folder if it was deleted or emptied. Returns whether the run's processes need its descriptor
+        again.
+
+        What was found is added to the notes (`take_notes`).
+        """
         try:
             if access.is_deleted(self.fd):
                 self._make_again()
@@ -113,9 +120,10 @@ class RunFolder:
         return True
 
     def last_checkpoint(self) -> Path | None:
-        """The newest good one, None before the first; `take_notes` says which damaged ones were passed over.
+        """Returns the newest checkpoint that is intact, or None if there is no checkpoint yet.
 
-        Those are renamed, or they would be taken another time. Raises CheckpointError if none is good.
+        Damaged ones that are newer are renamed, or they would be taken another time. The notes (`take_notes`) name
+        them. Raises CheckpointError if none is intact.
         """
         try:
             return self._newest_good()
@@ -123,7 +131,8 @@ class RunFolder:
             raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
 
     def checkpoint_of(self, step: int) -> Path:
-        """Returns the checkpoint of that step, to go on from though there may be newer ones. Raises CheckpointError."""
+        """Returns the checkpoint of a step and makes it the newest by the link `last`, even if there are newer ones.
+        Raises CheckpointError."""
         checkpoint = step_path(self.inside / FOLDER, step)
         try:
             point(self.inside / FOLDER, LAST, checkpoint)
@@ -132,8 +141,8 @@ class RunFolder:
         return checkpoint
 
     def checkpoint_steps(self) -> list[int]:
-        """Returns the steps of all checkpoints, oldest first; of a run that has none yet it is 0, which it begins
-        with."""
+        """Returns the steps of all checkpoints, oldest first. Returns 0 alone for a run that has none yet, which begins
+        with step 0."""
         try:
             found = checkpoints(self.inside / FOLDER)
         except OSError:
@@ -141,15 +150,16 @@ class RunFolder:
         return [step_of(path) for path in found] or [0]
 
     def linked_step(self, name: str) -> int:
-        """Returns the step of the checkpoint that `last` or `best` points to; -1 if there is none or the folder can't
-        be read."""
+        """Returns the step of the checkpoint that the link `last` or `best` points to. -1 if there is none or the
+        folder can't be read."""
         try:
             return linked_step(self.inside / FOLDER, name)
         except OSError:
             return -1
 
     def recorded(self) -> Mapping[str, Any]:
-        """Returns what `record` has written down when the run was last started; empty before. Raises ConfigError."""
+        """Returns the config that `record` wrote when the run was last started, or nothing if it was never started.
+        Raises ConfigError."""
         if not os.path.lexists(self.inside / CONFIG):
             return {}
         try:
@@ -160,8 +170,7 @@ class RunFolder:
             ) from None
 
     def recorded_overrides(self) -> list[Override]:
-        """Returns the overrides that `record` has written down; they may be newer than every checkpoint. Raises
-        ConfigError."""
+        """Returns the overrides that `record` wrote, which may be newer than every checkpoint. Raises ConfigError."""
         try:
             return _OVERRIDES.validate_python(self.recorded().get("overrides", []))
         except ValidationError:
@@ -169,7 +178,7 @@ class RunFolder:
             raise ConfigError(f"{self.path / CONFIG}: {reason}") from None
 
     def record(self, config: Config, overrides: Sequence[Override] = ()) -> None:
-        """Writes config.json, and that the run goes on. Raises ConfigError."""
+        """Writes config.json, and status.json for a run that goes on. Raises ConfigError."""
         record = {**config.model_dump(mode="json"), "overrides": [asdict(override) for override in overrides]}
         text = json.dumps(record, indent=1)
         try:
@@ -179,7 +188,8 @@ class RunFolder:
         self._say(self._status or Status(time.time(), restarts=self._restarts_before()))
 
     def _restarts_before(self) -> int:
-        """Returns the restarts of the run's earlier lives; a supervisor that was killed is one more."""
+        """Returns the number of restarts in the run's earlier lives. A supervisor that was killed counts as one
+        more."""
         before = read_status(self.inside)
         if before is None:
             return 0
@@ -191,20 +201,21 @@ class RunFolder:
             self._say(replace(self._status, restarts=self._status.restarts + 1))
 
     def ended(self, exit_code: int, reason: str = "") -> None:
-        """Writes how the run has ended into status.json, if it had begun."""
+        """Writes to status.json how the run has ended, if it had begun."""
         if self._status is not None:
             self._say(replace(self._status, ended=time.time(), exit_code=exit_code, reason=reason))
 
     def note(self, text: str) -> None:
-        """Adds to `take_notes`."""
+        """Adds a line for the user, which `take_notes` returns."""
         self._notes.append(text)
 
     def take_notes(self) -> list[str]:
-        """Lines for the run's user; each is given once."""
+        """Returns the new lines for the user. Each is returned once."""
         notes, self._notes = self._notes, []
         return notes
 
     def close(self) -> None:
+        """Closes the folder and releases its lock."""
         for fd in (self._lock, self.fd):
             if fd >= 0:
                 with contextlib.suppress(OSError):
@@ -215,11 +226,12 @@ class RunFolder:
         write_status(self.inside, status)
 
     def _refusal(self, error: OSError) -> ConfigError:
+        """Returns the error for the user about a path that can't be used."""
         text = access.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
         return ConfigError(text, exit_code_of(error))
 
     def _make_again(self) -> None:
-        """Makes the folder in the place that the config names, if there is none or an empty one. Raises OSError."""
+        """Makes the folder again at the path in the config, if nothing or an empty folder is there. Raises OSError."""
         fd = access.hold(self.path)
         try:
             if any(access.inside(fd).iterdir()):
@@ -230,18 +242,21 @@ class RunFolder:
             os.close(fd)
 
     def _lock_again(self, folder: Path) -> None:
-        """The old lock is deleted, and keeps no other run out. Raises OSError."""
+        """Locks the folder by a new lock file, after the old one was deleted and keeps no other run out. Raises
+        OSError."""
         lock = locked(folder)
         os.close(self._lock)
         self._lock = lock
 
     def _check_no_run_yet(self) -> None:
+        """Raises ConfigError if the folder holds checkpoints of a run."""
         if checkpoints(self.inside / FOLDER) or os.path.lexists(self.inside / FOLDER / LAST):
             raise ConfigError(
                 f"run.dir: {self.path} holds a run already: go on with --resume, or choose another run.dir"
             )
 
     def _newest_good(self) -> Path | None:
+        """Finds the newest intact checkpoint, renames damaged newer ones, and corrects the links `last` and `best`."""
         folder = self.inside / FOLDER
         newest = newest_good(folder)
         if newest.good is None:
@@ -259,7 +274,8 @@ class RunFolder:
 
 
 def locked(folder: Path) -> int:
-    """A descriptor of the folder's lock, held exclusively. Raises BlockingIOError if another run has it."""
+    """Locks a folder exclusively. Returns the descriptor of its lock file. Raises BlockingIOError if another run holds
+    the lock."""
     fd = access.open_file(folder / LOCK, os.O_CREAT | os.O_RDWR)
     deadline = time.monotonic() + _LOOKING_SECONDS
     try:

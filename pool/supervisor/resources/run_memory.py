@@ -1,4 +1,5 @@
-"""The memory of a run as its owner, the supervisor, has it: descriptors of segments and bells (I6)."""
+"""Holds the shared memory of a run, as its owner, the supervisor, has it: descriptors of segments and of signals
+(I6)."""
 
 from __future__ import annotations
 
@@ -15,17 +16,20 @@ from pool.shm.signals import within_reach
 
 @dataclass(frozen=True)
 class RunMemory:
-    """Without arguments: none, which is what a planner gets."""
+    """Holds the descriptors of a run's shared memory. Without arguments it holds none, which is what a planner gets."""
 
     segments: Mapping[str, int] = field(default_factory=dict)  # descriptors by name
     sizes: Mapping[str, int] = field(default_factory=dict)  # bytes of each segment
-    bells: Mapping[str, int] = field(default_factory=dict)  # descriptors by name
+    bells: Mapping[str, int] = field(default_factory=dict)  # descriptors of signals (eventfds) by name
 
     @contextlib.contextmanager
     def part_of(self, start: Start) -> Iterator[tuple[Start, list[int]]]:
-        """Yields `start` with exactly the memory that its process may read or write (I4), and the descriptors to send,
-        open for the length of a `with`. What a process only reads it can't map for writing, unless it registers it with
-        a device's driver, which may take no other. Raises OSError."""
+        """Yields `start` with exactly the memory that its process may read or write (I4), and the descriptors to send
+        with it.
+
+        The descriptors are open for the length of a `with`. A process can't map memory for writing that it only reads,
+        unless it registers the memory with a device's driver, which may accept no other mapping. Raises OSError.
+        """
         duplicates: list[int] = []
         handles: dict[str, SegmentHandle] = {}
         try:
@@ -42,6 +46,6 @@ class RunMemory:
                 os.close(fd)
 
     def close(self) -> None:
-        """Called when all processes are dead: the memory is freed with its last descriptor."""
+        """Closes all descriptors. To be called when all processes are dead; the last descriptor frees the memory."""
         for fd in (*self.segments.values(), *self.bells.values()):
             os.close(fd)

@@ -1,4 +1,4 @@
-"""Signals that end a run, as a count and a descriptor to poll. Handlers only record."""
+"""Counts the Unix signals that stop a run, and provides a descriptor to poll. Handlers only record."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from loader.exit_codes import EXIT_SIGNALLED
 
-ONE_SECONDS = 0.05  # signals closer than that are one
+ONE_SECONDS = 0.05  # signals within this time count as one
 # Slurm sends SIGUSR1 before its time limit where one asks for it, others SIGXCPU
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
 
 
 class StopSignals:
-    """Counts signals while entered; `stopping` decides what the count means."""
+    """Counts signals to stop while entered as a context manager. `StopPlan` decides what the count means."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -27,7 +27,7 @@ class StopSignals:
         self._previous_fd = -1
 
     def fileno(self) -> int:
-        """Readable after a signal, until `drain`."""
+        """Returns a descriptor that is readable after a signal, until `drain`."""
         return self._read
 
     def __enter__(self) -> StopSignals:
@@ -49,11 +49,12 @@ class StopSignals:
 
     @property
     def exit_code(self) -> int:
-        """The exit code that a shell reports of a program which the first of the signals ended: 130 for SIGINT."""
+        """Returns the exit code that a shell reports for a program ended by the first of the signals, such as 130 for
+        SIGINT."""
         return EXIT_SIGNALLED + self._first
 
     def drain(self) -> None:
-        """Empties the descriptor; `count` stays."""
+        """Empties the descriptor. `count` stays."""
         try:
             while os.read(self._read, 64):
                 pass
@@ -61,6 +62,7 @@ class StopSignals:
             return
 
     def _record(self, number: int, _frame: FrameType | None) -> None:
+        """Counts a signal, unless it follows another one within ONE_SECONDS."""
         now = time.monotonic()
         if self.count == 0:
             self._first = signal.Signals(number)

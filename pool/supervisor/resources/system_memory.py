@@ -1,7 +1,7 @@
-"""How much memory a run may take, and how often the kernel has killed a process because memory ran out.
+"""Finds how much memory a run may take, and how often the kernel has killed a process because memory ran out.
 
-Both are limited by the machine and by every control group above this process, in either version of the kernel's
-interface.
+The machine and every control group above this process have a limit of memory and a counter of such kills. Both versions
+of the kernel's interface to control groups are read.
 """
 
 from __future__ import annotations
@@ -23,17 +23,23 @@ _COUNTERS = {1: "memory.oom_control", 2: "memory.events"}
 
 
 def mib(size: int) -> str:
+    """Returns a number of bytes as text in MiB, such as `1,024 MiB`."""
     return f"{size / (1 << 20):,.0f} MiB"
 
 
 @dataclass(frozen=True)
 class Available:
+    """Holds the bytes of memory that are available, and what limits them."""
+
     nbytes: int
-    where: str  # what limits it
+    where: str  # name of the limit
 
 
 def available_memory(proc: Path = Path("/proc")) -> Available:
-    """The least of MemAvailable and, of each control group, limit less use (file cache that can go not counted)."""
+    """Returns the memory available to this process: the least of MemAvailable and what each control group still allows.
+
+    A group allows its limit less its use, where file cache that the kernel can drop does not count as use.
+    """
     return min(
         (_machine(proc), *filter(None, (_left_of(*group) for group in _groups(proc)))),
         key=lambda available: available.nbytes,
@@ -41,6 +47,7 @@ def available_memory(proc: Path = Path("/proc")) -> Available:
 
 
 def _machine(proc: Path) -> Available:
+    """Returns the memory that the machine has available. Raises RunError if the kernel does not tell."""
     for line in (proc / "meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith("MemAvailable:"):
             return Available(int(line.split()[1]) << 10, "MemAvailable of /proc/meminfo")
@@ -48,7 +55,8 @@ def _machine(proc: Path) -> Available:
 
 
 def _left_of(folder: Path, version: int) -> Available | None:
-    """None without a limit, or where the group can't be seen from here."""
+    """Returns the bytes of memory that a control group still allows. None if it has no limit, or can't be seen from
+    here."""
     limit_file, used_file, cache_key = _LIMITS[version]
     try:
         limit = (folder / limit_file).read_text(encoding="ascii").strip()
@@ -63,8 +71,11 @@ def _left_of(folder: Path, version: int) -> Available | None:
 
 
 def oom_kills(proc: Path = Path("/proc")) -> int:
-    """How often the kernel has killed a process for want of memory: in the control groups above this process, or on the
-    machine where no group says; 0 where nothing does."""
+    """Returns how often the kernel has killed a process because memory ran out.
+
+    Counts in the control groups above this process, or on the whole machine if no group has a counter. 0 if nothing
+    counts.
+    """
     try:
         files = [folder / _COUNTERS[version] for folder, version in _groups(proc)]
     except (OSError, ValueError):
@@ -74,6 +85,7 @@ def oom_kills(proc: Path = Path("/proc")) -> int:
 
 
 def _count(file: Path) -> int | None:
+    """Returns the number of processes killed for want of memory, from a file of counters. None if the file has none."""
     try:
         words = file.read_text(encoding="ascii").split()
     except (OSError, UnicodeDecodeError):
@@ -82,7 +94,8 @@ def _count(file: Path) -> int | None:
 
 
 def _groups(proc: Path) -> Iterator[tuple[Path, int]]:
-    """Folder and version of each, this process's own first; also such as can't be seen from here."""
+    """Yields folder and version of each control group above this process, its own first, even if it can't be seen from
+    here."""
     mounts = dict(_mounts(proc / "self/mountinfo"))
     for line in (proc / "self/cgroup").read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -99,7 +112,7 @@ def _groups(proc: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _mounts(mountinfo: Path) -> Iterator[tuple[int, tuple[str, Path]]]:
-    """Version of control groups -> the group that is mounted, and where."""
+    """Yields for each version of control groups the group that is mounted, and the folder where it is mounted."""
     for line in mountinfo.read_text(encoding="utf-8").splitlines():
         fields, _, rest = line.partition(" - ")
         kind, _, options = rest.split(" ", 2)
