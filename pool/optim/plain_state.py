@@ -1,8 +1,6 @@
-"""Checks whether numbers out of a checkpoint can be those of an optimizer or a schedule: compared with a fresh one's
-own.
+"""Checks numbers of a saved optimizer or schedule against those of a fresh one, before they are restored.
 
-What is let in here is worked with in every step, by classes that look at nothing twice.
-"""
+Wrong kinds of values would otherwise fail, or go unnoticed, in the optimizer's steps, which check nothing."""
 
 from __future__ import annotations
 
@@ -12,11 +10,13 @@ from typing import Any
 
 from pool.run_folder.strict_json import printable
 
-_PER_GROUP = ("base_lrs", "_last_lr")  # of a schedule
+_PER_GROUP = ("base_lrs", "_last_lr")  # entries of a schedule with a value for each parameter group
 
 
 def check_group(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
-    """Raises ValueError that names the entry: `saved` must have those of `own`, of the same kinds."""
+    """Raises ValueError, with the entry's name, if a saved parameter group does not fit a fresh one.
+
+    `saved` must have all entries of `own`, with values of the same kinds."""
     if missing := own.keys() - saved.keys():
         raise ValueError(f"it has no {min(missing)}")
     for key, value in own.items():
@@ -30,7 +30,8 @@ def check_group(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
 
 
 def check_entries(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
-    """Checks the entries that a class adds to its state_dict. Raises ValueError that names the entry."""
+    """Raises ValueError, with the entry's name, if entries that a class adds to its state_dict do not fit a fresh
+    one's."""
     if own.keys() != saved.keys():
         raise ValueError(f"its entries are {printable(', '.join(saved))}, where {', '.join(own)} are usual")
     for key, value in own.items():
@@ -39,7 +40,7 @@ def check_entries(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
 
 
 def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
-    """Raises ValueError that names the entry."""
+    """Raises ValueError, with the entry's name, if the state of a schedule does not fit a fresh one's."""
     for key, value in saved.items():
         if key in own and not _fits(own[key], value):
             raise ValueError(
@@ -53,8 +54,9 @@ def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
 
 
 def _fits(own: Any, saved: Any) -> bool:
-    """Tells whether two are of one kind; bool and None are one (foreach, fused), and what is None in a fresh one may
-    have become anything."""
+    """Returns whether a saved value has the kind of a fresh one.
+
+    A bool may have become None (foreach, fused), and a value that is None in a fresh one may have become anything."""
     if own is None:
         return True
     if isinstance(own, bool):
