@@ -8,4 +8,5 @@ checkpoints/last                                  symlink to the newest checkpoi
 checkpoints/best                                  symlink to the checkpoint with the lowest validation loss
 checkpoints/damaged-step-000000120                a damaged checkpoint that a resume skipped and renamed
 checkpoints/.*.tmp                                a checkpoint that is being written or removed; the next start
-                                                  deletes those that a dead process left"""
+                                                  deletes those that a dead process left
+"""

@@ -27,7 +27,8 @@ def first_difference(saved: Forms, model: Forms) -> str | None:
     """Describes the first tensor, in the model's order, whose name, shape or dtype differs between checkpoint and
     model.
 
-    Returns None if all tensors match."""
+    Returns None if all tensors match.
+    """
     for name, own in model.items():
         if name not in saved:
             return f"{name}: {own} in the config's model, not in the checkpoint"

@@ -15,7 +15,8 @@ def start_digest(path: Path) -> str:
     """Returns the SHA-256 of a network file, or of the state.json of a checkpoint, as hexadecimal digits.
 
     A checkpoint's state.json contains the checksums of its tensors, so its digest stands for the whole checkpoint. The
-    folder of a run stands for its newest checkpoint. Raises CheckpointError, OSError."""
+    folder of a run stands for its newest checkpoint. Raises CheckpointError, OSError.
+    """
     file = locate(path) / STATE if path.is_dir() else path
     with os.fdopen(open_regular(file), "rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

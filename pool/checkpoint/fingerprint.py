@@ -2,7 +2,8 @@
 
 `pool.numerics` collects the entries. This module compares two fingerprints and describes their differences in one
 line. The number of workers, and which devices of one kind they use, are no part of a fingerprint (invariant I2).
-Free of torch, because the supervisor compares fingerprints at a resume."""
+Free of torch, because the supervisor compares fingerprints at a resume.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def differing_keys(then: Fingerprint, now: Fingerprint) -> list[str]:
     """Returns the names of the entries in which two fingerprints differ.
 
     Older builds added the version of sparsepool to the name of its optimizers. Such a version is ignored, because it
-    does not tell whether the optimizer's results changed."""
+    does not tell whether the optimizer's results changed.
+    """
     return [key for key in {**now, **then} if _without_version(then, key) != _without_version(now, key)]
 
 
@@ -49,7 +51,8 @@ def _without_version(fingerprint: Fingerprint, key: str) -> str:
 def differences(then: Fingerprint, now: Fingerprint) -> str:
     """Describes each entry in which two fingerprints differ, with the values now and then. Returns "" if none differs.
 
-    Of an entry that lists several things only the parts that differ are named."""
+    Of an entry that lists several things only the parts that differ are named.
+    """
     different = []
     for key in differing_keys(then, now):
         is_now, was = now.get(key, UNKNOWN), then.get(key, UNKNOWN)
@@ -58,9 +61,11 @@ def differences(then: Fingerprint, now: Fingerprint) -> str:
 
 
 def own_parts(key: str, value: str, other: str) -> str:
-    """Returns the parts of an entry's `value` that are missing in `other`, separated by commas.
+    """Returns the parts of an entry's `value` that are missing in `other`, separated by commas; "nothing" if there are
+    none.
 
-    Returns the whole value if the entry `key` is not a list."""
+    Returns the whole value if the entry `key` is not a list, or if one of the values is not known.
+    """
     separator = _SEPARATORS.get(key)
     if separator is None or UNKNOWN in (value, other):
         return value

@@ -1,7 +1,8 @@
 """The folder of a run's checkpoints: lists them, finds the newest undamaged one, and removes old ones.
 
 A checkpoint is written under a temporary name and renamed to step-N when it is complete, and is renamed again before
-it is removed. So a folder named step-N always holds a complete checkpoint. Free of torch."""
+it is removed. So a folder named step-N always holds a complete checkpoint. Free of torch.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def step_path(folder: Path, step: int) -> Path:
 def checkpoints(folder: Path) -> list[Path]:
     """Lists the complete checkpoints in a folder, the oldest first. Returns an empty list if there is no such folder.
 
-    Raises OSError."""
+    Raises OSError.
+    """
     if not folder.is_dir():
         return []
     steps = {int(match[1]): path for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))}
@@ -67,7 +69,8 @@ def step_of(checkpoint: Path) -> int:
 def linked_step(folder: Path, name: str) -> int:
     """Returns the step of the checkpoint that the link `name` (`last` or `best`) points to.
 
-    Returns -1 if there is no such link, or if its target does not exist or has another name than a checkpoint."""
+    Returns -1 if there is no such link, or if its target does not exist or has another name than a checkpoint.
+    """
     link = folder / name
     match = _NAME.fullmatch(str(link.readlink())) if link.is_symlink() else None
     return int(match[1]) if match and link.exists() else -1
@@ -79,7 +82,8 @@ def newest_good(folder: Path) -> ResumePoint:
     Steps are taken from the folders' names. The link `last` is ignored, because it is moved after the rename and may
     point to an older checkpoint. Raises OSError. Raises CheckpointError if the newest undamaged checkpoint can't be
     read by this version, or has the name of another step: whether to skip or rename such a checkpoint is its owner's
-    decision."""
+    decision.
+    """
     damaged = []
     for path in reversed(checkpoints(folder)):
         try:
@@ -103,7 +107,8 @@ def locate(where: Path) -> Path:
     `where` is a checkpoint, a run's folder or the folder checkpoints/ in it. Of a folder with several checkpoints,
     the target of its link `last` is returned, and without such a link the newest. Links (`last`, `best`, former
     bests) are followed only if they point to a checkpoint in the same folder, since a run makes no others. Raises
-    CheckpointError."""
+    CheckpointError.
+    """
     try:
         for folder in (where, where / FOLDER):
             if os.path.lexists(folder / LAST):
@@ -133,7 +138,8 @@ def put(where: Path, step: int, write: Callable[[Path], object]) -> Path:
     """Writes the checkpoint of a step into the folder `where`. Returns its path.
 
     `write` fills a temporary folder, which is then read back, verified and renamed. Whatever fails, and wherever this
-    process dies, the checkpoint is complete or absent. Raises OSError, CheckpointError, and what `write` raises."""
+    process dies, the checkpoint is complete or absent. Raises OSError, CheckpointError, and what `write` raises.
+    """
     make_folder(where)
     target = step_path(where, step)
     beside = temporary(target)
@@ -153,7 +159,8 @@ def put(where: Path, step: int, write: Callable[[Path], object]) -> Path:
 def set_aside(path: Path) -> Path:
     """Renames a damaged checkpoint to damaged-step-N, so that no later resume uses it. Returns the new path.
 
-    Raises OSError."""
+    Raises OSError.
+    """
     for number in range(1000):
         aside = path.with_name(DAMAGED + path.name + (f".{number}" if number else ""))
         if not aside.exists():
@@ -173,7 +180,8 @@ def keep_former_best(folder: Path) -> str | None:
     """Adds a link former-best-step-N to the checkpoint that `best` points to. Returns the link's name.
 
     Called before validations on other data or of another metric choose a new best checkpoint. A checkpoint is not
-    removed as long as such a link to it exists. Returns None if there is no best checkpoint. Raises OSError."""
+    removed as long as such a link to it exists. Returns None if there is no best checkpoint. Raises OSError.
+    """
     step = linked_step(folder, BEST)
     if step < 0:
         return None
@@ -187,7 +195,8 @@ def old_checkpoints(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted
     """Lists the checkpoints that may be removed.
 
     Kept are the newest `keep`, the best and former bests, those whose step is a multiple of `keep_every` (0: no
-    such), and those for whose step `wanted` returns True. Raises OSError."""
+    such), and those for whose step `wanted` returns True. Raises OSError.
+    """
     former = [path.name for path in folder.glob(f"{FORMER_BEST}*")]
     best = {linked_step(folder, name) for name in (BEST, *former)}
 
@@ -208,7 +217,8 @@ def remove_old(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = no
 def remove(checkpoint: Path) -> None:
     """Removes a checkpoint's folder. Raises OSError.
 
-    The folder is renamed first, so that a half removed one never has the name of a checkpoint."""
+    The folder is renamed first, so that a half removed one never has the name of a checkpoint.
+    """
     doomed = temporary(checkpoint)
     checkpoint.rename(doomed)
     files.remove(doomed)

@@ -11,6 +11,7 @@ TASKS = {"nnue": "stockfish"}
 def with_new_names(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the config of a checkpoint with the task's earlier name replaced by today's.
 
-    The config is not validated yet: its values may have any type."""
+    The config is not validated yet: its values may have any type.
+    """
     task = config.get("task")
     return {**config, "task": TASKS[task]} if isinstance(task, str) and task in TASKS else config

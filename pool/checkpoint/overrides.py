@@ -1,7 +1,8 @@
 """Overrides: optimizer and schedule values that a user changes at a resume, e.g. `--override optimizer.args.lr=5e-4`.
 
 An override belongs to a step and is applied before that step begins. The changed state records it, so that it is
-applied once, wherever the run is resumed later. Pure functions, free of torch."""
+applied once, wherever the run is resumed later. Pure functions, free of torch.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def allowed(state: Mapping[str, Any]) -> list[str]:
     """Lists the keys that `--override` accepts for a state.
 
     They are the numbers of optimizer and schedule that the checkpoint contains, of any ensemble member. The rates that
-    schedules keep beside `lr`, and the arguments that choose an implementation, are left out."""
+    schedules keep beside `lr`, and the arguments that choose an implementation, are left out.
+    """
     groups = dict.fromkeys(key for groups in state["groups"] or () for group in groups[:1] for key in group)
     schedules = dict.fromkeys(key for schedule in state["schedulers"] for key in schedule)
     return [
@@ -56,7 +58,8 @@ def to_apply(
     `named`: key and value of the overrides on this command line.
 
     Returns two lists: the overrides to apply, by step, and those of `named` that the run has already. A value that is
-    given again counts once, because unattended runs are restarted with the same command."""
+    given again counts once, because unattended runs are restarted with the same command.
+    """
     pending = [entry for entry in recorded if entry.step >= step and entry not in history]
     repeated = []
     for key, value in named:
@@ -74,7 +77,8 @@ def applied(state: Mapping[str, Any], override: Override, own: Sequence[Collecti
 
     Groups and schedules without the override's key are not changed. An override of `lr` sets the rate in force at
     this step, and the schedule continues in proportion. `own`: for each of `optimizer.groups` the names of the
-    arguments that it sets itself, which are not overridden. `state` is not modified."""
+    arguments that it sets itself, which are not overridden. `state` is not modified.
+    """
     if override.key == f"{OPTIMIZER}lr":
         return with_rates(state, lambda _: override.value)
     groups, schedulers = copy.deepcopy(state["groups"]), copy.deepcopy(state["schedulers"])
@@ -94,7 +98,8 @@ def with_rates(state: Mapping[str, Any], rate: Callable[[Any], Any]) -> dict[str
     """Returns a copy of `state` (numbers of optimizer and schedule) with changed learning rates.
 
     `rate` computes each new learning rate from the current one. The rates that the schedules store are scaled by the
-    same factor. `state` is not modified."""
+    same factor. `state` is not modified.
+    """
     groups, schedulers = copy.deepcopy(state["groups"]), copy.deepcopy(state["schedulers"])
     for index, members in enumerate(groups):
         changes = [_set_rate(group, rate(group["lr"])) for group in members]
@@ -128,7 +133,8 @@ def _set_rate(group: dict[str, Any], new: Any) -> _Change:
 def _scale(scheduler: dict[str, Any], changes: Sequence[_Change]) -> None:
     """Applies changes of the learning rate to the rates that a schedule, and those nested in it, compute from.
 
-    `changes` has one entry for each parameter group."""
+    `changes` has one entry for each parameter group.
+    """
     for key in _RATES_OF_GROUPS:
         if isinstance(rates := scheduler.get(key), list):
             scheduler[key] = [change.of(rate) for rate, change in zip(rates, changes, strict=False)]
@@ -142,7 +148,8 @@ def _like(old: Any, value: Any) -> Any:
     """Converts the value of an override to the form in which a scheduler stores it.
 
     Milestones are given as a list. A scheduler stores them as a mapping from milestone to the number of its
-    occurrences."""
+    occurrences.
+    """
     if isinstance(old, Mapping) and isinstance(value, list):
         return {str(entry): value.count(entry) for entry in value}
     return value

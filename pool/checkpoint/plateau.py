@@ -3,7 +3,8 @@ torch.optim.lr_scheduler.ReduceLROnPlateau does. Pure.
 
 The decision is made when a version of the weights has been validated and before the next step begins. It uses only
 what checkpoints and snapshots contain (invariant I9), so that the learning rate of a step is a function of the run's
-state."""
+state.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class ReduceOnPlateau:
         """Returns the state `known`, updated with one more validation, and whether the rate is to be reduced now.
 
         If `known` is about another metric than the goal's, it is reset first. A validation of a training that has
-        diverged counts as no improvement."""
+        diverged counts as no improvement.
+        """
         if known.metric != self.goal.metric:
             known = Plateau(self.goal.metric)
         value = validation.value(self.goal.metric)
@@ -55,7 +57,8 @@ class ReduceOnPlateau:
     def reduced(self, rate: float) -> float:
         """Returns a learning rate multiplied by `factor`, but at least `min_lr`.
 
-        A rate at or below `min_lr`, such as one of a warmup, is returned unchanged."""
+        A rate at or below `min_lr`, such as one of a warmup, is returned unchanged.
+        """
         return min(rate, max(rate * self.factor, self.min_lr))
 
     def _better(self, value: float, best: float | None) -> bool:

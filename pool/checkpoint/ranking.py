@@ -32,7 +32,8 @@ class Ranking:
         """Returns the numbers of the members, the best first.
 
         Members that have diverged come last. A value that is not finite is worse than any other. Equal members keep
-        their order."""
+        their order.
+        """
         return sorted(range(len(self.validations)), key=cmp_to_key(self._compare))
 
     def value(self, member: int) -> float:
@@ -70,7 +71,8 @@ def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranki
 
     Compared are the members' newest validations, or with `at_best` their best ones (of a diverged member still the
     newest). Without validations, members are ranked by their mean training loss over the last 100 records of
-    metrics.jsonl. Returns None if the run has neither."""
+    metrics.jsonl. Returns None if the run has neither.
+    """
     known = state.validations.of_members
     each = (_best_of(of_member) if at_best else of_member.newest for of_member in known)
     validations = tuple(validation for validation in each if validation is not None)
@@ -99,14 +101,16 @@ def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranki
 def _best_of(known: Validations) -> Validation | None:
     """Returns a member's best validation.
 
-    Returns its newest validation if the member has diverged or no validation had a finite value."""
+    Returns its newest validation if the member has diverged or no validation had a finite value.
+    """
     return known.newest if known.record is None or known.diverged_at is not None else known.record
 
 
 def _diverged_at(state: SavedState, member: int, loss: float, start: float, last: int) -> int | None:
     """Returns the step at which a member has diverged, judged by its training loss; None if it has not.
 
-    `loss`: the member's mean training loss of the steps up to `last`. `start`: its loss at the first record."""
+    `loss`: the member's mean training loss of the steps up to `last`. `start`: its loss at the first record.
+    """
     if not has_diverged(loss, start):
         return None
     frozen_at = state.members[member].frozen_at if state.members else None

@@ -1,6 +1,7 @@
 """Decides when a snapshot or a checkpoint is due. Pure: it gets steps, outcomes and the time as arguments.
 
-Times are in seconds."""
+Times are in seconds.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Schedule:
     """Decides when checkpoints are due, by steps and by time.
 
     A checkpoint that becomes due while another one is written, or in the pause after a failed attempt, is written as
-    soon as that is over."""
+    soon as that is over.
+    """
 
     def __init__(
         self,
@@ -39,7 +41,8 @@ class Schedule:
         `saved`: step of the newest checkpoint; -1: there is none.
         `seconds`: longest time between two checkpoints; 0: no limit.
         `nets`: steps between checkpoints from which a network is exported; 0: none.
-        `snapshots`: steps between snapshots; 0: none; None: every SNAPSHOT_SECONDS."""
+        `snapshots`: steps between snapshots; 0: none; None: every SNAPSHOT_SECONDS.
+        """
         self.saved = saved
         self.nets = nets
         self.exported = saved // nets * nets if nets and saved > 0 else 0  # newest step with a network; 0: none
@@ -70,7 +73,8 @@ class Schedule:
         """Notes how an attempt to write the checkpoint of a step has ended.
 
         Returns the seconds until the next attempt may begin: 0 after a success, and twice as many after each
-        failure."""
+        failure.
+        """
         if well:
             self.saved = step
             self.exported = max(self.exported, step) if self.is_net(step) else self.exported
@@ -87,7 +91,8 @@ class FinalAttempts:
     """Decides how often, and for how long, the checkpoint of a run's last step is tried.
 
     Attempts go on for an hour after the first failure, because a full disk can be emptied meanwhile, and because
-    only this process has the steps since the previous checkpoint."""
+    only this process has the steps since the previous checkpoint.
+    """
 
     def __init__(self) -> None:
         self._failed: float | None = None  # time of the first failure
@@ -119,7 +124,8 @@ class SnapshotSpacing:
     """Decides when snapshots are due: every few seconds or steps, less often if copying the state takes long.
 
     The first snapshot of a process is due at once, so that a coordinator that dies again and again still makes
-    progress."""
+    progress.
+    """
 
     def __init__(self, every: int | None) -> None:
         """`every`: steps between snapshots; 0: none; None: by time, every SNAPSHOT_SECONDS."""

@@ -11,7 +11,8 @@ checksum covers the other words and everything behind page 0 (`pool/kernels/cpu/
 process that wrote at random before it died.
 
 A writer that has filled an area before copies only what has changed since, where it is told the changes. It updates
-the checksum by the lines that it copies, while a reader sums up every byte."""
+the checksum by the lines that it copies, while a reader sums up every byte.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ _SNAPSHOT = TypeAdapter(Snapshot)
 def area_nbytes(tensors: Sequence[int], document: int) -> int:
     """Returns the bytes to reserve for an area.
 
-    `tensors`: bytes of each tensor. `document`: bytes of the document, approximately."""
+    `tensors`: bytes of each tensor. `document`: bytes of the document, approximately.
+    """
     return PAGE + sum(map(_aligned, tensors)) + _aligned(document + (_DIGITS + 32) * len(tensors) + PAGE)
 
 
@@ -80,7 +82,8 @@ class Writer:
     def tensors_sum(self) -> int:
         """Returns the checksum, as an int64, of all tensors in the newest snapshot.
 
-        Machines that hold the same tensors get the same sum, so that they can compare."""
+        Machines that hold the same tensors get the same sum, so that they can compare.
+        """
         return _signed(sum(self._sums.values()))
 
     def write(
@@ -94,7 +97,8 @@ class Writer:
         `tensors`: by kind (weights, optimizer, average). `changed`: by kind and name of a table, a bit for each row
         that may differ from the previous snapshot of this writer. Tensors without such bits are copied whole. Raises
         CheckpointError if the state is too large for the area or is not plain data. The area holds no complete
-        snapshot then."""
+        snapshot then.
+        """
         area = self._area
         head = area[: 4 * 8].view(np.int64)
         crash_point("coordinator.snapshot_begun")
@@ -153,7 +157,8 @@ def read(area: Area) -> Snapshot | None:
 def committed(area: Area) -> int | None:
     """Returns the step of the snapshot in an area, by its commit word; None if there is none.
 
-    The checksum is not verified. Only `read` does that."""
+    The checksum is not verified. Only `read` does that.
+    """
     commit = int(area[:8].view(np.int64)[0])
     return commit - 1 if commit else None
 

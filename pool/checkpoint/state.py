@@ -1,7 +1,8 @@
 """Reads and writes state.json, the part of a checkpoint that is no tensor.
 
 The first line holds the format's number and the SHA-256 of all lines after it, so that every flipped bit is noticed.
-Free of torch, because the supervisor reads at which step a run resumes."""
+Free of torch, because the supervisor reads at which step a run resumes.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +129,8 @@ class RunState:
     """The state that changes with each step, without the tensors.
 
     It is stored on disk (`SavedState`), in shared memory (`snapshot.Snapshot`) and together with tensors
-    (`store.Checkpoint`)."""
+    (`store.Checkpoint`).
+    """
 
     step: Count  # steps done; version of the weights
     cursor: Annotated[Cursor, BeforeValidator(_complete), AfterValidator(_in_range)]  # of the next step's first batch
@@ -173,7 +175,8 @@ def same_validation(saved: RunFacts, files: Sequence[DataFile], digests: Sequenc
     """Returns whether a run validates on the same data as the run of a saved checkpoint.
 
     Compared are the digests of the files' content, so that files may be moved or renamed. Older checkpoints have no
-    digests, and names and sizes are compared."""
+    digests, and names and sizes are compared.
+    """
     if saved.validation_digests and digests:
         return list(saved.validation_digests) == list(digests)
     return [(str(name), int(size)) for name, size in saved.validation] == describe_files(files)
@@ -187,7 +190,8 @@ def describe_files(files: Sequence[DataFile]) -> list[tuple[str, int]]:
 def describe_mixture(files: Sequence[DataFile]) -> list[tuple[int, float]]:
     """Returns number of files and share of each entry of data.train, for RunFacts.mixture.
 
-    They are part of a run's facts because other shares make other batches."""
+    They are part of a run's facts because other shares make other batches.
+    """
     groups = groupby(file.component for file in files if file.component is not None)
     return [(len(list(group)), component.share) for component, group in groups]
 
@@ -197,7 +201,8 @@ def describe_scales(files: Sequence[DataFile]) -> list[tuple[int, float]]:
     scale.
 
     Returns an empty list if all scales are 1. They are part of a run's facts because other scores make other
-    batches."""
+    batches.
+    """
     scales = [(len(list(group)), scale) for scale, group in groupby(file.score_scale for file in files)]
     return [] if all(scale == 1.0 for _, scale in scales) else scales
 
@@ -214,7 +219,8 @@ def read_state(checkpoint: Path) -> SavedState:
 
     Raises DamagedCheckpointError if the bytes are not those that were written, or the file is missing. Raises
     CheckpointError, with file and field, if the content is invalid or of another format. Raises OSError if the file
-    can't be opened for another reason, such as a permission."""
+    can't be opened for another reason, such as a permission.
+    """
     path = checkpoint / STATE
     with _damage(path):
         content = files.read_all(path, LONGEST_STATE)
@@ -252,7 +258,8 @@ def read_state(checkpoint: Path) -> SavedState:
 def verify(checkpoint: Path) -> SavedState:
     """Reads all files of a checkpoint and compares them with their checksums. Returns the state.
 
-    Raises as `read_state`, for a damaged tensor with its name and byte range."""
+    Raises as `read_state`, for a damaged tensor with its name and byte range.
+    """
     state = read_state(checkpoint)
     for name in state.files:
         verify_tensors(checkpoint, state, name)
@@ -262,7 +269,8 @@ def verify(checkpoint: Path) -> SavedState:
 def verify_tensors(checkpoint: Path, state: SavedState, name: str) -> Header:
     """Reads one file of tensors and compares it with its checksums. Returns the file's header.
 
-    A tensor with several names is in the header once, under its first name. Raises as `verify`."""
+    A tensor with several names is in the header once, under its first name. Raises as `verify`.
+    """
     with _damage(checkpoint / name):
         return known_once(tensor_file.verify(checkpoint / name, state.files[name]), state)
 
@@ -284,7 +292,8 @@ def _damage(path: Path) -> Iterator[None]:
 
     A missing file, or one that the disk can't read, becomes DamagedCheckpointError. What is no regular file, or too
     large, becomes CheckpointError. Other errors (no permission, memory or descriptor) stay OSError: they do not show
-    that the file is bad, and are no reason to resume from an older checkpoint."""
+    that the file is bad, and are no reason to resume from an older checkpoint.
+    """
     try:
         yield
     except OSError as error:

@@ -1,6 +1,7 @@
 """Writes and reads checkpoints with their tensors.
 
-A checkpoint is written to a temporary folder, synced to disk, read back, and then renamed."""
+A checkpoint is written to a temporary folder, synced to disk, read back, and then renamed.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def save(where: Path, checkpoint: Checkpoint) -> Path:
 
     It is linked as `best`, too, if its validation is the best so far. Checkpoints that exist already stay, whatever
     fails. Raises OSError. Raises CheckpointError if the written files can't be read back, or the state can't be
-    stored in them."""
+    stored in them.
+    """
     target = folder.step_path(where, checkpoint.step)
     if not _is_there(target):
         folder.put(where, checkpoint.step, lambda beside: _write(beside, checkpoint))
@@ -79,7 +81,8 @@ def save(where: Path, checkpoint: Checkpoint) -> Path:
 def load(path: Path) -> Checkpoint:
     """Reads and verifies a checkpoint folder with all its tensors.
 
-    Raises CheckpointError, of damage with the file, tensor and byte range."""
+    Raises CheckpointError, of damage with the file, tensor and byte range.
+    """
     path = path.parent / path.readlink() if path.is_symlink() else path
     with _naming(path):
         state = verify(path)
@@ -107,7 +110,8 @@ def load_weights(path: Path, *, averaged: bool = False) -> Weights:
     """Reads and verifies the weights of a checkpoint, but not the optimizer's state.
 
     `averaged`: reads the averaged weights instead. Raises as `load`, and CheckpointError if the checkpoint has no
-    average."""
+    average.
+    """
     name = AVERAGE if averaged else WEIGHTS
     with _naming(path):
         state = read_state(path)
@@ -174,7 +178,8 @@ def _under_all_names(tensors: Mapping[str, torch.Tensor], facts: RunFacts) -> di
 def tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> list[TensorBytes]:
     """Returns the bytes of each tensor in C order, copied to the CPU if necessary.
 
-    Raises CheckpointError if safetensors has no such dtype."""
+    Raises CheckpointError if safetensors has no such dtype.
+    """
     result = []
     for name, tensor in tensors.items():
         if tensor.dtype not in DTYPES:
@@ -193,7 +198,8 @@ def _is_there(target: Path) -> bool:
     """Returns whether a checkpoint exists and is undamaged. A damaged one is renamed.
 
     It may exist because an earlier attempt failed after the rename, or because a restarted coordinator repeats the
-    step. The bits are the same then (invariant I9)."""
+    step. The bits are the same then (invariant I9).
+    """
     if not target.exists():
         return False
     try:

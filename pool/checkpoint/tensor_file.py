@@ -3,7 +3,8 @@
 The format has no checksums of its own. A file has 8 bytes with the length of the header, the header (JSON, padded with
 spaces to a multiple of 8 bytes) and the tensors. Tensors with the widest elements come first, then those in order of
 their names, so that the same tensors always make the same bytes. Free of torch, because the supervisor looks for the
-newest undamaged checkpoint."""
+newest undamaged checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ _HEADER = TypeAdapter(dict[str, Entry])
 def write(path: Path, tensors: Sequence[TensorBytes], metadata: Mapping[str, str] | None = None) -> FileSums:
     """Writes tensors to a new file, and `metadata` (texts by name) to its header. Returns the checksums.
 
-    Raises OSError."""
+    Raises OSError.
+    """
     ordered = sorted(tensors, key=lambda tensor: (-tensor.itemsize, tensor.name))
     entries: dict[str, Any] = {} if metadata is None else {METADATA: dict(metadata)}
     end = 0
@@ -111,7 +113,8 @@ def verify(path: Path, sums: FileSums) -> Header:
     """Reads a whole file and compares it with its checksums. Returns its header.
 
     Raises DamagedCheckpointError, with file, tensor and byte range, if the bytes are not those that were written.
-    Raises CheckpointError if sparsepool can't have written such a file. Raises OSError."""
+    Raises CheckpointError if sparsepool can't have written such a file. Raises OSError.
+    """
     with Reader(path) as content:
         header = _header(path, content, sums)
         _compare(path, content, sums, header)
@@ -151,7 +154,8 @@ def _header(path: Path, content: Reader, sums: FileSums) -> Header:
 def _misplaced(header: Header, sums: FileSums) -> str | None:
     """Describes the first contradiction between a header and the file's sizes; None if there is none.
 
-    The tensors must follow each other without gaps up to the file's end, each as long as its shape says."""
+    The tensors must follow each other without gaps up to the file's end, each as long as its shape says.
+    """
     end = 0
     for name, entry in header.items():
         tensor = f"tensor {strict_json.printable(name)}"

@@ -39,7 +39,8 @@ class Goal:
     def better(self, validation: Validation, than: Validation | None) -> bool:
         """Returns whether a validation is strictly better than another one.
 
-        A value that is not finite is never better, and every finite value is better than None or such a value."""
+        A value that is not finite is never better, and every finite value is better than None or such a value.
+        """
         value = validation.value(self.metric)
         if not math.isfinite(value):
             return False
@@ -50,7 +51,8 @@ class Goal:
     def choose(self, validations: Sequence[Validation]) -> Validation:
         """Returns the best of the members' validations, the first of several that are equal.
 
-        Returns the first of all if no value is finite."""
+        Returns the first of all if no value is finite.
+        """
         best = validations[0]
         for other in validations[1:]:
             best = other if self.better(other, best) else best
@@ -64,7 +66,8 @@ DIVERGED = 4.0  # times the loss at the start; `pool find-lr` draws the line the
 def has_diverged(loss: float, start: float) -> bool:
     """Returns whether a loss is not finite, or far above `start`, the loss of the weights that the training began with.
 
-    Far above means that the increase is more than 3 times the absolute value of `start`."""
+    Far above means that the increase is more than 3 times the absolute value of `start`.
+    """
     if not math.isfinite(loss):
         return True
     return math.isfinite(start) and start != 0 and loss - start > (DIVERGED - 1) * abs(start)
@@ -103,7 +106,8 @@ class Validations:
     def _of_best(self, members: tuple[Validations, ...], validations: Sequence[Validation], goal: Goal) -> Validations:
         """Returns the validations of an ensemble, updated with those of its best member that has not diverged.
 
-        If all members have diverged, the best of all is used."""
+        If all members have diverged, the best of all is used.
+        """
         candidates = [each for known, each in zip(members, validations, strict=True) if known.diverged_at is None]
         newest = goal.choose(candidates or validations)
         known = replace(self, members=members)
@@ -119,7 +123,8 @@ class Validations:
         """Returns a copy that includes one more validation.
 
         The weights that a run begins with (step 0) are never the best, since a checkpoint of them would hold nothing
-        new. The weights of a training that has diverged aren't either, whatever their metrics are."""
+        new. The weights of a training that has diverged aren't either, whatever their metrics are.
+        """
         if validation.step == 0:
             return replace(self, newest=validation)
         since = validation.step if self.diverged_at is None else self.diverged_at

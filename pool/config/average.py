@@ -47,7 +47,8 @@ class AverageConfig(Section):
 
         The first weights become the average. The fraction of kind ema is (1 - decay) / (1 - decay^count). This
         equals an average that begins with zeros and is divided by the sum of its weights (the bias correction of
-        Adam)."""
+        Adam).
+        """
         return 1 / count if self.kind == "swa" else (1 - self.decay) / (1 - self.decay**count)
 
     @property

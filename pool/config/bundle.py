@@ -14,7 +14,8 @@ def folder() -> Path:
     """Returns the folder of the bundled configs.
 
     It is inside an installed package, or at the top of a checkout that is installed as editable. Raises RunError if
-    it is missing."""
+    it is missing.
+    """
     package = Path(__file__).resolve().parent.parent
     for candidate in (package / "configs", package.parent / "configs"):
         if (candidate / "sample").is_dir():
@@ -30,7 +31,8 @@ def names() -> list[str]:
 def text(name: str) -> str:
     """Returns the text of a bundled config, with the path of the sample data made absolute. Raises ConfigError.
 
-    So a copy of the config finds the sample wherever it is put."""
+    So a copy of the config finds the sample wherever it is put.
+    """
     if name not in names():
         raise ConfigError(f"configs: no config {name!r}; there are {', '.join(names())}")
     sample = json.dumps(str(folder() / "sample"))[:-1]

@@ -57,7 +57,8 @@ class Change:
         """Raises ConfigError for text without quotes at a key that allows any type.
 
         Otherwise a mistyped number such as 1e-3x would be accepted as text. `option` is the command line's option,
-        for the message."""
+        for the message.
+        """
         field = field_at(cls, self.key.split("."))
         if not self.is_toml and isinstance(field, FieldInfo) and is_untyped(field):
             quoted = f'{self.key}="{self.value}"'

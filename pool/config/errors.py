@@ -22,7 +22,8 @@ _TYPE = re.compile(r"^(constrained-|function-|literal\[|dict\[|tuple\[|list\[|(b
 def explained(cls: type[BaseModel], error: ValidationError, within: Sequence[str] = ()) -> str:
     """Returns a line with all errors that pydantic found in settings of class `cls`.
 
-    `within`: key of the table that the settings belong to."""
+    `within`: key of the table that the settings belong to.
+    """
     return "; ".join(_explain(cls, items, within) for items in _by_key(error))
 
 

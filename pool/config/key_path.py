@@ -29,7 +29,8 @@ def section_of(field: FieldInfo) -> type[BaseModel] | None:
 def field_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | FieldInfo | None:
     """Returns the class of the section at a key, or the field at it.
 
-    For a key inside a field's value, returns that field. Returns None if there is no such key."""
+    For a key inside a field's value, returns that field. Returns None if there is no such key.
+    """
     for part in parts:
         if part not in cls.model_fields:
             return None

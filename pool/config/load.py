@@ -1,6 +1,7 @@
 """Reads a config from a TOML file or from a run's folder, and applies changes by `--set section.key=value`.
 
-Errors name the key and what is allowed."""
+Errors name the key and what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Pa
     """Reads a config from a TOML file or from the folder of a run, and applies `overrides`.
 
     Of a run's folder its config.json is read, and `run.dir` becomes that folder. Each of `overrides` is a Change or
-    text `section.key=value`. `trace` sets run.trace. Raises ConfigError."""
+    text `section.key=value`. `trace` sets run.trace. Raises ConfigError.
+    """
     changes = [Change.parse(change) if isinstance(change, str) else change for change in overrides]
     if trace is not None:
         changes.append(Change("run.trace", str(trace), is_toml=False))
@@ -70,7 +72,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def changed_config(tree: dict[str, Any], changes: Sequence[Change], where: str) -> Config:
     """Applies changes to settings in plain data, and validates the result. Raises ConfigError.
 
-    `where`: file name for error messages."""
+    `where`: file name for error messages.
+    """
     for change in changes:
         change.apply(tree)
     config = parse_config(tree, where)
@@ -82,7 +85,8 @@ def changed_config(tree: dict[str, Any], changes: Sequence[Change], where: str) 
 def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     """Validates settings in plain data, and returns them as a config. Raises ConfigError, with each wrong key.
 
-    `where`: file name for error messages."""
+    `where`: file name for error messages.
+    """
     if (problem := unfit(tree)) is not None:
         raise ConfigError(f"{where}: {problem}")
     if STAGE in tree:

@@ -1,6 +1,7 @@
 """Compares the settings of an ensemble's members, as plain data from config.json and checkpoints. Free of torch.
 
-A member is one network of an ensemble."""
+A member is one network of an ensemble.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +21,14 @@ _NO_SETTINGS = (
     "run.trace",
     "overrides",
     "ensemble.member",
-)  # names of a run, and tables that are compared by their keys
+)  # names of a run, and the members' own tables
 
 
 def settings_of_members(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Returns the settings of each network that a run trains. `run`: settings of the whole run.
 
-    A run of one network returns `run` itself. Raises ValueError, with the key, for settings that no run writes."""
+    A run of one network returns `run` itself. Raises ValueError, with the key, for settings that no run writes.
+    """
     try:
         ensemble = EnsembleConfig.model_validate_json(json.dumps(run.get("ensemble", {})))
     except ValidationError as error:
@@ -60,7 +62,8 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]
 def differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the dotted keys whose values differ between `settings`, which are mappings by such keys.
 
-    Keys that only name a run are left out."""
+    Keys that only name a run are left out.
+    """
     keys = dict.fromkeys(key for each in settings for key in each)
     unlike = (key for key in keys if len({json.dumps(each.get(key)) for each in settings}) > 1)
     return [key for key in unlike if key not in _NO_SETTINGS]

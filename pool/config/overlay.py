@@ -9,7 +9,8 @@ from typing import Any
 def lay_over(tree: dict[str, Any], own: Mapping[str, Any]) -> None:
     """Merges the settings `own` into `tree`, which is modified.
 
-    A schedule's class replaces the parts of a schedule, and parts replace a class."""
+    A schedule's class replaces the parts of a schedule, and parts replace a class.
+    """
     schedule, other = tree.get("schedule"), own.get("schedule")
     if isinstance(schedule, dict) and isinstance(other, Mapping):
         if other.get("parts"):

@@ -38,7 +38,8 @@ def in_force(begins: Sequence[int], step: int) -> int:
 def problem_of_steps(parts: Sequence[WrittenPart], key: str, steps: str) -> str:
     """Describes, with its key, the first part whose length is missing or superfluous; "" if there is none.
 
-    `steps`: name of what is counted, for the text."""
+    `steps`: name of what is counted, for the text.
+    """
     for index, part in enumerate(parts):
         is_last = index == len(parts) - 1
         if is_last and part.steps is not None:

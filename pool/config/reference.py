@@ -1,6 +1,7 @@
 """Lists every key of a config with its meaning, default and allowed values, read from the config's own classes.
 
-`pool settings` and docs/reference/configuration.md are made from it, so that neither can be wrong. Free of torch."""
+`pool settings` and docs/reference/configuration.md are made from it, so that neither can be wrong. Free of torch.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class Group:
 def groups(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> list[Group]:
     """Returns all settings of a run of `task` with data of one of `sources`, in the order of the config's classes.
 
-    Raises ConfigError for an unknown task or source."""
+    Raises ConfigError for an unknown task or source.
+    """
     groups: dict[str, Group] = {}
     for source in sources:
         cls = config_class(task, source)

@@ -70,7 +70,8 @@ class Schedule:
     def begin(self, due: int) -> int:
         """Returns after how many training steps the scheduler does its step number `due`, counted from 1.
 
-        It is the number nearest to the exact place, which may be a fraction, and at least 1."""
+        It is the number nearest to the exact place, which may be a fraction, and at least 1.
+        """
         return max(1, math.floor(due * self.every + Fraction(1, 2)))
 
 

@@ -21,7 +21,8 @@ def read_secret(path: Path, option: str, longest: int) -> str:
 
     Of a text longer than `longest` characters more than `longest` are returned, so that the caller notices. Raises
     OSError. Raises ConfigError, with the name of the `option`, if the file belongs to another user or others may
-    read it."""
+    read it.
+    """
     with os.fdopen(open_regular(path), encoding="ascii", errors="replace") as file:
         status = os.fstat(file.fileno())
         text = file.read(longest + 2).strip()

@@ -62,7 +62,8 @@ class Config(BaseModel):
         """The config of each network that the run trains, as if it were trained alone.
 
         A run that is no ensemble has one member, the config itself. Raises ConfigError, with the key, for a member
-        that is not valid. The configs of an ensemble are computed once, by `parse_config`."""
+        that is not valid. The configs of an ensemble are computed once, by `parse_config`.
+        """
         return self.networks if self.ensemble.is_set else (self,)
 
     @cached_property
@@ -110,7 +111,8 @@ class Config(BaseModel):
     def num_ring_slots(self) -> int:
         """The number of slots of the ring for training batches.
 
-        A step's batches stay in their slots until the step is committed (invariant I3)."""
+        A step's batches stay in their slots until the step is committed (invariant I3).
+        """
         return self.pool.ring_slots or 2 * self.train.batches_per_step + 2
 
     @property
@@ -130,7 +132,8 @@ class Config(BaseModel):
     def has_cores_to_spin(self, devices: Collection[str]) -> bool:
         """Returns whether there are more cores than the run's threads need, so that threads may wait in loops.
 
-        Needed are the loader's threads, and for each accelerator one of the coordinator and one of the worker."""
+        Needed are the loader's threads, and for each accelerator one of the coordinator and one of the worker.
+        """
         return allowed_cores() > 2 * _accelerators(devices) + self.num_decoding_threads(devices)
 
     @property
@@ -138,7 +141,8 @@ class Config(BaseModel):
         """The number of workers that `auto` means on a machine without a CUDA device.
 
         It is at most the number of cores, at most the number of groups of batches in a step, and at most 8, because
-        each worker takes memory for gradients."""
+        each worker takes memory for gradients.
+        """
         groups = -(-self.train.batches_per_step // self.train.batches_per_group)
         return min(8, allowed_cores(), groups)
 
@@ -153,14 +157,16 @@ class Config(BaseModel):
         """Whether there is data to validate on.
 
         These are validation files, a share of the training files, or samples of a source that generates them, if
-        there are no training files either."""
+        there are no training files either.
+        """
         return self._reads_validations or (not self.data.train and source_by_name(self.data.source).can_generate)
 
     @property
     def validates(self) -> bool:
         """Whether the run has a stream for validations.
 
-        It has one whenever there are validation files. Of generated samples it has one if validations are asked for."""
+        It has one whenever there are validation files. Of generated samples it has one if validations are asked for.
+        """
         return self._reads_validations or (bool(self.train.validate_every) and self.can_validate)
 
     @property

@@ -15,7 +15,8 @@ MOST_BITS = 13_000  # of an integer: Python reads and writes no more than 4300 d
 def unfit(tree: Any, within: Sequence[str] = ()) -> str | None:
     """Describes the first value of `tree` that can't be stored as JSON unchanged, with its key; None if there is none.
 
-    `within`: key of the table `tree`."""
+    `within`: key of the table `tree`.
+    """
     pending: list[tuple[tuple[str, ...], Any]] = [(tuple(within), tree)]
     while pending:
         parts, value = pending.pop()

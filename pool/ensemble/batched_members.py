@@ -2,7 +2,8 @@
 
 A member is one network. Each product of a layer becomes one batched product over the members' stacked weights. Sparse
 tables are not stacked. Each member's own SparseLinear is called, with the same plan of the batch. Gradients arrive at
-the parameters of their member, as if it had been computed alone."""
+the parameters of their member, as if it had been computed alone.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class BatchedMembers:
 
     A batch for which that fails is computed by another Execution, one member after the other. The choice is made for
     each batch, so that the bits of a batch depend only on the models, the batch and the step (invariant I2), and not
-    on earlier batches."""
+    on earlier batches.
+    """
 
     def __init__(self, members: Sequence[Member], one_by_one: Execution) -> None:
         """`one_by_one`: computes the batches that can't be computed for all members at once."""
@@ -48,7 +50,8 @@ class BatchedMembers:
         """Yields one tensor [members] with the losses of all members.
 
         Frozen members are computed too, without gradients, because the bits of the others may depend on how many
-        members there are."""
+        members there are.
+        """
         try:
             losses = self.together(batch, progress, frozen)
             for stack in self.stacks:
@@ -65,7 +68,8 @@ class BatchedMembers:
         """Returns the losses [members]. Buffers of the models are not changed.
 
         Raises the errors of torch for what can't be computed for all members at once. Random numbers are an example,
-        because there is no common seed."""
+        because there is no common seed.
+        """
         seeded = replace(progress, seed=self._seed)
         losses = torch.cat([stack.losses(batch, seeded, frozen) for stack in self.stacks])
         return losses[self._order.to(losses.device)]

@@ -3,7 +3,8 @@
 The runtime knows a model's tensors from when it was built. It loads weights into them, and passes the buffers' values
 on to later batches. If the task's code replaces such a tensor by another one, the old tensor is put back with the new
 values. Changes that the runtime can't pass on are reported as errors. They would stay in the process in which the task
-was called, and later results would depend on which process computes them (invariant I2)."""
+was called, and later results would depend on which process computes them (invariant I2).
+"""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class Bindings:
         """Remembers the current state of a model.
 
         `held`: values besides the weights that must not change. `weights_change`: the code that is called may change
-        trained parameters."""
+        trained parameters.
+        """
         self._tables = [
             _Table(f"{path}." if path else "", kind, now, dict(now))
             for path, module in model.named_modules()
@@ -73,8 +75,9 @@ class Bindings:
     def settle(self, buffers: Sequence[Tensor], weights: Sequence[Tensor] = ()) -> str:
         """Puts back tensors that the task's code, or its backward, has replaced, with their new values.
 
-        `buffers`: the memory of the model's buffers. `weights`: the memory of its trained parameters, if these may
-        change. Returns a description of what can't be passed on, as `problem` does, or ""."""
+        `buffers`: the memory of the tensors that are not trained. `weights`: the memory of the trained parameters,
+        if these may change. Returns a description of what can't be passed on, as `problem` does, or "".
+        """
         if problem := self.problem():
             return problem
         with torch.no_grad():
@@ -180,8 +183,11 @@ def _alike(now: object, then: object) -> bool:
 
 
 def _state(value: Any) -> object:
-    """Returns a value that differs after a change in place: version of a tensor, content of an array, length of a
-    container."""
+    """Returns a value that differs after a change in place.
+
+    This is the version of a tensor, the content of an array, the length of a container, the state of a random
+    generator, or the value itself.
+    """
     if isinstance(value, Tensor):
         return 0 if value.is_inference() else value._version
     if isinstance(value, np.ndarray):

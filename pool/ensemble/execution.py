@@ -1,6 +1,7 @@
 """Computes the losses of all members for a batch, as a function of weights, batch and step only (invariant I2).
 
-A member is one network of an ensemble. A run without an ensemble has one member."""
+A member is one network of an ensemble. A run without an ensemble has one member.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +26,15 @@ class Execution(Protocol):
 
         The caller calls `.sum().backward()` on each tensor that requires a gradient before it asks for the next.
         Losses of frozen members need not be computed and may be any number. Raises PluginError if the task returns
-        something that can't be used."""
+        something that can't be used.
+        """
 
 
 class OneByOne:
     """An Execution that computes one member after the other, with the bits and random numbers of each trained alone.
 
-    The forward pass of a member begins after the backward pass of the previous one, when its activations are freed."""
+    The forward pass of a member begins after the backward pass of the previous one, when its activations are freed.
+    """
 
     def __init__(self, members: Sequence[Member], device: torch.device) -> None:
         self._members = members

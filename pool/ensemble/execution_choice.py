@@ -1,7 +1,8 @@
 """Chooses whether the members (networks) of an ensemble are computed together or one after the other.
 
 The choice affects bits. So it depends only on settings, model, layout of a batch and kind of device, and all workers of
-a run, and a resumed run, choose alike."""
+a run, and a resumed run, choose alike.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ _SAID_BY_TORCH = {  # part of torch's error text -> what the model does
 def choose(members: Sequence[Member], schema: BatchSchema, one_by_one: Execution) -> tuple[Execution, str]:
     """Chooses how to compute the members, and returns the Execution with a line that explains the choice.
 
-    All members are on one device, and are in training mode afterwards. `schema`: of the batches."""
+    All members are on one device, and are in training mode afterwards. `schema`: of the batches.
+    """
     if reason := _obvious_reason(members, schema):
         return one_by_one, f"{_IN_TURN}: {reason}"
     batched = BatchedMembers(members, one_by_one)
@@ -95,7 +97,8 @@ def _try(batched: BatchedMembers, members: Sequence[Member], batch: TensorBatch)
 def some_batch(schema: BatchSchema) -> TensorBatch:
     """Returns a batch that any source might produce.
 
-    Each bag has feature 0 with value 1, dense fields are 0, and output buckets have equal sizes."""
+    Each bag has feature 0 with value 1, dense fields are 0, and output buckets have equal sizes.
+    """
     (slot,) = allocate_slots(schema, 1)
     rows = {}
     for field in schema.sparse:

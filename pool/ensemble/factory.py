@@ -23,7 +23,8 @@ def make_members(nets: Sequence[Net], plans: Sequence[Plan], *, on_meta: bool = 
     """Builds each member with newly initialized weights, the same as if it were trained alone.
 
     `plans`: of each member. `on_meta`: builds models without values, on torch's meta device. Raises ConfigError,
-    also for a model that does not match its plan, and whatever the tasks' code raises."""
+    also for a model that does not match its plan, and whatever the tasks' code raises.
+    """
     for m, (net, plan) in enumerate(zip(nets, plans, strict=True)):
         task = make_task(net.task, net.model, net.loss, net.seed)
         model = build_model(task, net.seed, on_meta=on_meta)
@@ -42,7 +43,8 @@ def make_members(nets: Sequence[Net], plans: Sequence[Plan], *, on_meta: bool = 
 def _compare(model: nn.Module, plan: Plan, begin: str) -> None:
     """Raises ConfigError if the tensors of a model are not those of its plan. `begin`: prefix of their names.
 
-    Tensors are matched by their order in the plan, so that other layers would be trained otherwise."""
+    Tensors are matched by their order in the plan, so that other layers would be trained otherwise.
+    """
     for own, planned in zip(specs(model), (plan.parameters, plan.buffers), strict=True):
         for here, there in itertools.zip_longest(own, planned):
             actual = "none" if here is None else described(begin + here.name, here.dtype, here.shape)

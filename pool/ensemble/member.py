@@ -56,7 +56,8 @@ class Member:
         """Computes the loss of a batch without gradients, for a task with metrics. The metrics' arrays go into
         `collected`.
 
-        Raises PluginError if the result can't be used."""
+        Raises PluginError if the result can't be used.
+        """
         assert isinstance(self.task, MeasuredTask)
         validate = self.task.validate
         with self._watched("validate", validate):
@@ -71,7 +72,8 @@ class Member:
     def _watched(self, name: str, method: Callable[..., Any]) -> Iterator[None]:
         """Raises PluginError if the code within the context changes weights or torch's settings.
 
-        Later batches would depend on such a change (invariant I2)."""
+        Later batches would depend on such a change (invariant I2).
+        """
         weights, settings = self._weights_seen(), _torch_settings()
         yield
         if problem := self._change(weights, settings):

@@ -14,7 +14,8 @@ from torch import Tensor
 def collect(result: object, places: Mapping[str, npt.NDArray[Any]]) -> str:
     """Copies the arrays in the result of `validate` to `places`, by name. The result is a loss and a mapping of arrays.
 
-    Returns a description of why the result can't be used; "" if it can."""
+    Returns a description of why the result can't be used; "" if it can.
+    """
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Mapping):
         return f"gave {reprlib.repr(result)}: it must be the loss and a mapping of arrays by name"
     arrays = result[1]

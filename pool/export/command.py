@@ -16,7 +16,8 @@ def export_command(
     """Returns the command that exports a network of a checkpoint.
 
     `weights`: averaged or newest; None means the averaged ones if the checkpoint has any. `member`: number of a
-    member of an ensemble. Raises CheckpointError."""
+    member of an ensemble. Raises CheckpointError.
+    """
     words = ["export", str(checkpoint), "-o", str(output), *options]
     words += ["--ema"] if weights == "averaged" or (weights is None and _has_average(checkpoint)) else []
     words += [] if member is None else ["--member", str(member)]

@@ -44,7 +44,8 @@ def export_checkpoint(
 
     Raises CheckpointError for a bad checkpoint. Raises ConfigError for another task, or if there are several members
     and none is chosen. Raises UsageError for an `output` with the ending of another format. Raises PoolError for
-    weights that the format can't hold."""
+    weights that the format can't hold.
+    """
     trained = load_trained(where, task, choice)
     source = None if header is None else header_path(output, header)
     suffix = SUFFIX if onnx else getattr(task_module(trained.name), "EXPORT_SUFFIX", "")
@@ -94,7 +95,8 @@ def header_path(output: Path, language: str) -> Path:
 def _header(trained: Trained, output: Path, language: str) -> str:
     """Returns source code that describes the network, in a language.
 
-    Raises ConfigError if the task has none, and whatever the task's code raises."""
+    Raises ConfigError if the task has none, and whatever the task's code raises.
+    """
     if not isinstance(trained.task, HeaderTask):
         raise ConfigError(f"export: --header: files of the task {printable(trained.name)} have none")
     return trained.task.header(trained.model, output, language)
@@ -103,7 +105,8 @@ def _header(trained: Trained, output: Path, language: str) -> str:
 def _reordered(trained: Trained, patterns: Sequence[str]) -> str:
     """Reorders the units of a network by data files. Returns a line about the gain.
 
-    Raises ConfigError if the task can't do it, and whatever the task's code raises."""
+    Raises ConfigError if the task can't do it, and whatever the task's code raises.
+    """
     if not isinstance(trained.task, ReorderingTask):
         raise ConfigError(f"export: --permute: the task {printable(trained.name)} can't change the order of units")
     return trained.task.reorder(trained.model, patterns)

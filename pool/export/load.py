@@ -1,7 +1,8 @@
 """Loads the networks of a checkpoint with their task, built as the run built them.
 
 A checkpoint may come from anybody. Of what it names, only tasks of this program are imported, and others only if the
-caller names them too."""
+caller names them too.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def load_trained(where: Path, task: str | None, choice: Choice = NEWEST) -> Trai
 
     `task`: the task's name as the caller knows it, required unless the task is built in. Raises CheckpointError for
     a bad checkpoint, or if averaged weights are chosen and it has none. Raises ConfigError for another task, or if
-    there are several members and none is chosen."""
+    there are several members and none is chosen.
+    """
     checkpoint = _Checkpoint(where, task, "export", averaged=choice.averaged)
     if choice.average:
         return checkpoint.average()
@@ -78,7 +80,8 @@ def load_trained(where: Path, task: str | None, choice: Choice = NEWEST) -> Trai
 def load_members(where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> tuple[Trained, ...]:
     """Loads the chosen member of a checkpoint; without a choice all members that have not diverged.
 
-    `verb`: name of the command, for messages. Raises as `load_trained`, but never because no member is chosen."""
+    `verb`: name of the command, for messages. Raises as `load_trained`, but never because no member is chosen.
+    """
     checkpoint = _Checkpoint(where, task, verb, averaged=choice.averaged)
     if choice.member is not None:
         return (checkpoint.chosen(choice.member),)
@@ -90,7 +93,8 @@ def first_model(trained: Trained) -> nn.Module | None:
     """Builds the model with the weights with which its run began.
 
     Returns None if these are not known, because the run began with other weights than its task initializes, or if
-    the model is too large to build twice."""
+    the model is too large to build twice.
+    """
     settings = trained.config.get("model")
     if isinstance(settings, Mapping) and settings.get(KEY):
         return None
@@ -212,7 +216,8 @@ class _Checkpoint:
 def _mean(tensors: Sequence[Tensor]) -> Tensor:
     """Returns the mean of tensors, summed in double precision in the order of members.
 
-    Of tensors that are neither real nor complex (integers) the first is returned."""
+    Of tensors that are neither real nor complex (integers) the first is returned.
+    """
     first = tensors[0]
     if not (first.is_floating_point() or first.is_complex()):
         return first

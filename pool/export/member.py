@@ -57,7 +57,8 @@ def members_of(checkpoint: Path, state: SavedState) -> list[Mapping[str, Any]]:
 def choose(checkpoint: Path, state: SavedState, member: MemberId) -> tuple[int, str]:
     """Returns the number of the chosen member, and for the best one the reason, as text.
 
-    Raises ConfigError, CheckpointError."""
+    Raises ConfigError, CheckpointError.
+    """
     members = members_of(checkpoint, state)
     if member == BEST:
         return _best(checkpoint, state, members)
@@ -107,7 +108,8 @@ def _best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, An
 def diverged_members(state: SavedState) -> dict[int, int]:
     """Returns the members whose training has diverged, each with the step since which it has.
 
-    Returns none if all have diverged."""
+    Returns none if all have diverged.
+    """
     known = enumerate(state.validations.members)
     diverged = {number: member.diverged_at for number, member in known if member.diverged_at is not None}
     return {} if len(diverged) == len(state.validations.members) else diverged
@@ -123,7 +125,8 @@ def check_average(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> Non
     """Raises ConfigError if the weights of the members can't be averaged.
 
     They must have the same model and must have begun with the same weights. Networks that began with different
-    weights have their hidden units in different orders, so that the average of their weights is meaningless."""
+    weights have their hidden units in different orders, so that the average of their weights is meaningless.
+    """
     keys = _differing(members)
     if own := [key for key in keys if key.startswith("model.")]:
         raise ConfigError(f"--average: members of {checkpoint} differ in {printable(own[0])}")
@@ -141,7 +144,8 @@ def check_average(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> Non
 def _check_start(checkpoint: Path, start: str) -> None:
     """Raises ConfigError unless all members are known to have begun with the same weights, those in `start`.
 
-    If `start` is an ensemble, each member may have begun with another of its networks."""
+    If `start` is an ensemble, each member may have begun with another of its networks.
+    """
     path = Path(os.path.expanduser(start))  # noqa: PTH111 (that of Path raises)
     if not path.exists():
         raise ConfigError(

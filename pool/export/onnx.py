@@ -2,7 +2,8 @@
 
 torch's exporter records the operations of the task's `predict`. The sparse layer is recorded in plain torch, in which
 rows are gathered and added for each bag (pool.kernels.sparse). Before the file gets its final name, its output is
-compared with the network's, on a batch of another size."""
+compared with the network's, on a batch of another size.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def write_onnx(trained: Trained, path: Path, description: str) -> None:
     [batch] by its name. Fields that the prediction does not use are left out. The output is `prediction`.
 
     Raises ConfigError for a task without `predict`, and for a network with output buckets. Raises PoolError, with the
-    operation, for a model that torch can't export, and for a file whose output differs from the network's."""
+    operation, for a model that torch can't export, and for a file whose output differs from the network's.
+    """
     need_onnx()
     config = data_config(trained, (), "export")
     schema = Data(without_labels(config.data)).schema()
@@ -207,7 +209,8 @@ def _shapes(schema: BatchSchema, inputs: Inputs) -> dict[str, dict[int, Any]]:
 def _refuse_lossy_sums(model: onnx_ir.Model, path: Path) -> None:
     """Raises PoolError for sums by ScatterND, which onnxruntime's CPU kernel computes wrongly with several threads.
 
-    The proof with a small batch might not show it."""
+    The proof with a small batch might not show it.
+    """
     nodes = list(model.graph.all_nodes())
     for function in model.functions.values():
         nodes += function.all_nodes()

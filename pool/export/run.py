@@ -40,7 +40,8 @@ def data_config(trained: Trained, changes: Sequence[Change], verb: str, sections
     """Returns the settings of the run's `sections` as a config, with `changes` applied.
 
     Code that the checkpoint names is imported only if `changes` name it too. `verb`: name of the command. Raises
-    ConfigError."""
+    ConfigError.
+    """
     data = trained.config.get("data")
     if not isinstance(data, Mapping):
         raise strict_json.not_ours(trained.checkpoint, "config.data: a section is expected")

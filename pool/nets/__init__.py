@@ -5,4 +5,5 @@ the state of each step's nets (`record`) nets/.step-000000100.PID.X.tmp     a ne
 
 The coordinator writes a checkpoint of each such step, and keeps it until the record lists its nets. The supervisor
 runs `pool export`, then the command (`train.on_export`), and sends the command's numbers to the coordinator. Free of
-torch."""
+torch.
+"""

@@ -17,7 +17,8 @@ def parse_numbers(output: str) -> dict[str, float]:
     """Returns the numbers in a command's output, by name.
 
     Entries of the object that are no finite numbers, or whose names have other characters than letters, digits and
-    `_.-`, are left out. Returns an empty dictionary if the last line is no JSON object."""
+    `_.-`, are left out. Returns an empty dictionary if the last line is no JSON object.
+    """
     last = next((line for line in reversed(output.splitlines()) if line.strip()), "")
     try:
         entries = json.loads(last)

@@ -33,7 +33,8 @@ def net_name(step: int, suffix: str, member: int | None = None) -> str:
 def read_record(run: Path) -> dict[int, Net]:
     """Returns the recorded states by step; empty if there is no record.
 
-    Lines that are not valid are ignored. Raises OSError."""
+    Lines that are not valid are ignored. Raises OSError.
+    """
     states: dict[int, Net] = {}
     try:
         text = files.read_all(run / NETS / RECORD, _LONGEST)
@@ -56,7 +57,8 @@ def write_record(run: Path, states: Mapping[int, Net]) -> None:
 def still_to_export(run: Path, every: int) -> Callable[[int], bool]:
     """Returns a function that tells whether the nets of a step still have to be exported. The function raises OSError.
 
-    Nets are exported every `every` steps (0: none)."""
+    Nets are exported every `every` steps (0: none).
+    """
     return lambda step: every > 0 and step > 0 and step % every == 0 and step not in read_record(run)
 
 
@@ -80,7 +82,8 @@ class NetPlan:
     def to_try(self) -> list[int]:
         """Steps for whose nets the command has still to be run, ascending, without those after a postponed step.
 
-        The metrics record the command's numbers in the order of steps."""
+        The metrics record the command's numbers in the order of steps.
+        """
         written = sorted(step for step, net in self.states.items() if self.has_command and net is Net.WRITTEN)
         return [step for step in written if step < min(self.postponed, default=step + 1)]
 

@@ -24,7 +24,8 @@ class RowwiseAdagrad(NativeOptimizer):
     Naumov et al., arXiv 1906.00091). The row moves by lr * gradient / (sqrt(accumulator) + eps). State: `sum`,
     [rows, 1] for a table, else shaped as the parameter. Weight decay is added to the gradient, so it reaches touched
     rows only. Raises ValueError for parameters that are not float32 on a CPU, and for hyperparameters out of range.
-    For changes of a table in a task's `after_step` the rule of SparseAdam holds."""
+    For changes of a table in a task's `after_step` the rule of SparseAdam holds.
+    """
 
     touched_only = True
     entries: ClassVar[frozenset[str]] = frozenset({"sum"})

@@ -1,7 +1,8 @@
 """Adam, AdamW and SparseAdam, which sum the gradients of batches and step in one native pass over memory.
 
 SparseAdam is another algorithm: it leaves rows of a table that no batch of the step touched as they are, with their
-moments."""
+moments.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ class Adam(NativeOptimizer):
     """torch.optim.Adam (with decoupled_weight_decay AdamW) to float32 rounding, for float32 parameters.
 
     Its state has the names and shapes of torch's. Raises ValueError for other parameters, and for hyperparameters
-    out of range."""
+    out of range.
+    """
 
     on_devices = True
     entries: ClassVar[frozenset[str]] = frozenset({"step", "exp_avg", "exp_avg_sq"})
@@ -109,7 +111,8 @@ class Adam(NativeOptimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restores a saved state. The state of torch's Adam or AdamW is accepted, too.
 
-        Raises ValueError if the state is another optimizer's, or uses amsgrad or maximize."""
+        Raises ValueError if the state is another optimizer's, or uses amsgrad or maximize.
+        """
         for group in state["param_groups"]:
             group.setdefault("decoupled_weight_decay", isinstance(self, AdamW))
         super().__setstate__(state)
@@ -140,7 +143,8 @@ class SparseAdam(Adam):
     weights do not move. Unlike in Adam, epsilon is added before the bias correction. Parameters that are no tables are
     stepped as by Adam. Weight decay, which torch.optim.SparseAdam does not have, reaches touched rows only. A task that
     changes a table in `after_step` must use operations on the parameter itself and not on its `.data`, because the pool
-    does not notice changes of the latter."""
+    does not notice changes of the latter.
+    """
 
     touched_only = True
 

@@ -4,7 +4,8 @@ A bucket is a set of parameters that are stepped together. Every class compatibl
 dotted name. State is saved as tensors, named `parameter/key`, and plain data that is stored as JSON (invariant I7). A
 large table is cut into several buckets of rows. Its state is saved as one tensor of each kind, and each bucket's
 optimizer works on its rows of that tensor. Where the buckets lie on several devices, each device keeps the state of its
-own rows."""
+own rows.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class BucketOptimizers:
     """The optimizers and schedules of all buckets of a model.
 
     `parameters[b]` are the parameters that the optimizer of bucket b steps, in the bucket's order. They are
-    parameters of the model. A bucket of some rows of a table has a parameter of its own for these rows."""
+    parameters of the model. A bucket of some rows of a table has a parameter of its own for these rows.
+    """
 
     def __init__(
         self,
@@ -56,7 +58,8 @@ class BucketOptimizers:
         `parameters`: parameters of the model, in the plan's order. `elsewhere`: by bucket and parameter index, the
         memory of a bucket's part of a parameter that is stepped on another device than the model's.
 
-        Raises ConfigError for a class or arguments that can't be used."""
+        Raises ConfigError for a class or arguments that can't be used.
+        """
 
         def part(index: int, bucket: Bucket) -> nn.Parameter:
             """Returns the part of the model's parameter `index` that a bucket steps."""
@@ -100,7 +103,8 @@ class BucketOptimizers:
         """Yields the optimizer of a bucket for one step.
 
         Within the context each parameter group has its own learning rate. Afterwards state that the optimizer has
-        made for rows of a table is moved into the state of the whole table."""
+        made for rows of a table is moved into the state of the whole table.
+        """
         with own_rates(self._optimizers[bucket]):
             yield self._optimizers[bucket]
         self._join(bucket)
@@ -108,7 +112,8 @@ class BucketOptimizers:
     def step(self, bucket: int) -> None:
         """Steps the parameters of a bucket. Parameters without a gradient are not changed, as in torch.
 
-        Raises RunError if the optimizer's code fails, since a restarted coordinator would fail in the same way."""
+        Raises RunError if the optimizer's code fails, since a restarted coordinator would fail in the same way.
+        """
         with self.stepping(bucket) as optimizer:
             try:
                 optimizer.step()
@@ -122,7 +127,8 @@ class BucketOptimizers:
     def end_step(self, step: int) -> None:
         """Advances the schedules as often as is due after step `step`, when all buckets were stepped.
 
-        Raises RunError if the code of a schedule fails."""
+        Raises RunError if the code of a schedule fails.
+        """
         for _ in range(self._schedule.due(step), self._schedule.due(step + 1)):
             self.step_schedule(step)
 
@@ -143,7 +149,8 @@ class BucketOptimizers:
         """Adapts a schedule that is given in shares of train.steps to a new length of the run, from step `step` on.
 
         The schedule gets the position and rates that it would have if the run had had this length from the start.
-        Raises RunError if its code fails, and CheckpointError."""
+        Raises RunError if its code fails, and CheckpointError.
+        """
         if not self._schedule.in_shares:
             return
         first = self._optimizers[0]
@@ -155,7 +162,8 @@ class BucketOptimizers:
     def move_schedule_to(self, step: int) -> None:
         """Advances a schedule that was just made to its position before step `step`.
 
-        Raises RunError if the code of the schedule fails, and CheckpointError."""
+        Raises RunError if the code of the schedule fails, and CheckpointError.
+        """
         if not self.schedulers:
             return
         with warnings.catch_warnings():
@@ -168,7 +176,8 @@ class BucketOptimizers:
     def set_rates(self, rate: Callable[[float], float]) -> None:
         """Replaces each parameter group's learning rate by `rate` of the current one.
 
-        Raises CheckpointError if the schedule can't continue from the new rates."""
+        Raises CheckpointError if the schedule can't continue from the new rates.
+        """
         _, plain = self.state()
         self.take_numbers(with_rates(json.loads(json.dumps(plain)), rate))
 
@@ -189,7 +198,8 @@ class BucketOptimizers:
         """Returns the state as tensors, by `parameter/key`, and the rest as plain data.
 
         Of tensors in `divided` only the shape is returned, on the meta device. Raises CheckpointError for state that a
-        checkpoint can't store."""
+        checkpoint can't store.
+        """
         tensors: dict[str, Tensor] = {}
         divided = {name: _shape_of(parts) for name, parts in self.divided.items()}
         numbers: dict[str, dict[str, Any]] = {}
@@ -226,7 +236,8 @@ class BucketOptimizers:
     def override(self, override: Override) -> None:
         """Applies a user's override of a number of optimizer or schedule, unless it was applied before.
 
-        Called between two steps. Raises CheckpointError."""
+        Called between two steps. Raises CheckpointError.
+        """
         if override in self._overrides:
             return
         _, plain = self.state()
@@ -248,7 +259,8 @@ class BucketOptimizers:
         """Restores what `state` returned.
 
         If `plain["groups"]` is None, groups and schedules keep the numbers of the config. Raises CheckpointError if
-        the state does not fit the optimizer or the buckets."""
+        the state does not fit the optimizer or the buckets.
+        """
         own_numbers = plain["groups"] is None  # a stage sets numbers other than the checkpoint's
         if not own_numbers and len(plain["groups"]) != len(self._optimizers):
             raise CheckpointError(
@@ -289,7 +301,8 @@ class BucketOptimizers:
     def _check_names(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """Raises ValueError if an entry of a saved state belongs to no parameter.
 
-        For optimizers in ELEMENTWISE, whose state has known shapes, shapes and numbers of steps are checked, too."""
+        For optimizers in ELEMENTWISE, whose state has known shapes, shapes and numbers of steps are checked, too.
+        """
         parameters = {parameter.name: parameter for parameter in self._plan.parameters}
         if unknown := numbers.keys() - parameters.keys():
             raise ValueError(f"it has numbers of {printable(min(unknown))}, which is no parameter")
@@ -378,7 +391,8 @@ def _shape_of(parts: Sequence[Tensor]) -> Tensor:
 def _fitting() -> Iterator[None]:
     """Turns every exception within the context into CheckpointError.
 
-    A class that the user has chosen may raise anything when it is given unsuitable state."""
+    A class that the user has chosen may raise anything when it is given unsuitable state.
+    """
     try:
         yield
     except Exception as error:

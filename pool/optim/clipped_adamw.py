@@ -32,7 +32,8 @@ class ClippedAdamW(NativeOptimizer):
     correction the first steps are larger than torch.optim.AdamW's. With the default betas the first step is 3.2
     times as large, the tenth 6.5 times, and after 4,000 steps the difference is less than 1 %. State: `exp_avg` and
     `exp_avg_sq`, shaped as the parameter. Of a table all rows are stepped, as by Adam. Raises ValueError for
-    parameters that are not float32 on a CPU, and for hyperparameters out of range."""
+    parameters that are not float32 on a CPU, and for hyperparameters out of range.
+    """
 
     entries: ClassVar[frozenset[str]] = frozenset({"exp_avg", "exp_avg_sq"})
 

@@ -1,6 +1,7 @@
 """Lists the optimizers that compute each number, or each row of a table, independently of all others.
 
-With these a parameter can be stepped in several parts, and the result has the same bits."""
+With these a parameter can be stepped in several parts, and the result has the same bits.
+"""
 
 from __future__ import annotations
 

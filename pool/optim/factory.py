@@ -21,7 +21,8 @@ class Settings(Protocol):
 def construct(make: Any, first: Any, config: Settings, key: str) -> Any:
     """Calls the class `make` with `first` and the config's arguments, and returns the instance.
 
-    Raises ConfigError, with the key, for whatever the class raises."""
+    Raises ConfigError, with the key, for whatever the class raises.
+    """
     try:
         return make(first, **tuples(config.args))
     except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything

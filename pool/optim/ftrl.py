@@ -26,7 +26,8 @@ class FTRL(NativeOptimizer):
     The initial weights are kept, because z starts at the value that leads to these weights. So layers that must not
     start at zero can be trained, too. Weights are a function of z, n and lr. So a touched row jumps when lr changes,
     and loses changes that a task's `after_step` has made. Raises ValueError for parameters that are not float32 on a
-    CPU, and for hyperparameters out of range."""
+    CPU, and for hyperparameters out of range.
+    """
 
     touched_only = True
     entries: ClassVar[frozenset[str]] = frozenset({"linear", "square"})

@@ -3,7 +3,8 @@
 The optimizer of every bucket (parameters that are stepped together) has the same parameter groups, even if some are
 empty, so that group numbers mean the same everywhere. Group 0 has the tensors that no pattern matches. Every group
 stores the learning rate of group 0, so that whatever changes rates acts on all groups alike. A group's own rate is a
-share of it, which is applied only during its step."""
+share of it, which is applied only during its step.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +38,15 @@ class _Settings:
 class Groups:
     """Makes the optimizers of buckets with their parameter groups.
 
-    `own` are the names of the arguments that each of `optimizer.groups` sets."""
+    `own` are the names of the arguments that each of `optimizer.groups` sets.
+    """
 
     def __init__(self, config: OptimizerConfig, plan: Plan) -> None:
         """Loads the optimizer's class and assigns each tensor of the plan to a group.
 
         Raises ConfigError, with the key, for a class or arguments that can't be used, or a pattern that matches no
-        tensor of the plan."""
+        tensor of the plan.
+        """
         self._config = config
         self._make = load_class(config.name, "optimizer.name")
         if callable(getattr(self._make, "train", None)) and callable(getattr(self._make, "eval", None)):
@@ -59,7 +62,8 @@ class Groups:
         """Sorts parameter indices of a bucket by group, then by their order in the model.
 
         This is the order in which the bucket's optimizer gets them. An optimizer that sums over all parameters
-        thereby sums in the order of a plain loop."""
+        thereby sums in the order of a plain loop.
+        """
         return sorted(parameters, key=lambda index: (self._group_of[index], index))
 
     def optimizer(self, parameters: Mapping[int, nn.Parameter]) -> Any:
@@ -79,7 +83,8 @@ class Groups:
     def _checked(self, index: int) -> dict[str, Any]:
         """Returns the arguments of a group as torch takes them, with its learning rate as a share of the optimizer's.
 
-        Raises ConfigError if the optimizer refuses an argument."""
+        Raises ConfigError if the optimizer refuses an argument.
+        """
         key, own = f"optimizer.groups.{index}.args", self._config.groups[index].args
         example = [nn.Parameter(torch.zeros(1))]
         rest = construct(self._make, example, self._config, "optimizer.args").param_groups[0]
@@ -111,7 +116,8 @@ def _group_of(config: OptimizerConfig, names: Sequence[str]) -> list[int]:
     pattern.
 
     Raises ConfigError for a pattern that matches no tensor, and for a group of which earlier groups take all
-    tensors."""
+    tensors.
+    """
     own = [without_prefix(name) for name in names]
     for index, group in enumerate(config.groups):
         for pattern in group.tensors:

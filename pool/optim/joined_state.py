@@ -18,7 +18,8 @@ def joined_state(states: Sequence[State]) -> State:
     """Joins the optimizer states of all members into one, as checkpoints store it.
 
     Tensors and numbers are merged by name. Groups, entries and schedulers are concatenated, since they are lists by
-    bucket (parameters that are stepped together). Overrides are the same for all members."""
+    bucket (parameters that are stepped together). Overrides are the same for all members.
+    """
     tensors = {name: tensor for named, _ in states for name, tensor in named.items()}
     plain = [plain for _, plain in states]
     return tensors, {
@@ -40,7 +41,8 @@ def _joined_entries(plain: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any
 def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) -> list[State]:
     """Splits a joined state into the states of the members, as the inverse of `joined_state`.
 
-    What belongs to no member goes to one of them, so that its optimizers refuse it with an error."""
+    What belongs to no member goes to one of them, so that its optimizers refuse it with an error.
+    """
     tensors, plain = state
     members = len(plans)
     has_groups = plain["groups"] is not None
@@ -66,7 +68,8 @@ def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) ->
 def _of_member(m: int, members: int, named: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the entries whose name begins with a member's prefix.
 
-    The first member gets entries without any member's prefix, too."""
+    The first member gets entries without any member's prefix, too.
+    """
     own = {name: value for name, value in named.items() if name.startswith(prefix(m, members))}
     if m > 0:
         return own

@@ -39,7 +39,8 @@ class NativeOptimizer(torch.optim.Optimizer):
     the gradients of batches where they lie in memory and adds them up. Both give the same bits, for any number of
     threads. The attribute `tables` is set by the caller and names the parameters that are tables, whose gradients
     have touched rows only. A table may be stepped in several parts, each of some rows. Raises ValueError for other
-    parameters."""
+    parameters.
+    """
 
     touched_only: ClassVar[bool] = False  # whether a step never changes untouched rows of a table
     on_devices: ClassVar[bool] = False  # steps parameters on an accelerator, too, with the same bits
@@ -82,7 +83,8 @@ class NativeOptimizer(torch.optim.Optimizer):
     def take_norm(self, squares: float, size: int) -> None:
         """Sets the norm of the next step's whole gradient. Called for optimizers with `whole_norm` only.
 
-        `squares`: sum of the squares of the gradient's numbers. `size`: how many numbers these are."""
+        `squares`: sum of the squares of the gradient's numbers. `size`: how many numbers these are.
+        """
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -109,7 +111,8 @@ class NativeOptimizer(torch.optim.Optimizer):
 
         The new weights are written to the parameter. All tensors are contiguous and shaped as the parameter, and
         `old` may be the parameter itself. For gradients of some rows, `first_row` is the number of the parameter's
-        first row in the whole table."""
+        first row in the whole table.
+        """
         self._opt_called = True  # schedulers ask for it
         job = Fold(gradients, scale, first_row, self.touched_only)
         is_table = job.is_of_rows or parameter in self.tables
@@ -123,7 +126,8 @@ class NativeOptimizer(torch.optim.Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restores a saved state, with defaults for settings that older states lack.
 
-        Raises ValueError if the state is another optimizer's."""
+        Raises ValueError if the state is another optimizer's.
+        """
         for group in state["param_groups"]:
             group.update({**self.added, **group})
         super().__setstate__(state)

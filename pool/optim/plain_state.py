@@ -1,6 +1,7 @@
 """Checks numbers of a saved optimizer or schedule against those of a fresh one, before they are restored.
 
-Wrong kinds of values would otherwise fail, or go unnoticed, in the optimizer's steps, which check nothing."""
+Wrong kinds of values would otherwise fail, or go unnoticed, in the optimizer's steps, which check nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _PER_GROUP = ("base_lrs", "_last_lr")  # entries of a schedule with a value for 
 def check_group(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
     """Raises ValueError, with the entry's name, if a saved parameter group does not fit a fresh one.
 
-    `saved` must have all entries of `own`, with values of the same kinds."""
+    `saved` must have all entries of `own`, with values of the same kinds.
+    """
     if missing := own.keys() - saved.keys():
         raise ValueError(f"it has no {min(missing)}")
     for key, value in own.items():
@@ -56,7 +58,8 @@ def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
 def _fits(own: Any, saved: Any) -> bool:
     """Returns whether a saved value has the kind of a fresh one.
 
-    A bool may have become None (foreach, fused), and a value that is None in a fresh one may have become anything."""
+    A bool may have become None (foreach, fused), and a value that is None in a fresh one may have become anything.
+    """
     if own is None:
         return True
     if isinstance(own, bool):

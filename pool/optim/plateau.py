@@ -12,7 +12,8 @@ from pool.metrics.layout import Measured
 def plateau_rule(config: Config, measured: Measured) -> ReduceOnPlateau | None:
     """Returns the rule that a config sets; None if validations do not change the learning rate.
 
-    Raises ConfigError if the metric is not measured in this run."""
+    Raises ConfigError if the metric is not measured in this run.
+    """
     plateau = config.schedule.plateau
     if plateau.patience is None:
         return None

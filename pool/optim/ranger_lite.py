@@ -37,7 +37,8 @@ class RangerLite(NativeOptimizer):
 
     The slow weights are the ones to validate, average and export. The weights are the slow weights after steps that
     are multiples of `lookahead_steps`. Steps are counted by parameter, so all parameters must have a gradient in
-    each step."""
+    each step.
+    """
 
     on_devices = True
     whole_norm = True
@@ -93,6 +94,7 @@ class RangerLite(NativeOptimizer):
         self._squares, self._size = squares, size
 
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
+        """Advances the step count and the squared norm. Returns how the step is made, with lookahead if it is due."""
         beta1, beta2 = group["betas"]
         rate = group["lr"]
         state["step"] += 1

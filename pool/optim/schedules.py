@@ -1,7 +1,8 @@
 """Makes, saves and restores the learning rate schedule of an optimizer: one scheduler, or several in sequence.
 
 torch's SequentialLR is not used. It makes all its schedulers at once, each of which changes the rate, and starts each
-through `step(epoch)`, which not every class supports."""
+through `step(epoch)`, which not every class supports.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _OF_TORCH = torch.optim.lr_scheduler.__name__
 class Parts:
     """A sequence of schedulers, each of which runs as if it were the only one.
 
-    Each part starts from the learning rate in the optimizer's arguments. A part without a class keeps that rate."""
+    Each part starts from the learning rate in the optimizer's arguments. A part without a class keeps that rate.
+    """
 
     def __init__(self, optimizer: Any, config: Schedule) -> None:
         """Loads the classes of all parts and starts the first. Raises ConfigError with the key of the part."""
@@ -60,7 +62,8 @@ class Parts:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state. The optimizer's groups are left unchanged, because their state is restored elsewhere.
 
-        Raises ValueError if the state does not fit the current part."""
+        Raises ValueError if the state does not fit the current part.
+        """
         groups = [{key: copy.copy(value) for key, value in g.items() if key != "params"} for g in self._groups]
         self.last_epoch = state["last_epoch"]
         self._base_lrs = list(state["base_lrs"])
@@ -136,7 +139,8 @@ def load_schedule(scheduler: Any, state: Mapping[str, Any]) -> None:
 def skip_to(scheduler: Any, step: int) -> None:
     """Sets the position of a scheduler of torch, or of `Parts`, to `step`. Other schedulers are not changed.
 
-    For trials only, because rates that depend on earlier steps become wrong."""
+    For trials only, because rates that depend on earlier steps become wrong.
+    """
     if isinstance(scheduler, Parts):
         scheduler.skip_to(step)
     elif type(scheduler).__module__ == _OF_TORCH:
@@ -146,7 +150,8 @@ def skip_to(scheduler: Any, step: int) -> None:
 def _like(own: Any, saved: Any) -> Any:
     """Converts a saved value to the type that the scheduler itself has.
 
-    JSON turns numbers that are keys (MultiStepLR's milestones) into text."""
+    JSON turns numbers that are keys (MultiStepLR's milestones) into text.
+    """
     if isinstance(own, dict) and isinstance(saved, Mapping):
         types = {type(key) for key in own}
         key_type = types.pop() if len(types) == 1 else str

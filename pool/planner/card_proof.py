@@ -2,7 +2,8 @@
 
 Results are noted in a file for each kind of device and driver. Without a note two processes try it now, which takes
 seconds. So a driver is tried once. Failures for other reasons, such as full memory, are not noted, and the next start
-tries again."""
+tries again.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def card_proof(devices: Sequence[torch.device], module: str, seconds: float) -> 
     """Determines whether processes can exchange gradients and weights through the memory of these devices, all of one
     kind.
 
-    `module`: `testing.device_module` of the config. `seconds`: time limit for trying it."""
+    `module`: `testing.device_module` of the config. `seconds`: time limit for trying it.
+    """
     kind, deadline = devices[0].type, time.monotonic() + seconds
     shared = shared_memory_of(kind)
     assert shared is not None
@@ -53,7 +55,8 @@ def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable
     """Judges one kind of device, by its note or by trying.
 
     `shared` and `copied` try sharing memory and copying between devices. `copied` is None if there is a single
-    device."""
+    device.
+    """
     needed, record = NEEDED if copied is None else NEEDED_BY_SEVERAL, Record.noted(setup)
     when, kept = f"on {record.day}", ""
     if record.lacks(needed):

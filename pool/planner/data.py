@@ -32,7 +32,8 @@ def look_at(start: PlannerStart) -> DataPlan:
     """Opens each stream of the data once. Returns what the run needs to know about it.
 
     Raises ConfigError for settings that the source can't serve and for errors of its code. Raises DataError for a
-    file that can't be used at all."""
+    file that can't be used at all.
+    """
     files: dict[Purpose, tuple[DataFile, ...]] = {}
     num_chunks: dict[Purpose, int] = {}
     try:

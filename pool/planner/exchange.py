@@ -27,7 +27,8 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
     """Returns the exchange that a run uses, with the reason for the choice.
 
     `devices`: of the workers. `plans`: of each ensemble member. `missing`: text about devices that this machine
-    lacks, if the run is only checked. Raises ConfigError if the exchange that the config demands is impossible."""
+    lacks, if the run is only checked. Raises ConfigError if the exchange that the config demands is impossible.
+    """
     asked, workers = config.pool.exchange, [parse_device(spec) for spec in devices]
     if asked == "host" or (asked == "auto" and not any(worker.is_accelerator for worker in workers)):
         return HOST
@@ -58,7 +59,8 @@ def _tried(config: Config, homes: Sequence[Device]) -> tuple[Sequence[Device], V
     """Returns the coordinator's devices on which the exchange works, and the verdict on it.
 
     These are all of `homes`, or the first alone if several do not work and the config does not insist on them. Raises
-    ConfigError."""
+    ConfigError.
+    """
     verdict = _proof(config, homes)
     if verdict.proven or len(homes) == 1 or config.pool.coordinator_device == ALL:
         return homes, verdict
@@ -113,7 +115,8 @@ def _problems(
 ) -> Iterator[str]:
     """Yields the reasons, as text, why the run can't exchange on devices such as `home`.
 
-    `is_there`: the machine has the device. `shared`: the exchange is between processes."""
+    `is_there`: the machine has the device. `shared`: the exchange is between processes.
+    """
     for worker in workers:
         if worker.kind != home.kind or not worker.is_accelerator:
             yield f"a worker is on {worker.torch_name}, which is no {_kind(home)}"

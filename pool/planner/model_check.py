@@ -23,7 +23,8 @@ from pool.task.attributes import attributes, tensors
 def check_model(model: Any, schema: BatchSchema) -> None:
     """Raises ConfigError, with the tensor or layer, if a model can't be trained by the runtime.
 
-    `model`: what the task's build_model has returned. `schema`: of the run's batches."""
+    `model`: what the task's build_model has returned. `schema`: of the run's batches.
+    """
     if not isinstance(model, nn.Module):
         raise ConfigError(f"task: build_model must return a torch.nn.Module, and returned {type(model).__name__}")
     for problem in (*_problems(model), *_unknown_fields(model, schema)):
@@ -61,7 +62,8 @@ def _problems(model: nn.Module) -> Iterator[str]:
 def _sharing(model: nn.Module) -> Iterator[str]:
     """Yields the parameters and buffers that overlap in memory with other tensors, as text.
 
-    In a run each has memory of its own, so a change of one would not reach the other."""
+    In a run each has memory of its own, so a change of one would not reach the other.
+    """
     own = all_tensors(model)
     others = [(each.path, each.value) for each in tensors(attributes(None, model))]
     of_memory = defaultdict[int, list[tuple[str, Tensor]]](list)
@@ -103,7 +105,8 @@ def _span(tensor: Tensor) -> tuple[int, int]:
 def _bytes_of(tensor: Tensor, memory: Tensor, begin: int) -> Tensor:
     """Returns a view of a tensor's bytes in `memory`, which represents its storage from byte `begin` on.
 
-    Expanded dimensions (stride 0) are in the view once."""
+    Expanded dimensions (stride 0) are in the view once.
+    """
     size = tensor.element_size()
     shape = [1 if stride == 0 else length for length, stride in zip(tensor.shape, tensor.stride(), strict=True)]
     strides = [stride * size for stride in tensor.stride()]

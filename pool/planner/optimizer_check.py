@@ -3,7 +3,8 @@ state.
 
 Stepped bucket by bucket (parameters that are stepped together) it must give the weights of a plain loop. Its saved
 state must contain everything that its later steps depend on. The optimizers in `ELEMENTWISE` are covered by tests.
-Any other class is stepped here on small tensors with random gradients, which takes milliseconds."""
+Any other class is stepped here on small tensors with random gradients, which takes milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class _Course:
     """Steps an optimizer on small parameters with random gradients.
 
     All instances draw the same numbers. The weights have many magnitudes, so that differences between small steps
-    change bits."""
+    change bits.
+    """
 
     def __init__(self, config: Config, plan: Plan) -> None:
         """Makes parameters and optimizers. Raises ConfigError for a class that can't be used."""
@@ -70,7 +72,8 @@ class _Course:
         """Returns a copy of this course with a new optimizer, which is restored from `state` as a checkpoint returns
         it.
 
-        Raises CheckpointError."""
+        Raises CheckpointError.
+        """
         course = _Course(config, plan)
         for parameter, own in zip(course.parameters, self.parameters, strict=True):
             parameter.data.copy_(own.data)
@@ -90,7 +93,8 @@ class _Course:
 def steps_together(config: Config, plan: Plan) -> bool:
     """Returns whether an optimizer gives other weights with all parameters in one bucket than with a bucket for each.
 
-    That is so if it computes a number from all parameters. `plan`: a plan with small tensors."""
+    That is so if it computes a number from all parameters. `plan`: a plan with small tensors.
+    """
     count = len(plan.parameters)
     if config.optimizer.name in ELEMENTWISE or count == 1:
         return False
@@ -121,7 +125,8 @@ def check_optimizer(config: Config, plan: Plan) -> State:
     """Returns the state of an optimizer after some steps, if the pool can run it. `plan`: a plan with small tensors.
 
     Raises ConfigError if the optimizer steps parameters of several buckets together, draws random numbers, has state
-    that grows with the steps, or does not save everything that its later steps depend on."""
+    that grows with the steps, or does not save everything that its later steps depend on.
+    """
     name = f"optimizer.name: {config.optimizer.name}"
     if len(plan.buckets) > 1 and steps_together(config, plan):
         raise ConfigError(
@@ -195,7 +200,8 @@ def _lost_attribute(course: _Course, restarted: _Course) -> str:
 def _content(value: Any, open_objects: Set[int]) -> Any:
     """Converts a value to a form that is equal for equal values. Objects are converted by their attributes.
 
-    `open_objects`: ids of the objects that contain this value, so that cycles end."""
+    `open_objects`: ids of the objects that contain this value, so that cycles end.
+    """
     if isinstance(value, Tensor):
         return str(value.dtype), tuple(value.shape), _bits(value)
     if isinstance(value, np.ndarray):

@@ -1,6 +1,7 @@
 """The planner process: builds the model, plans the memory, and checks that task, data and settings fit.
 
-It runs before any shared memory is reserved, answers with one JSON document, and ends."""
+It runs before any shared memory is reserved, answers with one JSON document, and ends.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ from pool.task.start import of_a_resumed_run
 from pool.task.task import Task
 from pool.telemetry.sinks import factory_of
 
-Tensors = tuple[list[TensorSpec], list[TensorSpec]]  # trained parameters, and buffers
+Tensors = tuple[list[TensorSpec], list[TensorSpec]]  # trained ones, and those not trained (buffers, frozen parameters)
 
 AVERAGED = ("float32", "float64")  # dtypes of parameters that can be averaged
 
@@ -82,7 +83,8 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
     """Returns the devices of the workers, and text about those that this machine lacks.
 
     The text is "" unless the run is only checked. Otherwise missing devices raise UnavailableError. Raises
-    ConfigError."""
+    ConfigError.
+    """
     config = start.config
     add_devices(config.testing.device_module)
     specs, workers = config.pool.devices, config.num_cpu_workers
@@ -100,7 +102,8 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
 def plan_run(start: PlannerStart) -> tuple[DataPlan, Members]:
     """Checks data and ensemble members, and returns their plans.
 
-    Raises ConfigError if model, data and settings don't fit, and DataError if a file can't be used at all."""
+    Raises ConfigError if model, data and settings don't fit, and DataError if a file can't be used at all.
+    """
     config = start.config
     _check_sinks(config)
     data = look_at(start)
@@ -163,7 +166,8 @@ def _check_best_metric(config: Config, measures: Measured) -> None:
 def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
     """Builds and checks the models of all ensemble members.
 
-    Raises ConfigError for the first member whose tensors or metrics differ from those of member 0."""
+    Raises ConfigError for the first member whose tensors or metrics differ from those of member 0.
+    """
     configs, on_meta = start.config.members, False
     try:
         with Allowance(MOST_NUMBERS):
@@ -192,7 +196,8 @@ def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
 def plan_of(config: Config, parameters: Sequence[TensorSpec], buffers: Sequence[TensorSpec]) -> Plan:
     """Plans the memory and the buckets of a member. A bucket is a set of parameters that are stepped together.
 
-    If its optimizer steps all parameters together, they get one bucket, whatever pool.bucket_mb says."""
+    If its optimizer steps all parameters together, they get one bucket, whatever pool.bucket_mb says.
+    """
     plan = make_plan(parameters, buffers, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
     if len(plan.buckets) > 1 and steps_together(config, small_plan(plan)):
         return make_plan(parameters, buffers, [sum(tensor.nbytes for tensor in parameters)])
@@ -215,7 +220,8 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
     """Builds and checks the task and the model of a member.
 
     `on_meta`: builds the model without values, on torch's meta device. Raises ConfigError for every error in the task's
-    code, of which the log has the traceback."""
+    code, of which the log has the traceback.
+    """
     model_section = config.model if start.checkpoint is None else of_a_resumed_run(config.model)
     try:
         task = make_task(config.task, model_section, config.loss, config.model_seed)
@@ -327,7 +333,8 @@ def run(start: PlannerStart) -> Answer:
 def _unusable_cards() -> UnavailableError:
     """Returns the error for a machine whose NVIDIA devices torch can't use.
 
-    The user has such a device and would not expect to train on the CPU instead."""
+    The user has such a device and would not expect to train on the CPU instead.
+    """
     driver = f"NVIDIA's driver {driver_version()}".rstrip()
     return UnavailableError(
         f"pool.devices=auto: this machine has {driver}, and torch {torch.__version__} can't use its cards: "

@@ -27,7 +27,8 @@ _LEAST = 0.01  # fraction of steps with a low rate that is reported; a cosine al
 def learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[LearningRates | None, ...]:
     """Returns the learning rates of each member over the steps to be done; None if computing them takes too long.
 
-    Raises ConfigError if the code of a schedule fails before the end of the run."""
+    Raises ConfigError if the code of a schedule fails before the end of the run.
+    """
     members = start.config.members
     states: Sequence[Mapping[str, Any] | None] = [None] * len(members)
     other_length = False
@@ -64,7 +65,8 @@ def _of_member(
     """Returns the learning rates of a member from step `step` on.
 
     `state`: groups and schedules of the member's first bucket in a checkpoint. `other_length`: train.steps has changed
-    since the checkpoint."""
+    since the checkpoint.
+    """
     optimizers = one_optimizer(config, plan)
     try:
         if state is None or state["groups"] is None:
@@ -84,7 +86,8 @@ def _of_member(
 def rates_of(optimizers: BucketOptimizers, schedule: Schedule, begin: int, end: int) -> LearningRates:
     """Returns the learning rates of the steps from `begin` to `end`, and leaves the optimizers' schedules at `end`.
 
-    Raises RunError."""
+    Raises RunError.
+    """
     first = middle = last = highest = optimizers.learning_rate
     low_from, low = None, 0
     due, step = schedule.due(begin), begin

@@ -17,7 +17,8 @@ LONGEST = 16  # longest dimension
 def small_plan(plan: Plan) -> Plan:
     """Returns a plan with each dimension of the parameters shortened to 16 at most.
 
-    A table that is cut into several buckets gets one row for each of them."""
+    A table that is cut into several buckets gets one row for each of them.
+    """
     shares = Counter(bucket.parameters[0] for bucket in plan.buckets if bucket.rows is not None)
     parameters = []
     for index, tensor in enumerate(plan.parameters):
@@ -37,7 +38,8 @@ def small_plan(plan: Plan) -> Plan:
 def with_buckets(plan: Plan, *buckets: tuple[int, ...]) -> Plan:
     """Returns the plan with other buckets, each given as a tuple of parameter indices.
 
-    Their offsets in memory are all 0, so the plan is for trials only."""
+    Their offsets in memory are all 0, so the plan is for trials only.
+    """
     return replace(plan, buckets=tuple(Bucket(parameters, 0, 0) for parameters in buckets))
 
 

@@ -1,6 +1,7 @@
 """Tries optimizer and schedule on small tensors, before the run begins.
 
-So errors are reported early, and the size of their state is known, for which memory is reserved."""
+So errors are reported early, and the size of their state is known, for which memory is reserved.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def state_nbytes(
     """Returns the bytes of the memory area for a snapshot, which holds weights and optimizer state of all members.
 
     It suffices for every optimizer whose state grows no faster than its parameters. `plans`: of each member. Raises
-    ConfigError if optimizer or schedule can't be used."""
+    ConfigError if optimizer or schedule can't be used.
+    """
     known: dict[str, _Tried] = {}  # by optimizer: members with the same one are tried once
     tried = []
     for m, (member, plan) in enumerate(zip(config.members, plans, strict=True)):
@@ -123,7 +125,8 @@ def try_state(config: Config, plans: Sequence[Plan], checkpoint: Path, overrides
     """Tries a step of each member from a checkpoint's optimizer and schedule state.
 
     Used are the numbers in state.json, and the names and dtypes of the optimizer's tensors, but not their values.
-    Raises CheckpointError if they do not fit, and ConfigError if they do not fit with the overrides only."""
+    Raises CheckpointError if they do not fit, and ConfigError if they do not fit with the overrides only.
+    """
     saved, members = read_state(checkpoint), config.members
     header = functools.cache(lambda: read_header(checkpoint, saved, OPTIMIZER))
     states = states_of(members, plans, ({}, saved.optimizer.plain()))
@@ -187,7 +190,8 @@ def _try_override(
 def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str], header: Header) -> None:
     """Raises CheckpointError if a tensor of the optimizer is missing in a checkpoint or has another dtype.
 
-    Only parameters that have been stepped (`stepped`) must have all tensors."""
+    Only parameters that have been stepped (`stepped`) must have all tensors.
+    """
     for name, tensor in tried.items():
         if name.rpartition("/")[0] not in stepped:
             continue
@@ -268,7 +272,8 @@ def _culprit(config: Config, plan: Plan) -> str:
     """Describes what prevents optimizer and schedule from being used, as the end of an error message.
 
     This is the first argument without which they work, or a kind of parameters that the optimizer does not accept.
-    Returns "" if it is neither."""
+    Returns "" if it is neither.
+    """
     for section in ("optimizer", "schedule"):
         args: Mapping[str, Any] = getattr(config, section).args
         for key, value in args.items():
@@ -282,7 +287,8 @@ def _culprit(config: Config, plan: Plan) -> str:
 def _parameters_refused(config: Config, plan: Plan) -> str:
     """Describes which parameters the optimizer does not accept, as the end of an error message.
 
-    It may accept matrices only, or accept parameters in groups only. Returns "" if it is neither."""
+    It may accept matrices only, or accept parameters in groups only. Returns "" if it is neither.
+    """
     matrices = tuple(parameter for parameter in plan.parameters if len(parameter.shape) == 2)
     other = next((parameter for parameter in plan.parameters if len(parameter.shape) != 2), None)
     if matrices and other is not None:
@@ -323,7 +329,8 @@ def _try_schedule(config: Config, plan: Plan) -> None:
     """Steps the schedule through the steps of the run. Raises ConfigError if its code fails.
 
     Of a long schedule only the first steps of each part are done, and the last few after a jump. The jump works for
-    torch's classes, which count in `last_epoch`."""
+    torch's classes, which count in `last_epoch`.
+    """
     schedule = config.run_schedule
     begins = first_steps(schedule.parts)
     optimizers = one_optimizer(config, plan)
@@ -349,7 +356,8 @@ def _check_steps(config: Config, optimizers: BucketOptimizers) -> None:
     """Raises ConfigError if weights are validated, saved, averaged or exported at a step at which they are not fit for
     it.
 
-    RangerLite's weights are fit after every `lookahead_steps` steps."""
+    RangerLite's weights are fit after every `lookahead_steps` steps.
+    """
     optimizer, train = optimizers.of(0), config.train
     every = optimizer.shown_every if isinstance(optimizer, NativeOptimizer) else 1
     keys = ["steps", "checkpoint_every", "validate_every", "keep_every", "export_every"]

@@ -3,7 +3,8 @@
 A process keeps a descriptor of the folder, and refers to what is in it by paths that begin with /proc/self/fd/N. So a
 run continues in a folder that is moved, and never uses another folder in its place. Nothing in it that another user
 owns or could have planted (a symbolic link, a pipe) is followed, read or written. Other users may read the folder as
-far as the umask lets them. Free of torch."""
+far as the umask lets them. Free of torch.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 def hold(path: Path) -> int:
     """Opens a folder, which is made if missing, and returns its descriptor.
 
-    Only this user may be able to write to the folder. Raises OSError, with the reason, if it belongs to another
-    user, if others can write to it, or if it is no folder."""
+    Raises OSError, with the reason, if the folder belongs to another user than this one or root, if others can write
+    to it, or if it is no folder.
+    """
     _check_links(path)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=FOLDER_MODE, parents=True)
@@ -64,7 +66,8 @@ def shown(text: str) -> str:
 def open_file(path: Path, flags: int) -> int:
     """Opens a regular file of this user and returns its descriptor. The file is made if `flags` have O_CREAT.
 
-    Raises OSError, also for a symbolic link or a file of another user."""
+    Raises OSError, also for a symbolic link or a file of another user.
+    """
     fd = open_regular(path, flags | os.O_NOFOLLOW, FILE_MODE)
     with _closed_if_refused(fd):
         _check(path, os.fstat(fd))
@@ -87,7 +90,8 @@ def check_below(folder: Path, names: Iterable[str], *, links_in: str) -> None:
     ignored.
 
     Pipes and devices are refused. So are symbolic links, except those in the folder `links_in` that point to
-    something in the same folder."""
+    something in the same folder.
+    """
     pending = [folder / name for name in names if os.path.lexists(folder / name)]
     while pending:
         path = pending.pop()

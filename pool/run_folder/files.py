@@ -1,6 +1,7 @@
 """Writes files as a whole: under a temporary name, synced to the disk, and only then renamed.
 
-Only plain calls of `os` are used, each of which may fail. Every OSError raised here names its file. Free of torch."""
+Only plain calls of `os` are used, each of which may fail. Every OSError raised here names its file. Free of torch.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def naming(path: Path) -> Iterator[None]:
 def write_new(path: Path, pieces: Iterable[Buffer]) -> None:
     """Writes a new file, which is on the disk when this returns.
 
-    Raises OSError, and FileExistsError if there is such a file."""
+    Raises OSError, and FileExistsError if there is such a file.
+    """
     with naming(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:
@@ -86,7 +88,8 @@ def read_all(path: Path, limit: int) -> bytes:
 def replace_file(path: Path, data: bytes) -> None:
     """Replaces the content of a file atomically, so that it has the old or the new content if the machine stops.
 
-    Raises OSError."""
+    Raises OSError.
+    """
     beside = temporary(path)
     try:
         write_new(beside, [data])
@@ -111,7 +114,8 @@ def replace_link(path: Path, target: str) -> None:
 def publish(beside: Path) -> None:
     """Moves all files of a folder into its parent folder, after all of them were synced to the disk.
 
-    Write permission for others is taken away. Raises OSError."""
+    Write permission for others is taken away. Raises OSError.
+    """
     written = sorted(beside.iterdir())
     for path in written:
         path.chmod(path.stat().st_mode & FILE_MODE)

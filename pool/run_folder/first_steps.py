@@ -1,6 +1,7 @@
 """first-steps.json: a digest of a run's weights after its first steps, to compare builds.
 
-Another build that repeats these steps and gets the same digest computes as the build did with which the run began."""
+Another build that repeats these steps and gets the same digest computes as the build did with which the run began.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A file to which lines are appended. After an error, lines that can't be written are kept in memory and tried again.
 
-If the file is deleted or moved away, it is made again. An incomplete line of a dead process is ended first."""
+If the file is deleted or moved away, it is made again. An incomplete line of a dead process is ended first.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class LineFile:
     """A file to which lines are appended.
 
     `error`: why the newest lines are not in the file yet; None if all are. `lost`: number of lines that were
-    dropped."""
+    dropped.
+    """
 
     def __init__(self, path: Path) -> None:
         self.error: OSError | None = None
@@ -88,7 +90,8 @@ class LineFile:
 def lines_from_the_end(fd: int) -> Iterator[tuple[int, bytes]]:
     """Yields offset and bytes of each line of a file, beginning with the last line.
 
-    No more than needed is read. Ends at a line that is longer than LONGEST. Raises OSError."""
+    No more than needed is read. Ends at a line that is longer than LONGEST. Raises OSError.
+    """
     begin = os.fstat(fd).st_size
     rest = b""  # bytes from `begin` on that were not yielded yet
     while begin > 0 and len(rest) <= LONGEST:

@@ -30,7 +30,8 @@ class RecordFile:
         """Returns whether the lines that were read before are still in the file.
 
         They are not if a run has repeated steps or is a new one. Then the next reading begins at the file's start.
-        Raises ConfigError."""
+        Raises ConfigError.
+        """
         with self._open() as fd:
             before = self._offset - len(self._line)
             if self._offset == 0 or (fd is not None and os.pread(fd, len(self._line), before) == self._line):
@@ -41,7 +42,8 @@ class RecordFile:
     def read(self) -> Iterator[Mapping[str, Any]]:
         """Yields the records in the new lines, up to the last whole line. Yields none if there is no file.
 
-        Lines that are no records are skipped. Raises ConfigError."""
+        Lines that are no records are skipped. Raises ConfigError.
+        """
         with self._open() as fd:
             if fd is None:
                 return

@@ -1,7 +1,8 @@
 """Reads a checkpoint's JSON strictly, and formats errors as one line. Free of torch.
 
 If a file's checksums are right but its content is not valid, the file is not damaged. Another program has written
-it."""
+it.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def same(one: Any, other: Any) -> bool:
 def changed_entry(key: str, now: Any, then: Any) -> tuple[str, Any, Any]:
     """Returns the first dotted key at or below `key` whose values differ, and both values (ABSENT for a missing one).
 
-    The values `now` and `then` must differ."""
+    The values `now` and `then` must differ.
+    """
     if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
         now, then = ({str(index): value for index, value in enumerate(values)} for values in (now, then))
     if not (isinstance(now, dict) and isinstance(then, dict)):

@@ -1,7 +1,8 @@
 """Exports the network of a trained stage, to a file named by its content, and runs the stage's test with it.
 
 Both are recorded in the stage's folder under keys of their own. So a change of the test, such as another opponent, does
-not train anything again."""
+not train anything again.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def network_wanted(run: StageRun) -> Path | None:
 
     It has to be written again if its content does not match its name, or if the stage's settings for export have
     changed. If the files by which its units are to be ordered are missing, an existing network is returned as it is,
-    and without one UnavailableError is raised."""
+    and without one UnavailableError is raised.
+    """
     network = network_of(run.folder)
     if network is not None and not has_bytes_of_its_name(network):
         network = None
@@ -103,7 +105,8 @@ def check_end(run: StageRun) -> None:
 def end_stage(run: StageRun, say: Callable[[str], object]) -> None:
     """Exports the stage's network and tests it, unless that was done before. Raises PoolError.
 
-    `say` is called with each line for the user."""
+    `say` is called with each line for the user.
+    """
     stage, folder = run.stage, run.folder
     if not stage.own.export:
         return

@@ -3,7 +3,8 @@ again.
 
 A key is made of the settings that change results, the content of the training data, and the key of the stage that it
 starts from. Not part of it are names and folders of files, settings that affect speed only, the machine, and
-versions of sparsepool and torch, which are in the run's fingerprint."""
+versions of sparsepool and torch, which are in the run's fingerprint.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def stage_key(stage: Stage, parent: str, data: Mapping[str, Any]) -> str:
     """Returns the key of one stage.
 
     `parent`: the key of the stage that it starts from, or the digest of whatever else it starts from. `data`: as
-    `data_digests` returns it."""
+    `data_digests` returns it.
+    """
     return digest(
         {
             "format": FORMAT,
@@ -65,7 +67,8 @@ def stage_key(stage: Stage, parent: str, data: Mapping[str, Any]) -> str:
 def settings(config: Config) -> dict[str, Any]:
     """Returns the settings that change results and differ from their defaults, by dotted key.
 
-    Defaults are left out so that a key which a later version adds changes no stage that does not set it."""
+    Defaults are left out so that a key which a later version adds changes no stage that does not set it.
+    """
     now, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
     chosen: dict[str, Any] = {}
     for key, field in walk(type(config)):
@@ -80,7 +83,8 @@ def data_digests(config: Config) -> dict[str, Any]:
     """Describes the data that a stage's weights depend on: content, shares and scales of the training files, in their
     order.
 
-    Validation files are included if validations control the run (early stopping, plateau). Raises ConfigError."""
+    Validation files are included if validations control the run (early stopping, plateau). Raises ConfigError.
+    """
     files = data_files.find(config, None)
     steers = config.train.early_stopping is not None or any(
         member.schedule.plateau.patience is not None for member in config.members
@@ -96,7 +100,8 @@ def data_digests(config: Config) -> dict[str, Any]:
 def start_of(path: str | None) -> str:
     """Returns the digest of the checkpoint or file at `path`, from which a stage starts; "" for None.
 
-    Raises ConfigError, CheckpointError."""
+    Raises ConfigError, CheckpointError.
+    """
     if path is None:
         return ""
     try:
@@ -110,7 +115,8 @@ def start_of(path: str | None) -> str:
 def digest(content: Mapping[str, Any]) -> str:
     """Returns the first 12 digits of the SHA-256 of plain data.
 
-    Equal numbers give the same digest, however they are written: 1 and 1.0."""
+    Equal numbers give the same digest, however they are written: 1 and 1.0.
+    """
     text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 

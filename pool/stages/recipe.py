@@ -1,6 +1,7 @@
 """Reads a recipe, which is a config with [[stage]] tables. Free of torch.
 
-Each table overrides settings in the rest of the file, which together are the config of one run."""
+Each table overrides settings in the rest of the file, which together are the config of one run.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def parse_recipe(tree: Mapping[str, Any], overrides: Iterable[str], where: str) 
     """Reads a recipe from plain data. Raises ConfigError.
 
     `overrides`: values of `--set`. `KEY=VALUE` changes all stages, `stage.NAME.KEY=VALUE` one stage, and
-    `stages.KEY=VALUE` the table [stages]. They override the file. `where`: file name for error messages."""
+    `stages.KEY=VALUE` the table [stages]. They override the file. `where`: file name for error messages.
+    """
     changes = [Change.parse(change) for change in overrides]
     base = {key: value for key, value in tree.items() if key not in (STAGE, STAGES)}
     tables = tree.get(STAGE, [])

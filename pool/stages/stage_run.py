@@ -63,7 +63,8 @@ class StageRun:
         """Checks that the run in the stage's folder has the settings of the stage.
 
         Raises ConfigError if the run was continued with other settings, outside of the recipe, so that its weights
-        are not those of the stage. Raises DamagedCheckpointError, with a way out."""
+        are not those of the stage. Raises DamagedCheckpointError, with a way out.
+        """
         if self.step < 0 or self.status is None:
             return
         with naming_damage(f"stage {self.stage.name}", f"--rerun {self.stage.name} trains it anew"):
@@ -100,7 +101,8 @@ class StageRun:
 def stage_runs(recipe: Recipe, until: int | None = None) -> list[StageRun]:
     """Returns the runs of the stages up to index `until`, or of all stages. Raises ConfigError.
 
-    Training data is read, because the stages' keys, which name their folders, depend on its content."""
+    Training data is read, because the stages' keys, which name their folders, depend on its content.
+    """
     stages = recipe.stages if until is None else recipe.stages[: until + 1]
     key_by_name = keys(stages)
     folders = {name: recipe.folder / f"{name}-{key}" for name, key in key_by_name.items()}

@@ -5,7 +5,8 @@ optimizer, other groups or another schedule, these replace the checkpoint's. The
 that has had them from the start, and the optimizer's tensors continue.
 
 The checkpoint is copied into the stage's own folder, as if this run had written it. From then on the stage is a run
-that is resumed (invariant I9), also if it dies at once."""
+that is resumed (invariant I9), also if it dies at once.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ _NUMBERS = (
 def begin_with_checkpoint(config: Config, start: Path) -> None:
     """Copies the newest checkpoint of `start`, a run's folder or a checkpoint, into the run folder of `config`.
 
-    Does nothing if the run folder has a checkpoint already. Raises ConfigError, CheckpointError, ResourceError."""
+    Does nothing if the run folder has a checkpoint already. Raises ConfigError, CheckpointError, ResourceError.
+    """
     folder = config.run_dir / FOLDER
     try:
         if checkpoints(folder):
@@ -113,7 +115,8 @@ def _settings(config: Config, state: SavedState, start: Path, own: Collection[st
     """Returns the settings to store in the stage's checkpoint.
 
     They are those of the checkpoint's run, so that a resume compares them and reports changes as for every run. The
-    keys in `own`, and those that determine which batches train which model, are the stage's."""
+    keys in `own`, and those that determine which batches train which model, are the stage's.
+    """
     now, settings = config.model_dump(mode="json"), copy.deepcopy(dict(state.config))
     if settings.get("task") != now["task"]:
         raise CheckpointError(f"start_from: a checkpoint of the task {settings.get('task')}, not of {now['task']}")

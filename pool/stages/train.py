@@ -40,7 +40,8 @@ def train_stages(
     folders are renamed. If it is not done it is continued, so that the same command can be repeated after a death.
     `again`: as in `pool.supervisor.train.train`.
 
-    Returns the exit code of the last stage that was trained. Raises PoolError."""
+    Returns the exit code of the last stage that was trained. Raises PoolError.
+    """
     count = len(recipe.stages)
     last = count - 1 if until is None else recipe.index(until, "--until")
     if rerun is not None and recipe.index(rerun, "--rerun") > last:
@@ -67,7 +68,8 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
     """Shows a page about each stage, as `pool check` does for a run, and checks that each fits the stage that it
     starts from.
 
-    Raises what `preparation.check` raises."""
+    Raises what `preparation.check` raises.
+    """
     made: dict[str, Forms] = {}
     needed: dict[str, DiskPlan] = {}  # disk space, by stage that is to be trained
     for run in stage_runs(recipe):
@@ -92,7 +94,8 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
 def check_room(needed: Mapping[str, DiskPlan]) -> None:
     """Raises ResourceError if the disk has not enough room for the checkpoints of all stages together.
 
-    Each stage alone has been checked already. A stage's checkpoints stay when the next one is trained."""
+    Each stage alone has been checked already. A stage's checkpoints stay when the next one is trained.
+    """
     plans = needed.values()
     together, free = sum(plan.more * plan.nbytes for plan in plans), min((plan.free for plan in plans), default=0)
     if together > free:
@@ -194,7 +197,8 @@ def _set_aside(runs: Sequence[StageRun], rerun: str) -> None:
     """Renames the folders of the stage `rerun`, if it is done, and of all stages that follow from it.
 
     The stage's own folder is renamed last, so that the stage is still found done if the command dies in between. Raises
-    ConfigError if a run is going on in one of them, and RunError."""
+    ConfigError if a run is going on in one of them, and RunError.
+    """
     again = _trained_anew(runs, rerun)
     aside = [run for run in runs if run.stage.name in again and run.folder.exists()]
     if not any(run.is_trained for run in aside if run.stage.name == rerun):
