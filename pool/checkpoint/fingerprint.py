@@ -18,13 +18,7 @@ ARITHMETIC = "torch's settings"
 CONSTANTS = "tensors besides the weights"
 LAYOUT = ("buckets", "optimizer")  # entries that the state of a checkpoint must match
 _OWN_VERSION = re.compile(r" \(sparsepool [^()]*\)")
-IMPLEMENTATION = (
-    "foreach",
-    "fused",
-    "capturable",
-    "differentiable",
-    "maximize",
-)  # arguments that choose an optimizer's code
+IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize")  # arguments that choose the code
 # separates the parts of an entry that is a list
 _SEPARATORS = {
     "environment": re.compile(r" (?=[A-Z][A-Z0-9_]*=)"),

@@ -17,9 +17,9 @@ from pool.checkpoint.fingerprint import IMPLEMENTATION
 from pool.run_folder.strict_json import same
 
 OPTIMIZER, SCHEDULE = "optimizer.args.", "schedule.args."
-_RATES = ("initial_lr", "max_lr", "min_lr")  # of a parameter group: what schedules compute lr from
-_RATES_OF_GROUPS = ("base_lrs", "max_lrs")  # of a schedule: one for each group
-_POSITION = ("base_lrs", "last_epoch", "verbose")  # of a schedule: not its arguments
+_RATES = ("initial_lr", "max_lr", "min_lr")  # entries of a parameter group from which schedules compute lr
+_RATES_OF_GROUPS = ("base_lrs", "max_lrs")  # entries of a schedule with a rate for each parameter group
+_POSITION = ("base_lrs", "last_epoch", "verbose")  # entries of a schedule that are no arguments of its class
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pool.checkpoint.validations import Count, Goal, Validation
 
 @dataclass(frozen=True)
 class Plateau:
-    """The state that the reduction keeps between validations."""
+    """The state of reducing the learning rate on a plateau, kept between validations."""
 
     metric: str = ""  # name of the metric of `best`; empty before the first validation
     best: float | None = None  # best value so far; None: no value was finite
@@ -36,11 +36,10 @@ class ReduceOnPlateau:
     cooldown: int  # validations after a reduction that do not count
 
     def after(self, known: Plateau, validation: Validation, *, diverged: bool = False) -> tuple[Plateau, bool]:
-        """Returns the state `known`, updated with one more validation, and whether the rate is to be reduced now.
+        """Returns the state after one more validation, and whether the learning rate is to be reduced now.
 
-        If `known` is about another metric than the goal's, it is reset first. A validation of a training that has
-        diverged counts as no improvement.
-        """
+        `known`: the state before it. If that is about another metric than the goal's, it is reset first. A
+        validation of a training that has diverged counts as no improvement."""
         if known.metric != self.goal.metric:
             known = Plateau(self.goal.metric)
         value = validation.value(self.goal.metric)

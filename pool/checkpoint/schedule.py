@@ -11,7 +11,7 @@ LONGEST_PAUSE = 600.0
 FINAL_SECONDS = 3600.0  # for which attempts to write the last checkpoint go on
 FINAL_MINUTES = round(FINAL_SECONDS / 60)
 FINAL_PAUSE = 1.0  # seconds after its first failure; within it the supervisor makes a deleted run folder again
-LONGEST_FINAL_PAUSE = 30.0  # nothing else is left to do
+LONGEST_FINAL_PAUSE = 30.0  # short, because nothing else is left to do
 
 SNAPSHOT_SECONDS = 10.0  # between snapshots: the most work that a death of the coordinator costs
 LONG_COPY = 0.1  # seconds; snapshots that take longer are taken less often, as SHARE demands
@@ -128,7 +128,8 @@ class SnapshotSpacing:
     """
 
     def __init__(self, every: int | None) -> None:
-        """`every`: steps between snapshots; 0: none; None: by time, every SNAPSHOT_SECONDS."""
+        """Sets the spacing of snapshots. `every`: steps between snapshots; 0: none; None: by time, every
+        SNAPSHOT_SECONDS."""
         self._every = 1 if every is None else every
         self._seconds = SNAPSHOT_SECONDS if every is None else 0.0
         self._not_before = 0.0

@@ -42,7 +42,7 @@ Rows = npt.NDArray[np.uint64]  # a bit for each row of a table: r % 64 of word r
 
 @dataclass(frozen=True)
 class Placed:
-    """Name, dtype, shape and position (in bytes) of a tensor in an area."""
+    """Name, dtype, shape and position (in bytes) of a tensor in an area of shared memory."""
 
     name: str
     dtype: str  # dtype name of the safetensors format, e.g. F32
@@ -53,7 +53,8 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot(RunState):
-    """The state in an area, and where its tensors lie. The tensors' bytes are not part of it."""
+    """A run's state as read from an area of shared memory, and where its tensors lie. The tensors' bytes are not
+    part of it."""
 
     tensors: Mapping[str, tuple[Placed, ...]]  # by kind: weights, optimizer, average
 
@@ -62,15 +63,14 @@ _SNAPSHOT = TypeAdapter(Snapshot)
 
 
 def area_nbytes(tensors: Sequence[int], document: int) -> int:
-    """Returns the bytes to reserve for an area.
+    """Returns the bytes to reserve for an area that holds a snapshot.
 
-    `tensors`: bytes of each tensor. `document`: bytes of the document, approximately.
-    """
+    `tensors`: bytes of each tensor. `document`: bytes of the JSON document, approximately."""
     return PAGE + sum(map(_aligned, tensors)) + _aligned(document + (_DIGITS + 32) * len(tensors) + PAGE)
 
 
 class Writer:
-    """Writes snapshots into one area, each over the previous one."""
+    """Writes snapshots into one area of shared memory, each over the previous one."""
 
     def __init__(self, area: Area, threads: int = 1) -> None:
         self._area = area

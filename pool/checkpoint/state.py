@@ -39,10 +39,10 @@ LAST = "last"
 BEST = "best"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
-AVERAGE = "average.safetensors"  # the averaged weights, if the run has them by then
+AVERAGE = "average.safetensors"  # the averaged weights, if the run has any yet
 CHUNK_SUMS = "chunk-sums.safetensors"  # a uint64 for each chunk of each stream, if the source compares its chunks
 STATE = "state.json"
-LARGEST = (1 << 63) - 1  # of a count
+LARGEST = (1 << 63) - 1  # largest count in a state
 LONGEST_STATE = 1 << 26  # bytes of state.json, of which each MiB of tensors takes 70 for a checksum
 _FIRST_LINE = re.compile(rb'\{"format": (\d{1,9}), "sha256": "([0-9a-f]{64})",')
 
@@ -78,13 +78,13 @@ class OptimizerNumbers:
     together."""
 
     numbers: Mapping[str, Mapping[str, Any]]  # of each parameter that has been stepped, by name
-    groups: Sequence[Sequence[Mapping[str, Any]]] | None  # of each bucket's optimizer; None: as the settings say
+    groups: Sequence[Sequence[Mapping[str, Any]]] | None  # of each bucket's optimizer; None: as in the settings
     schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule and `groups`
     overrides: Sequence[Override] = ()  # values changed by `--override`, in the order of their steps
     plateaus: tuple[Plateau, ...] = ()  # of each member
     entries: Sequence[Mapping[str, Any]] = field(
         default_factory=list
-    )  # of each bucket, beside torch's in its state_dict; empty: none
+    )  # further entries of each bucket optimizer's state_dict; empty: none has any
 
     @classmethod
     def of(cls, plain: Mapping[str, Any], plateaus: tuple[Plateau, ...] = ()) -> OptimizerNumbers:
@@ -110,7 +110,7 @@ class RunFacts:
     validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
     validation_digests: Sequence[str] = ()  # digest of the content of each validation file; empty in older checkpoints
     goal: Goal = LOWEST_LOSS  # the metric of validations that the run optimizes
-    # further names of tensors, each with the one that the run knows it by; files have it under all of them
+    # tied weights: further name of a tensor -> its name in the run; files have the tensor under all its names
     tied: Mapping[str, str] = field(default_factory=dict)
     transient: Sequence[str] = ()  # buffers with persistent=False, which the model's state_dict omits
 
@@ -133,7 +133,7 @@ class RunState:
     """
 
     step: Count  # steps done; version of the weights
-    cursor: Annotated[Cursor, BeforeValidator(_complete), AfterValidator(_in_range)]  # of the next step's first batch
+    cursor: Annotated[Cursor, BeforeValidator(_complete), AfterValidator(_in_range)]  # where the next step begins
     optimizer: OptimizerNumbers
     validations: Validations = NONE
     members: tuple[MemberState, ...] = ()  # empty in old checkpoints: one member in its initial state
@@ -145,7 +145,8 @@ class SavedState(RunState, RunFacts):
     """The content of state.json. Reading it validates types, names and ranges by this schema."""
 
     files: Annotated[Mapping[str, FileSums], AfterValidator(_all_files)]
-    # Text that files of this network carry if it was read from one, its bytes as Latin-1: it need not be UTF-8.
+    # Text in the network file that the weights were read from, "" if there was none. It need not be UTF-8, so its bytes
+    # are decoded as Latin-1.
     description: Annotated[str, Field(pattern=r"^[\x00-\xff]*$")] = ""
 
 
@@ -209,7 +210,7 @@ def describe_scales(files: Sequence[DataFile]) -> list[tuple[int, float]]:
 
 def encode_state(state: SavedState) -> bytes:
     """Returns the bytes of state.json. Raises ValueError or TypeError if the state contains what is not plain data."""
-    rest = json.dumps(asdict(state), indent=1)[2:].encode() + b"\n"  # without the brace and line end it begins with
+    rest = json.dumps(asdict(state), indent=1)[2:].encode() + b"\n"  # without the first brace and line end
     first = f'{{"format": {FORMAT}, "sha256": "{hashlib.sha256(rest).hexdigest()}",\n'
     return first.encode() + rest
 

@@ -54,7 +54,7 @@ class Checkpoint(RunState, RunFacts):
     average: Mapping[str, torch.Tensor] = field(default_factory=dict)  # named as `weights`; empty: none yet
     chunk_sums: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)  # [chunks] of each stream
     description: str = ""  # see SavedState
-    # of `optimizer_tensors` those whose rows lie on several devices, in their order: there they have a shape alone
+    # optimizer tensors whose rows lie on several devices, as parts in row order; `optimizer_tensors` has their shapes
     divided: Mapping[str, Sequence[torch.Tensor]] = field(default_factory=dict)
 
 

@@ -24,7 +24,7 @@ from pool.run_folder.files import Reader, write_new
 
 BLOCK = 1 << 20  # bytes of a tensor that one checksum covers
 LONGEST_HEADER = 100_000_000  # bytes; other readers of the format take no more
-METADATA = "__metadata__"  # the header's entry that is no tensor
+METADATA = "__metadata__"  # the header's entry that describes no tensor
 _LENGTH = 8  # bytes of the header's length
 
 DTYPES = {  # dtype in the format -> name of the dtype in torch, bytes of an element
@@ -128,7 +128,7 @@ def read_header(path: Path, sums: FileSums) -> Header:
 
 
 def _header(path: Path, content: Reader, sums: FileSums) -> Header:
-    """Reads the header from the begin of a file, and compares it with the checksums. Raises as `verify`."""
+    """Reads the header at the start of a file, and compares it with the checksums. Raises as `verify`."""
     if content.nbytes != sums.nbytes:
         raise DamagedCheckpointError(
             f"{path}: is damaged: it has {content.nbytes} bytes and was written with {sums.nbytes}"

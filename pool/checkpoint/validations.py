@@ -60,7 +60,7 @@ class Goal:
 
 
 LOWEST_LOSS = Goal()
-DIVERGED = 4.0  # times the loss at the start; `pool find-lr` draws the line there, too
+DIVERGED = 4.0  # times the loss at the start, above which a training has diverged; as in `pool find-lr`
 
 
 def has_diverged(loss: float, start: float) -> bool:
@@ -78,11 +78,11 @@ class Validations:
     """The validations of a run so far, as checkpoints keep them."""
 
     newest: Validation | None = None
-    best: Validation | None = None  # the first of the best; its weights are, or are about to be, a checkpoint
-    record: Validation | None = None  # the first of the best, whatever became of its checkpoint: steers the run
+    best: Validation | None = None  # the best one whose weights are, or will be, in a checkpoint
+    record: Validation | None = None  # the best one of all, by which the run is controlled; its checkpoint may be gone
     since: Count = 0  # number of validations after `record`
     start_loss: float | None = None  # of the first validation
-    diverged_at: Count | None = None  # first step since which every loss counts as diverged; None: none
+    diverged_at: Count | None = None  # step since which every loss counts as diverged; None: not diverged
     members: tuple[Validations, ...] = ()  # of each member of an ensemble; the fields above are of its best ones
 
     @property

@@ -25,7 +25,7 @@ from pool.task.registry import completed_model, task_module
 
 STAGE = "stage"  # key of a recipe's tables (pool/stages), each of which overrides the rest
 T = TypeVar("T", bound=BaseModel)
-CONFIG = "config.json"  # in a run's folder: its settings, defaults filled in
+CONFIG = "config.json"  # file in a run's folder with all settings, defaults included
 
 
 def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Path | None = None) -> Config:
@@ -41,7 +41,7 @@ def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Pa
         return changed_config(read_toml(path), changes, str(path))
     tree = dict(with_new_names(recorded_tree(path)))
     tree.pop("overrides", None)
-    here = Change("run.dir", str(path), is_toml=False)  # it may have been moved
+    here = Change("run.dir", str(path), is_toml=False)  # the folder may have been moved
     return changed_config(tree, [here, *changes], str(path / CONFIG))
 
 

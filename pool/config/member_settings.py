@@ -16,12 +16,7 @@ from pool.config.ensemble import EnsembleConfig
 from pool.run_folder.strict_json import explained, printable
 
 _MOST_SHOWN = 16  # members on a line
-_NO_SETTINGS = (
-    "run.dir",
-    "run.trace",
-    "overrides",
-    "ensemble.member",
-)  # names of a run, and the members' own tables
+_NO_SETTINGS = ("run.dir", "run.trace", "overrides", "ensemble.member")  # names of a run, and the members' tables
 
 
 def settings_of_members(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -35,7 +35,7 @@ class Setting:
     """A key of the config, described as text."""
 
     key: str
-    default: str  # as TOML
+    default: str  # formatted as TOML
     allowed: str
     effect: str  # on the weights that a run ends with
     meaning: str

@@ -28,9 +28,8 @@ def read_secret(path: Path, option: str, longest: int) -> str:
         text = file.read(longest + 2).strip()
     if status.st_uid not in (os.geteuid(), 0):
         raise ConfigError(f"{option}: {path} belongs to another user")
-    others = (
-        stat.S_IRWXO if status.st_uid != os.geteuid() else stat.S_IRWXG | stat.S_IRWXO
-    )  # a file of root may be read by a group
+    # a file of root may be read by a group
+    others = stat.S_IRWXO if status.st_uid != os.geteuid() else stat.S_IRWXG | stat.S_IRWXO
     if status.st_mode & others:
         raise ConfigError(f"{option}: {path} may be read by others than its owner: chmod 600 {path}")
     return text

@@ -148,7 +148,7 @@ class Config(BaseModel):
 
     def num_worker_threads(self, spec: str, workers: int) -> int:
         """Returns the number of torch's threads in the worker on device `spec`, if there are `workers` workers."""
-        if parse_device(spec).is_for_tests:  # it is not to depend on the machine's cores
+        if parse_device(spec).is_for_tests:  # must not depend on the machine's number of cores
             return 1
         return self.pool.threads or max(1, allowed_cores() // workers)
 

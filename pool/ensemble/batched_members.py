@@ -38,7 +38,8 @@ class BatchedMembers:
     """
 
     def __init__(self, members: Sequence[Member], one_by_one: Execution) -> None:
-        """`one_by_one`: computes the batches that can't be computed for all members at once."""
+        """Stacks members with equal settings. `one_by_one`: computes the batches that can't be computed for all at
+        once."""
         places = alike(members)
         self.stacks = [Stack(each, [members[place] for place in each]) for each in places]
         self._order = torch.tensor([place for each in places for place in each]).argsort()
@@ -105,7 +106,7 @@ class Stack:
     """A group of members of equal structure and settings, computed as a function of their stacked tensors."""
 
     def __init__(self, places: Sequence[int], members: Sequence[Member]) -> None:
-        """`places`: indices of these members in the run."""
+        """Makes the stacked model of these members. `places`: their indices in the run."""
         self._places = places
         models = [member.model for member in members]
         task = members[0].task
@@ -134,7 +135,7 @@ class Stack:
         self._bindings = Bindings(self.model, held)
 
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int]) -> Tensor:
-        """Returns the losses [members] of this group. Raises what the task or torch raises."""
+        """Returns the losses [members] of a batch for this group. Raises what the task or torch raises."""
         trained = [place not in frozen for place in self._places]
         parameters = {name: torch.stack(_with_gradient(each, trained)) for name, each in self._parameters.items()}
         buffers = {name: torch.stack(each) for name, each in self._buffers.items()}
@@ -166,8 +167,8 @@ class Stack:
 
     @torch.no_grad()
     def keep_buffers(self, frozen: Collection[int]) -> None:
-        """Copies the new values of buffers from the last `losses` to the members' own buffers, except of frozen
-        members."""
+        """Copies the buffers' new values, from the last call of `losses`, to the buffers of each member that is not
+        frozen."""
         for name, stacked in self._new_buffers.items():
             for place, buffer, new in zip(self._places, self._buffers[name], stacked, strict=True):
                 if place not in frozen:

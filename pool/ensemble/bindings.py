@@ -34,7 +34,7 @@ class _Table:
     then: Mapping[str, Any]
 
     def named(self, name: str) -> str:
-        """Returns the full name of an entry, for messages."""
+        """Returns kind and full name of an entry for messages, e.g. "the parameter mid.weight"."""
         return f"the {self.kind} {self.prefix}{name}"
 
 
@@ -156,9 +156,8 @@ def _change(constant: _Constant) -> str:
     if isinstance(then, Tensor) and now is then and then.is_leaf and then.requires_grad and then.grad is not None:
         return f"gives {path} a gradient, and nothing trains it: make it a parameter of the model"
     moved = isinstance(then, Tensor) and isinstance(now, Tensor) and now.device != then.device
-    if moved or (
-        _alike(now, then) and (_state(now),) == (constant.state,)
-    ):  # in tuples, so that the same NaN is equal to itself
+    # states are compared in tuples, so that the same NaN is equal to itself
+    if moved or (_alike(now, then) and (_state(now),) == (constant.state,)):
         return ""
     if isinstance(then, Tensor):
         return (

@@ -52,7 +52,7 @@ class Trained:
     name: str  # of the task
     task: Task
     model: nn.Module
-    description: str  # text that its file had, if it was read from one; else empty
+    description: str  # text of the file that the network was read from; "" if there was none
     who: str = ""  # which of the checkpoint's networks it is, as text; "" if there is no choice
     left_out: str = ""  # which members a mean leaves out, and why, as text
 
@@ -198,7 +198,7 @@ class _Checkpoint:
                 return task, build_model(task, seed, on_meta=True)
         except PoolError:
             raise
-        except Exception as error:  # code of the task, given what the checkpoint says
+        except Exception as error:  # the task's code may raise anything for a checkpoint's settings
             raise CheckpointError(
                 f"{self.path}: the task can't build the model of its config: {error_line(error)}"
             ) from None

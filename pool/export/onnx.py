@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".onnx"
 OUTPUT = "prediction"
-TOLERANCE = 1e-5  # absolute difference of outputs; if the largest is above 1, times it
+TOLERANCE = 1e-5  # largest difference of outputs, relative to the largest output if that is above 1
 MOST_BYTES = (1 << 31) - (1 << 20)  # bytes of weights; a protobuf message has at most 2 GiB
 _MODULES = ("onnx", "onnxscript", "onnxruntime")
 _LOGGERS = ("torch.onnx", "torch.export", "torch.fx", "onnxscript", "onnx_ir")
@@ -224,7 +224,7 @@ def _refuse_lossy_sums(model: onnx_ir.Model, path: Path) -> None:
 
 def _prove(path: Path, model: nn.Module, method: Method, batch: SparseBatch) -> None:
     """Raises PoolError if the output of the file for a batch differs from the network's by more than TOLERANCE."""
-    import onnxruntime  # late: an extra
+    import onnxruntime  # imported late, because it is an optional dependency
 
     with torch.no_grad():
         expected = method(model, TensorBatch.from_numpy(batch)).numpy()
@@ -261,7 +261,8 @@ def _quiet() -> Iterator[None]:
     try:
         for name in levels:
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):  # a graph that can't be recorded is printed
+        # the exporter prints a graph that it can't record
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -66,7 +66,7 @@ def still_to_export(run: Path, every: int) -> Callable[[int], bool]:
 class NetPlan:
     """Decides which nets to export next, and for which nets to run the command, both in the order of steps."""
 
-    every: int  # steps, 0: no nets
+    every: int  # steps between nets; 0: no nets
     has_command: bool  # `train.on_export` is set
     states: dict[int, Net]
     checkpoints: Collection[int] = ()  # steps of the checkpoints on the disk

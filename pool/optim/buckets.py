@@ -74,9 +74,8 @@ class BucketOptimizers:
         self._elementwise = config.name in ELEMENTWISE
         self._groups = Groups(config, plan)
         self.parameters = [[part(index, bucket) for index in bucket.parameters] for bucket in plan.buckets]
-        self._order = [
-            self._groups.order(bucket.parameters) for bucket in plan.buckets
-        ]  # parameter order within each optimizer
+        # parameter indices in the order in which each optimizer has them
+        self._order = [self._groups.order(bucket.parameters) for bucket in plan.buckets]
         self._optimizers = [
             self._groups.optimizer(dict(zip(bucket.parameters, members, strict=True)))
             for bucket, members in zip(plan.buckets, self.parameters, strict=True)
@@ -289,7 +288,7 @@ class BucketOptimizers:
                 ]
                 optimizer.load_state_dict({**entries, "state": state, "param_groups": groups})
                 for group, own in zip(optimizer.param_groups, own_groups, strict=True):
-                    check_group(own, group)  # another optimizer's would fail in the first step
+                    check_group(own, group)  # a group of another optimizer would fail in the first step
             if not own_numbers:
                 self._load_schedules(plain["schedulers"])
         self._overrides = [Override(**entry) for entry in plain.get("overrides", ())]
@@ -331,7 +330,7 @@ class BucketOptimizers:
                 if bucket.rows is not None and _has_rows(tensor, parameter.shape):
                     if not self._is_divided(bucket):
                         self._whole[name] = tensor
-                    tensor = rows_of(tensor, bucket)  # which moves to the device of the bucket's parameter
+                    tensor = rows_of(tensor, bucket)  # load_state_dict moves it to the device of the parameter
                 elif bucket.rows is not None:
                     tensor = tensor.clone()  # each bucket counts its own steps
                 entries[name.removeprefix(prefix)] = tensor

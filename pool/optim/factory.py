@@ -30,5 +30,6 @@ def construct(make: Any, first: Any, config: Settings, key: str) -> Any:
 
 
 def tuples(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns arguments with lists replaced by tuples, which torch expects (betas) and TOML and JSON do not have."""
+    """Returns the arguments with lists replaced by tuples. torch expects tuples (betas), which TOML and JSON do not
+    have."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in args.items()}

@@ -10,10 +10,8 @@ from typing import Any
 from loader.plugins.registry import load
 from pool.errors import ConfigError
 
-PLACES = {
-    "optimizer": ("torch.optim", "pool.optim"),
-    "schedule": ("torch.optim.lr_scheduler",),
-}  # modules in which to look for similar names, by section of the config
+# modules in which to look for similar names, by section of the config
+PLACES = {"optimizer": ("torch.optim", "pool.optim"), "schedule": ("torch.optim.lr_scheduler",)}
 _NO_CHOICE = ("Optimizer", "LRScheduler", "_LRScheduler")
 
 

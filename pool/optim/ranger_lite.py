@@ -87,7 +87,7 @@ class RangerLite(NativeOptimizer):
 
     def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
         means = {name: torch.zeros_like(old) for name in ("odd_mean", "even_mean", "exp_avg_sq")}
-        # no tensor: torch brings those of a loaded state to the type of their parameter
+        # square_norm is no tensor, because torch converts loaded tensors to the dtype of their parameter
         return {"step": torch.zeros(()), **means, "slow": old.clone(), "square_norm": 0.0}
 
     def take_norm(self, squares: float, size: int) -> None:

@@ -49,7 +49,7 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
     if asked == "auto" and not verdict.proven:
         anyway = f' ({KEY} = "device" takes it all the same)' if len(homes) == 1 else ""
         return Exchange(why=verdict.why + anyway)
-    if not verdict.proven and not missing:  # a copy that does not arrive may raise no error
+    if not verdict.proven and not missing:  # a failing copy between devices may raise no error
         raise ConfigError(f"pool.coordinator_device: {ALL} can't be had: {verdict.why}; one device can, by its name")
     own = (tuple(i for i, name in enumerate(names) if name == home.torch_name) for home in homes)
     return Exchange(tuple(home.torch_name for home in homes), tuple(own), verdict.why)
@@ -78,7 +78,7 @@ def _proof(config: Config, homes: Sequence[Device]) -> Verdict:
     if gone := next((device for device in devices if device.index >= there), None):
         raise ConfigError(f"pool.coordinator_device: {str(gone)!r}: this machine has {there} {gone.type} devices")
     if config.pool.exchange == "device" and len(devices) == 1:
-        return Verdict(proven=True, why="")  # as it was asked for
+        return Verdict(proven=True, why="")  # the user has asked for it
     return card_proof(devices, config.testing.device_module, config.pool.start_timeout / 2)
 
 

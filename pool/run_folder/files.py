@@ -48,7 +48,7 @@ def write_new(path: Path, pieces: Iterable[Buffer]) -> None:
             crash_point("coordinator.file_before_fsync")
             os.fsync(fd)
             crash_point("coordinator.file_after_fsync")
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # so that reading back asks the disk, not the cache
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # so that reading back reads the disk, not the cache
         finally:
             os.close(fd)
 

@@ -24,7 +24,7 @@ class RecordFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0  # end of the newest line that was read
-        self._line = b""  # that line
+        self._line = b""  # the newest line that was read
 
     def goes_on(self) -> bool:
         """Returns whether the lines that were read before are still in the file.

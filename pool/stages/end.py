@@ -62,7 +62,7 @@ def _stem_of(network: Path) -> str:
 
 
 def is_tested(folder: Path) -> bool:
-    """Returns whether the newest test of a stage's network has passed."""
+    """Returns whether the last test of a stage's network has passed."""
     return _record(folder).get("test_ended") == EXIT_DONE
 
 
@@ -192,7 +192,7 @@ def _test(run: StageRun, network: Path, say: Callable[[str], object]) -> None:
     with (folder / LOG).open("ab") as log:
         log.write(f"{network.name}: {shlex.join(words)}\n".encode())
         log.flush()
-        command = command_of("pool.process.become", str(os.getpid()), *words)  # ends when this process ends
+        command = command_of("pool.process.become", str(os.getpid()), *words)  # so that it ends when this process ends
         code = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False
         ).returncode

@@ -60,11 +60,10 @@ class StageRun:
         return state_of(status, all_steps=self.step >= self.stage.config.train.steps)
 
     def check_own(self) -> None:
-        """Checks that the run in the stage's folder has the settings of the stage.
+        """Raises ConfigError if the run in the stage's folder has other settings than the stage.
 
-        Raises ConfigError if the run was continued with other settings, outside of the recipe, so that its weights
-        are not those of the stage. Raises DamagedCheckpointError, with a way out.
-        """
+        Such a run was continued outside of the recipe, so that its weights are not those of the stage. Raises
+        DamagedCheckpointError, with a way out, if its checkpoint is damaged."""
         if self.step < 0 or self.status is None:
             return
         with naming_damage(f"stage {self.stage.name}", f"--rerun {self.stage.name} trains it anew"):

@@ -92,10 +92,9 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
 
 
 def check_room(needed: Mapping[str, DiskPlan]) -> None:
-    """Raises ResourceError if the disk has not enough room for the checkpoints of all stages together.
+    """Raises ResourceError if the disk has room for the checkpoints of each stage, but not for those of all stages.
 
-    Each stage alone has been checked already. A stage's checkpoints stay when the next one is trained.
-    """
+    A stage's checkpoints stay when the next one is trained. `needed`: by stage that is still to be trained."""
     plans = needed.values()
     together, free = sum(plan.more * plan.nbytes for plan in plans), min((plan.free for plan in plans), default=0)
     if together > free:
@@ -166,7 +165,7 @@ def _train(
 
 
 def _without_start(config: Config) -> Config:
-    """Returns the config without what its run starts from, for new weights or a checkpoint in its own folder."""
+    """Returns a copy of the config of a run that begins with new weights, or from a checkpoint in its own folder."""
     model = config.model.model_copy(update={KEY: None})
     train = config.train.model_copy(update={"start_weights": "newest"})
     return config.model_copy(update={"model": model, "train": train})
