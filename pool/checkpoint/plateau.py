@@ -39,7 +39,8 @@ class ReduceOnPlateau:
         """Returns the state after one more validation, and whether the learning rate is to be reduced now.
 
         `known`: the state before it. If that is about another metric than the goal's, it is reset first. A
-        validation of a training that has diverged counts as no improvement."""
+        validation of a training that has diverged counts as no improvement.
+        """
         if known.metric != self.goal.metric:
             known = Plateau(self.goal.metric)
         value = validation.value(self.goal.metric)

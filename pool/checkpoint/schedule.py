@@ -65,15 +65,15 @@ class Schedule:
         return self._due and now >= self._not_before
 
     def begun(self, now: float) -> None:
-        """Notes that an attempt to write a checkpoint has begun."""
+        """Records that an attempt to write a checkpoint has begun at time `now`."""
         self._due = False
         self._begun = now
 
     def ended(self, step: int, now: float, *, well: bool) -> float:
-        """Notes how an attempt to write the checkpoint of a step has ended.
+        """Records how an attempt to write the checkpoint of a step has ended.
 
-        Returns the seconds until the next attempt may begin: 0 after a success, and twice as many after each
-        failure.
+        Returns the seconds until the next attempt may begin. These are 0 after a success, 10 after a failure, and
+        twice as many after each further one, up to 600.
         """
         if well:
             self.saved = step
@@ -109,11 +109,11 @@ class FinalAttempts:
         return now >= self._not_before
 
     def succeeded(self) -> None:
-        """Notes that the checkpoint was written."""
+        """Records that the checkpoint was written."""
         self._failed = None
 
     def failed(self, now: float) -> bool:
-        """Notes a failed attempt. Returns whether there will be another one."""
+        """Records a failed attempt. Returns whether there will be another one."""
         self._failed = now if self._failed is None else self._failed
         self._not_before = now + self._pause
         self._pause = min(LONGEST_FINAL_PAUSE, 2 * self._pause)
@@ -139,7 +139,7 @@ class SnapshotSpacing:
         return self._every > 0 and step % self._every == 0 and now >= self._not_before
 
     def taken(self, begin: float, end: float) -> None:
-        """Notes a snapshot that was copied from time `begin` to time `end`, whatever the reason for it was."""
+        """Records a snapshot that was copied from time `begin` to time `end`, whatever the reason for it was."""
         duration = end - begin
         pause = duration * (1 / SHARE - 1) if duration > LONG_COPY else 0.0
         self._not_before = max(begin + self._seconds, end + pause)

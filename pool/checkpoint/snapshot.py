@@ -65,7 +65,8 @@ _SNAPSHOT = TypeAdapter(Snapshot)
 def area_nbytes(tensors: Sequence[int], document: int) -> int:
     """Returns the bytes to reserve for an area that holds a snapshot.
 
-    `tensors`: bytes of each tensor. `document`: bytes of the JSON document, approximately."""
+    `tensors`: bytes of each tensor. `document`: bytes of the JSON document, approximately.
+    """
     return PAGE + sum(map(_aligned, tensors)) + _aligned(document + (_DIGITS + 32) * len(tensors) + PAGE)
 
 

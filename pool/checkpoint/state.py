@@ -109,7 +109,7 @@ class RunFacts:
     scales: Sequence[tuple[Count, float]] = ()  # number of training files and their score_scale, if any has one
     validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
     validation_digests: Sequence[str] = ()  # digest of the content of each validation file; empty in older checkpoints
-    goal: Goal = LOWEST_LOSS  # the metric of validations that the run optimizes
+    goal: Goal = LOWEST_LOSS  # the validation metric that chooses the best checkpoint
     # tied weights: further name of a tensor -> its name in the run; files have the tensor under all its names
     tied: Mapping[str, str] = field(default_factory=dict)
     transient: Sequence[str] = ()  # buffers with persistent=False, which the model's state_dict omits

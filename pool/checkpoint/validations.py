@@ -31,13 +31,14 @@ class Validation:
 
 @dataclass(frozen=True)
 class Goal:
-    """The metric of validations that a run optimizes (`train.best_metric`), and its direction."""
+    """The validation metric that chooses a run's best checkpoint (`train.best_metric`), and whether its best value
+    is the smallest or the largest."""
 
     metric: str = LOSS
     best: Best = "min"
 
     def better(self, validation: Validation, than: Validation | None) -> bool:
-        """Returns whether a validation is strictly better than another one.
+        """Returns whether a validation is strictly better than another one by this metric.
 
         A value that is not finite is never better, and every finite value is better than None or such a value.
         """
@@ -120,7 +121,7 @@ class Validations:
         return replace(self, start_loss=start)._with(validation, goal, diverged=has_diverged(validation.loss, start))
 
     def _with(self, validation: Validation, goal: Goal, *, diverged: bool) -> Validations:
-        """Returns a copy that includes one more validation.
+        """Returns a copy that includes one more validation. `diverged`: whether the training has diverged by now.
 
         The weights that a run begins with (step 0) are never the best, since a checkpoint of them would hold nothing
         new. The weights of a training that has diverged aren't either, whatever their metrics are.

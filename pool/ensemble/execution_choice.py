@@ -26,7 +26,7 @@ from pool.task.task import Progress
 # By kind of device. CPU: measured (docs/explanation/performance.md). GPU: not measured; ten microseconds of a large
 # one's arithmetic, the time of two kernel launches.
 FEWEST = {"cpu": 8, "cuda": 2}  # members with equal settings; with fewer, torch.func.vmap is slower
-MOST_WORK = {"cpu": 1 << 20, "cuda": 1 << 28}  # multiply-adds of a member's dense layers; more keep a device busy
+MOST_WORK = {"cpu": 1 << 20, "cuda": 1 << 28}  # multiply-adds per batch in a member's dense layers; more fill a device
 RULE = ", ".join(  # text for the run's fingerprint
     f"on {kind} together from {few} members on, up to {MOST_WORK[kind]} multiply-adds" for kind, few in FEWEST.items()
 )

@@ -173,7 +173,7 @@ class BucketOptimizers:
         self.take_numbers({key: plain[key][:1] * len(plain[key]) for key in ("groups", "schedulers")})
 
     def set_rates(self, rate: Callable[[float], float]) -> None:
-        """Replaces each parameter group's learning rate by `rate` of the current one.
+        """Sets the learning rate of each parameter group to `rate(current rate)`.
 
         Raises CheckpointError if the schedule can't continue from the new rates.
         """

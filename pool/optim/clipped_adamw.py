@@ -26,7 +26,7 @@ _RULE = Rule(NativeKernels(_native.clipped_adamw, _native.clipped_adamw_rows))
 
 
 class ClippedAdamW(NativeOptimizer):
-    """AdamW without bias correction that clips every weight to `min_weight` to `max_weight`.
+    """AdamW without bias correction that keeps every weight between `min_weight` and `max_weight`.
 
     Weight decay and limits apply to biases too. The defaults are those of the trainer bullet. Without bias
     correction the first steps are larger than torch.optim.AdamW's. With the default betas the first step is 3.2

@@ -68,7 +68,7 @@ class NativeOptimizer(torch.optim.Optimizer):
 
     @property
     def shown_every(self) -> int:
-        """The number of steps after which the weights are fit to be validated and exported, at each multiple of it."""
+        """The interval in steps at whose multiples the weights may be validated, averaged and exported."""
         return 1
 
     @abstractmethod

@@ -1,6 +1,7 @@
 """Checks the numbers of a saved optimizer or schedule against those of a newly made one, before they are restored.
 
-Wrong kinds of values would otherwise fail, or go unnoticed, in the optimizer's steps, which check nothing."""
+Wrong kinds of values would otherwise fail, or go unnoticed, in the optimizer's steps, which check nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def check_group(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
     """Raises ValueError, with the entry's name, if a saved parameter group does not match `own`, that of a new
     optimizer.
 
-    `saved` must have all entries of `own`, with values of the same kinds."""
+    `saved` must have all entries of `own`, with values of the same kinds.
+    """
     if missing := own.keys() - saved.keys():
         raise ValueError(f"it has no {min(missing)}")
     for key, value in own.items():
@@ -33,7 +35,8 @@ def check_group(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
 def check_entries(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
     """Checks entries that an optimizer's class adds to its state_dict. Raises ValueError, with the entry's name.
 
-    `saved` must have the entries of `own`, those of a new optimizer, with values of the same kinds."""
+    `saved` must have the entries of `own`, those of a new optimizer, with values of the same kinds.
+    """
     if own.keys() != saved.keys():
         raise ValueError(f"its entries are {printable(', '.join(saved))}, where {', '.join(own)} are usual")
     for key, value in own.items():
@@ -59,7 +62,8 @@ def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
 def _fits(own: Any, saved: Any) -> bool:
     """Returns whether a saved value is of the same kind (number, text, list, table) as the value in a new object.
 
-    A bool may have become None (foreach, fused), and what is None in a new object may have become anything."""
+    A bool may have become None (foreach, fused), and what is None in a new object may have become anything.
+    """
     if own is None:
         return True
     if isinstance(own, bool):

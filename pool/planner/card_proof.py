@@ -77,7 +77,7 @@ def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable
 
 
 def _kept(record: Record) -> str:
-    """Notes a record. Returns text that explains why it can't be noted; "" if it was."""
+    """Writes a record to the file of notes. Returns text that explains why that is impossible; "" if it was written."""
     try:
         note(record)
     except OSError as error:

@@ -63,7 +63,8 @@ class StageRun:
         """Raises ConfigError if the run in the stage's folder has other settings than the stage.
 
         Such a run was continued outside of the recipe, so that its weights are not those of the stage. Raises
-        DamagedCheckpointError, with a way out, if its checkpoint is damaged."""
+        DamagedCheckpointError, with what the user can do, if its checkpoint is damaged.
+        """
         if self.step < 0 or self.status is None:
             return
         with naming_damage(f"stage {self.stage.name}", f"--rerun {self.stage.name} trains it anew"):
@@ -118,7 +119,8 @@ def stage_runs(recipe: Recipe, until: int | None = None) -> list[StageRun]:
 
 @contextmanager
 def naming_damage(what: str, way_out: str) -> Iterator[None]:
-    """Adds whose checkpoint it is, and what to do, to a DamagedCheckpointError within the context."""
+    """Adds context to a DamagedCheckpointError that is raised within: `what` is damaged, and `way_out` is what the
+    user can do."""
     try:
         yield
     except DamagedCheckpointError as error:

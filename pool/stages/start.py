@@ -5,7 +5,7 @@ optimizer, other groups or another schedule, these replace the checkpoint's. The
 that has had them from the start, and the optimizer's tensors continue.
 
 The checkpoint is copied into the stage's own folder, as if this run had written it. From then on the stage is a run
-that is resumed (invariant I9), also if it dies at once.
+that is resumed (invariant I9), which is the only way to begin it again after a death.
 """
 
 from __future__ import annotations

@@ -94,7 +94,8 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
 def check_room(needed: Mapping[str, DiskPlan]) -> None:
     """Raises ResourceError if the disk has room for the checkpoints of each stage, but not for those of all stages.
 
-    A stage's checkpoints stay when the next one is trained. `needed`: by stage that is still to be trained."""
+    A stage's checkpoints stay when the next one is trained. `needed`: by stage that is still to be trained.
+    """
     plans = needed.values()
     together, free = sum(plan.more * plan.nbytes for plan in plans), min((plan.free for plan in plans), default=0)
     if together > free:
@@ -181,7 +182,8 @@ def _trained_anew(runs: Sequence[StageRun], rerun: str) -> set[str]:
 
 
 def _check_start(stage: Stage, start: Path) -> None:
-    """Verifies all files of the checkpoint that a stage starts from. Raises CheckpointError with a way out."""
+    """Verifies all files of the checkpoint that a stage starts from. Raises CheckpointError with what the user can
+    do."""
     if not start.is_dir():  # a file is read by the task
         return
     if stage.parent is None:
