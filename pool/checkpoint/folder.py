@@ -44,7 +44,7 @@ class ResumePoint:
 
 
 def step_path(folder: Path, step: int) -> Path:
-    """Returns the path of the checkpoint of a step in the folder `checkpoints`."""
+    """Returns the path of a step's checkpoint in `folder`, the folder of a run's checkpoints."""
     return folder / f"{PREFIX}{step:09d}"
 
 

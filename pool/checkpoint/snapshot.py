@@ -217,5 +217,4 @@ def _document(state: RunState, places: Mapping[str, Sequence[Placed]]) -> bytes:
 
 
 def _aligned(nbytes: int) -> int:
-    """Rounds a number of bytes up to a multiple of LINE."""
     return -(-nbytes // LINE) * LINE

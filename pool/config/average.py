@@ -79,5 +79,4 @@ class AverageConfig(Section):
         return None
 
     def _is_due(self, version: int) -> bool:
-        """Returns whether `version` is a multiple of `every` steps after `start`."""
         return (version - self.start) % self.every == 0

@@ -203,7 +203,6 @@ def _without_gradient(layer: SparseLinear) -> Callable[[SparseInput], Tensor]:
 
 
 def _layer(model: nn.Module, name: str) -> SparseLinear:
-    """Returns the SparseLinear with this name in a model."""
     layer = model.get_submodule(name)
     assert isinstance(layer, SparseLinear)
     return layer

@@ -136,7 +136,6 @@ class Bindings:
 
 
 def _described(dtype: torch.dtype, shape: Sequence[int]) -> str:
-    """Describes dtype and shape of a tensor as text."""
     return f"{str(dtype).removeprefix('torch.')} {' x '.join(map(str, shape)) or 'scalar'}"
 
 

@@ -25,7 +25,7 @@ from pool.task.task import MeasuredTask, Progress, Task
 
 @dataclass(frozen=True)
 class Member:
-    """A network with its task, and the seed and settings that they were made with."""
+    """One network of a run with its task, and the seed and settings that both were made with."""
 
     task: Task
     model: nn.Module

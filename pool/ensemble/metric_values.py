@@ -28,7 +28,6 @@ def collect(result: object, places: Mapping[str, npt.NDArray[Any]]) -> str:
 
 
 def _names(arrays: Mapping[str, Any]) -> str:
-    """Lists names of arrays, for messages."""
     return ", ".join(sorted(map(str, arrays))) or "(none)"
 
 

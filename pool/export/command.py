@@ -26,7 +26,6 @@ def export_command(
 
 
 def _has_average(checkpoint: Path) -> bool:
-    """Returns whether a checkpoint has averaged weights. Raises CheckpointError."""
     try:
         return AVERAGE in read_state(checkpoint).files
     except OSError as error:

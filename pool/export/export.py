@@ -83,7 +83,6 @@ def export_checkpoint(
 
 
 def _exit_code(error: Exception) -> int:
-    """Returns the exit code for an error in writing."""
     return EXIT_RESOURCES if comes_from(error, SPACE_ERRORS) else EXIT_FAILED
 
 

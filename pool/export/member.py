@@ -165,5 +165,4 @@ def _check_start(checkpoint: Path, start: str) -> None:
 
 
 def _differing(members: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns the dotted keys of the settings in which members differ."""
     return differing([dict(flat(member)) for member in members])

@@ -85,7 +85,6 @@ class Parts:
 
     @property
     def _groups(self) -> Any:
-        """The parameter groups of the optimizer."""
         return self._optimizer.param_groups
 
     @property

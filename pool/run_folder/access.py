@@ -141,7 +141,6 @@ def _is_trusted(uid: int) -> bool:
 
 
 def _name(uid: int) -> str:
-    """Returns the name of a user; the number if there is no name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -122,7 +122,6 @@ def digest(content: Mapping[str, Any]) -> str:
 
 
 def _digests(files: Sequence[DataFile]) -> list[str]:
-    """Returns a digest of the content of each file. Raises ConfigError."""
     try:
         return [_digest_of(file) for file in files]
     except OSError as error:

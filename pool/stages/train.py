@@ -219,7 +219,6 @@ def _set_aside(runs: Sequence[StageRun], rerun: str) -> None:
 
 
 def _numbered(folder: Path, number: int) -> Path:
-    """Returns the name of a renamed folder."""
     return folder.with_name(f"{folder.name}.{number}")
 
 
